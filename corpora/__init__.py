@@ -1,0 +1,1 @@
+"""Corpus building: sources, streaming stages, barriers, vocabulary and binarisation."""

@@ -1,0 +1,1 @@
+"""Document sources, one file each, chosen by the scheme of a URI."""

@@ -1,0 +1,1 @@
+"""Streaming and barrier stages, one file each."""

@@ -1,0 +1,1 @@
+"""A synthetic closed world rendered in several languages."""

@@ -1,0 +1,1 @@
+"""Evaluation suites, metrics, tables and reports."""

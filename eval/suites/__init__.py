@@ -1,0 +1,1 @@
+"""Evaluation suites, one file each."""

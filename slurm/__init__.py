@@ -1,0 +1,1 @@
+"""The same stages on a laptop and on a Slurm cluster."""

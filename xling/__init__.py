@@ -1,0 +1,1 @@
+"""xling: multilingual pre-training and cross-lingual transfer."""

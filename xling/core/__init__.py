@@ -1,0 +1,1 @@
+"""Foundations without torch or fairseq: languages, manifests, registries, configuration."""

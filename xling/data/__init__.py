@@ -1,0 +1,1 @@
+"""Pure functions on token arrays, batching and the resumable iterator."""

@@ -1,0 +1,1 @@
+"""Encoders, encoder-decoders and heads, registered with fairseq."""
