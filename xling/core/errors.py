@@ -1,0 +1,50 @@
+"""The one exception family for mistakes that a user can mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake in what the user gave: a file, a name, a value, a setting.
+
+    The command line prints it as one line and exits with code 2, without a traceback.
+    Invariants of the program itself are asserts, never a ``UserError``.
+
+    Args:
+        given: what was given, as the user would recognise it.
+        valid: what would have been valid.
+        fix: what to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, given: str, valid: str = "", fix: str = "") -> None:
+        self.given, self.valid, self.fix = given, valid, fix
+        parts = [given.rstrip(". ")]
+        if valid:
+            parts.append(f"valid: {valid.rstrip('. ')}")
+        if fix:
+            parts.append(f"fix: {fix.rstrip('. ')}")
+        super().__init__("; ".join(parts))
+
+
+def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
+    """The names closest to ``name`` in spelling, best first; may be empty."""
+    return difflib.get_close_matches(name, list(names), n=limit, cutoff=0.5)
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> UserError:
+    """The error for a name that is not in a closed list, naming the nearest valid ones.
+
+    Example:
+        >>> str(unknown("language", "swx", ["sw", "sv"]))
+        "unknown language 'swx'; valid: sv, sw; fix: did you mean 'sw' or 'sv'?"
+    """
+    valid = sorted(names)
+    close = nearest(name, valid)
+    shown = ", ".join(valid[:40]) + (f", ... ({len(valid)} in all)" if len(valid) > 40 else "")
+    hint = " or ".join(repr(n) for n in close)
+    fix = f"did you mean {hint}?" if close else f"choose one {kind} from the list"
+    return UserError(f"unknown {kind} {name!r}", shown or "none is registered", fix)
