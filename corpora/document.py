@@ -1,0 +1,95 @@
+"""The unit of corpus work, the shape of a streaming stage, and the ledger of what was dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(slots=True)
+class Document:
+    """One document of running text.
+
+    Attributes:
+        id: stable name, ``<shard>/<record number>`` unless the source has its own.
+        text: UTF-8 text, one paragraph a line, no empty lines.
+        url: where it was found, or "".
+        source: the source URI it was read from.
+        date: ISO 8601 date or time of capture, or "".
+        lang: language code of `xling.core.languages`, "" until identified.
+        meta: what stages found out: ``lang_score``, ``perplexity``, ``bucket``, ``num_pii_email``, ...
+    """
+
+    id: str
+    text: str
+    url: str = ""
+    source: str = ""
+    date: str = ""
+    lang: str = ""
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """What came in, what went out, and what was dropped where and why.
+
+    Counts are documents and characters (Unicode code points). ``dropped`` is keyed by
+    ``(stage, reason)``; the first ``num_samples`` dropped texts of each key are kept for the card.
+    Ledgers of shards add up with `merge`.
+    """
+
+    num_samples: int = 5
+    seen: Counter[str] = field(default_factory=Counter)
+    seen_chars: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped_chars: Counter[tuple[str, str]] = field(default_factory=Counter)
+    samples: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, stage: str, doc: Document) -> None:
+        """Count ``doc`` as having reached ``stage``."""
+        self.seen[stage] += 1
+        self.seen_chars[stage] += len(doc.text)
+
+    def drop(self, stage: str, reason: str, doc: Document, text: str | None = None) -> None:
+        """Count ``doc`` (or only its part ``text``) as dropped by ``stage`` for ``reason``."""
+        key = (stage, reason)
+        lost = doc.text if text is None else text
+        self.dropped[key] += 1
+        self.dropped_chars[key] += len(lost)
+        kept = self.samples.setdefault(key, [])
+        if len(kept) < self.num_samples:
+            kept.append((doc.id, lost[:500]))
+
+    def note(self, event: str, count: int = 1) -> None:
+        """Count an event that drops nothing, such as a repaired character."""
+        self.notes[event] += count
+
+    def merge(self, other: Ledger) -> None:
+        """Add the counts and samples of another shard's ledger."""
+        for mine, theirs in (
+            (self.seen, other.seen),
+            (self.seen_chars, other.seen_chars),
+            (self.notes, other.notes),
+        ):
+            mine.update(theirs)
+        self.dropped.update(other.dropped)
+        self.dropped_chars.update(other.dropped_chars)
+        for key, texts in other.samples.items():
+            kept = self.samples.setdefault(key, [])
+            kept.extend(texts[: self.num_samples - len(kept)])
+
+
+class StreamingStage(Protocol):
+    """A stage that sees one document at a time and may change, drop or pass it on.
+
+    Dropped documents are reported to the ledger with a named reason; nothing disappears otherwise.
+    """
+
+    name: str
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents that survive, in their order."""
+        ...

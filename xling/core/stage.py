@@ -1,0 +1,101 @@
+"""A stage of the pipeline as its phases and parts: the same code in process, in a pool or as array jobs.
+
+A stage is a module-level configuration dataclass plus functions named in a `Stage`. A simple stage is one
+phase of one part. A corpus stage has several phases: the parts of one phase are independent of each other
+(array elements), and a phase starts when every part of the one before has ended (a barrier).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from xling.core.registry import Registry
+
+
+@dataclass(frozen=True)
+class Phase:
+    """``num_parts`` independent pieces of work called ``name``."""
+
+    name: str
+    num_parts: int = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command of the pipeline by name; modules are imported only when it is used.
+
+    Args:
+        name: the words after ``xling``, for example ``corpus mono``.
+        config: ``module:Dataclass`` of the configuration.
+        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage of one part.
+        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage of several parts;
+            called again after each phase, since only then the number of later parts may be known.
+        run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
+        help: one line for ``xling --help``.
+    """
+
+    name: str
+    config: str
+    run: str = ""
+    phases: str = ""
+    run_part: str = ""
+    help: str = ""
+
+
+STAGES: Registry[Stage] = Registry("command")
+
+
+def load(target: str) -> Any:
+    """Import ``module:attribute`` and return the attribute."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
+    """The phases of ``stage`` under ``cfg``; a simple stage has one of one part, named ``run``."""
+    if not stage.phases:
+        return (Phase("run"),)
+    phases: Sequence[Phase] = load(stage.phases)(cfg)
+    return phases
+
+
+def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
+    """Run one part of the stage called ``name``: what a pool worker or an array element executes."""
+    stage = STAGES[name]
+    if not stage.phases:
+        return load(stage.run)(cfg)
+    return load(stage.run_part)(cfg, phase, index)
+
+
+def run_local(name: str, cfg: Any, num_workers: int = 1, on_part: Callable[[], None] | None = None) -> Any:
+    """Run every phase of a stage on this machine and return the result of the last part.
+
+    Args:
+        name: a name in `STAGES`.
+        cfg: the resolved configuration of that stage.
+        num_workers: processes for the parts of a phase; 1 runs them in this process.
+        on_part: called after each part, for a progress bar.
+    """
+    stage, result, position = STAGES[name], None, 0
+    while position < len(phases := phases_of(stage, cfg)):
+        phase = phases[position]
+        if num_workers == 1 or phase.num_parts == 1:
+            for index in range(phase.num_parts):
+                result = run_part(name, cfg, phase.name, index)
+                if on_part:
+                    on_part()
+        else:
+            context = get_context("forkserver")
+            with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
+                jobs = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
+                for job in jobs:
+                    result = job.result()
+                    if on_part:
+                        on_part()
+        position += 1
+    return result
