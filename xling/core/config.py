@@ -1,0 +1,150 @@
+"""Configuration: YAML and ``a.b=c`` overrides into frozen dataclasses; the only configuration system here.
+
+Scalars are read as text and converted by the dataclass's type, so that a language called ``no`` stays text
+and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``scale=tiny`` lays that over it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import yaml
+
+from xling.core.errors import UserError, unknown
+
+T = TypeVar("T")
+_BOOLS = {"true": True, "false": False}
+_NULLS = {"", "null", "none", "~"}
+
+
+def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] = ()) -> T:
+    """Read a recipe (or start from the defaults), lay the overrides over it and build ``cls``.
+
+    Raises:
+        UserError: the file is missing or no YAML mapping, a key is unknown, a value has the wrong type.
+    """
+    data = read_yaml(Path(path)) if path else {}
+    where = str(path) if path else "the command line"
+    given = dict(split_override(item) for item in overrides)
+    scales = data.pop("scales", {})
+    if scale := given.pop("scale", ""):
+        if scale not in scales:
+            raise unknown("scale", scale, scales)
+        data = _merge(data, scales[scale])
+    for key, text in given.items():
+        value: Any = yaml.load(text, Loader=yaml.BaseLoader) if text[:1] in "[{" and text else text
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        data = _merge(data, value)
+    return from_dict(cls, data, where)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file, every scalar as text."""
+    if not path.is_file():
+        raise UserError(
+            f"no recipe at {path}", fix="give the path of a YAML file; recipes/ holds the named ones"
+        )
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path} holds no settings", "a YAML mapping of keys to values")
+    return data
+
+
+def split_override(item: str) -> tuple[str, str]:
+    """``a.b=c`` as ``("a.b", "c")``."""
+    key, sign, value = item.partition("=")
+    if not sign or not key:
+        raise UserError(f"cannot read {item!r}", "key=value, for example train.lr=1e-4")
+    return key.strip(), value
+
+
+def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "the settings") -> T:
+    """Build dataclass ``cls`` from nested mappings of text, converting by its types."""
+    return typing.cast(T, _convert(cls, data, "", where))
+
+
+def to_dict(cfg: Any) -> Any:
+    """Plain JSON-ready values of a configuration; ``from_dict`` reads them back."""
+    if dataclasses.is_dataclass(cfg):
+        return {f.name: to_dict(getattr(cfg, f.name)) for f in dataclasses.fields(cfg)}
+    if isinstance(cfg, Mapping):
+        return {str(k): to_dict(v) for k, v in cfg.items()}
+    if isinstance(cfg, (tuple, list)):
+        return [to_dict(v) for v in cfg]
+    return str(cfg) if isinstance(cfg, Path) else cfg
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
+    """``value`` as type ``kind``; ``key`` is its dotted name for messages."""
+    origin, args = get_origin(kind), get_args(kind)
+    wrong = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return value if isinstance(value, kind) else _build(kind, value, key, where, wrong)
+    if origin in (types.UnionType, typing.Union):
+        if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
+            return None
+        return _convert(next(a for a in args if a is not type(None)), value, key, where)
+    if origin is typing.Literal:
+        match = [a for a in args if str(a) == str(value)]
+        if not match:
+            raise unknown(f"value for {key}", str(value), map(str, args))
+        return match[0]
+    if origin is tuple:
+        if isinstance(value, str):
+            value = [v for v in value.split(",") if v]
+        if not isinstance(value, (list, tuple)):
+            raise wrong
+        return tuple(_convert(args[0], v, f"{key}[{i}]", where) for i, v in enumerate(value))
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise wrong
+        return {k: _convert(args[1], v, f"{key}.{k}", where) for k, v in value.items()}
+    if kind is bool:
+        if str(value).lower() not in _BOOLS:
+            raise wrong
+        return _BOOLS[str(value).lower()]
+    if isinstance(value, (Mapping, list)) or value is None:
+        raise wrong
+    try:
+        return kind(value)
+    except ValueError:
+        raise wrong from None
+
+
+def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
+    if not isinstance(data, Mapping):
+        raise wrong
+    hints = get_type_hints(cls)
+    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    for name in data:
+        if name not in names:
+            error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])
+            raise UserError(f"{where}: {error.given}", error.valid, error.fix)
+    required = [
+        f.name
+        for f in dataclasses.fields(cls)
+        if f.init and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    if missing := [n for n in required if n not in data]:
+        raise UserError(
+            f"{where}: {', '.join(f'{key}.{n}'.lstrip('.') for n in missing)} not given", fix="set it"
+        )
+    values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
+    return cls(**values)

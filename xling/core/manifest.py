@@ -1,0 +1,222 @@
+"""Atomic publication of directories: one with a ``manifest.json`` is complete, one without is garbage.
+
+Every stage writes into a temporary sibling of its output, writes the manifest last and renames. A rerun whose
+configuration and input digests match the published manifest does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from xling.core.config import to_dict
+from xling.core.errors import UserError
+
+FILE_NAME = "manifest.json"
+_CHUNK_BYTES = 1 << 22
+
+
+@dataclass
+class Manifest:
+    """What a stage made, from what, and what became of the data.
+
+    Attributes:
+        stage: name of the stage.
+        config: resolved configuration as plain values.
+        inputs: path as given -> SHA-256 digest of the file, or of the directory's manifest or files.
+        counts: numbers by name, for example per language and per drop reason; JSON-ready.
+        files: path relative to the directory -> ``{"bytes": int, "sha256": str}``.
+        code_version: version of xling.
+        seconds: wall time of the stage.
+        peak_memory_mb: peak resident memory of the process, MiB.
+    """
+
+    stage: str
+    config: dict[str, Any]
+    inputs: dict[str, str]
+    counts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    code_version: str = ""
+    seconds: float = 0.0
+    peak_memory_mb: float = 0.0
+
+    def digest(self) -> str:
+        """SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
+        same = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+
+    def key(self) -> str:
+        """What a rerun is compared by: stage, configuration, inputs and code version."""
+        same = [self.stage, self.config, self.inputs, self.code_version]
+        return json.dumps(same, sort_keys=True)
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes as hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def digest(path: Path) -> str:
+    """SHA-256 that stands for a file, a published directory, or a plain directory of files.
+
+    Raises:
+        UserError: nothing is at ``path``, or it is a directory of a stage that was not finished.
+    """
+    if path.is_file():
+        return sha256(path)
+    if (path / FILE_NAME).is_file():
+        return read(path).digest()
+    if not path.is_dir():
+        raise UserError(
+            f"no file or directory at {path}", fix="check the path, or run the stage that makes it"
+        )
+    parts = [f"{p.relative_to(path)}:{sha256(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a published directory.
+
+    Raises:
+        UserError: there is none: the directory is missing or the stage did not finish.
+    """
+    path = directory / FILE_NAME
+    if not path.is_file():
+        raise UserError(
+            f"{directory} has no {FILE_NAME}: it is missing or was left by a stage that did not finish",
+            fix="run the stage that makes it again",
+        )
+    try:
+        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
+        ) from None
+
+
+def verify(directory: Path) -> Manifest:
+    """The manifest, after checking that every file it lists is there with its size.
+
+    Raises:
+        UserError: a file is missing or has another size than recorded.
+    """
+    manifest = read(directory)
+    for name, facts in manifest.files.items():
+        path = directory / name
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing", "the files in " + FILE_NAME, f"run {manifest.stage!r} again"
+            )
+        if path.stat().st_size != facts["bytes"]:
+            raise UserError(
+                f"{path} has {path.stat().st_size} bytes",
+                f"{facts['bytes']} as recorded",
+                f"run {manifest.stage!r} again",
+            )
+    return manifest
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+class Publication:
+    """An output directory in the making: write files under ``path``, put numbers into ``counts``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.counts: dict[str, Any] = {}
+
+
+def up_to_date(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Manifest | None:
+    """The published manifest if a rerun would only repeat it, else None."""
+    if not (out / FILE_NAME).is_file():
+        return None
+    wanted = Manifest(stage, to_dict(config), _digests(inputs), code_version=_version())
+    try:
+        found = verify(out)
+    except UserError:
+        return None
+    return found if found.key() == wanted.key() else None
+
+
+@contextmanager
+def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Iterator[Publication]:
+    """Make directory ``out`` in one step: it appears complete with its manifest, or not at all.
+
+    Example:
+        >>> with publish(out, "vocab", cfg, [corpus]) as made:      # doctest: +SKIP
+        ...     (made.path / "spm.vocab").write_text(...)
+        ...     made.counts["pieces"] = 32000
+
+    Raises:
+        UserError: an input is missing, or ``out`` exists and is no published directory.
+    """
+    if out.exists() and not (out / FILE_NAME).is_file() and (out.is_file() or any(out.iterdir())):
+        raise UserError(f"{out} exists and was not made by xling", fix="choose another out=, or move it away")
+    inputs_found = _digests(inputs)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    made, start = Publication(temporary), time.perf_counter()
+    try:
+        yield made
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    files = {
+        str(p.relative_to(temporary)): {"bytes": p.stat().st_size, "sha256": sha256(p)}
+        for p in sorted(temporary.rglob("*"))
+        if p.is_file()
+    }
+    manifest = Manifest(
+        stage=stage,
+        config=to_dict(config),
+        inputs=inputs_found,
+        counts=made.counts,
+        files=files,
+        code_version=_version(),
+        seconds=round(time.perf_counter() - start, 3),
+        peak_memory_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    )
+    text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
+    (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
+    if out.exists():
+        old = out.with_name(f".{out.name}.{os.getpid()}.old")
+        out.rename(old)
+        temporary.rename(out)
+        shutil.rmtree(old)
+    else:
+        temporary.rename(out)
+
+
+def _digests(inputs: Iterable[Path]) -> dict[str, str]:
+    return {str(path): digest(Path(path)) for path in inputs}
+
+
+def _version() -> str:
+    try:
+        return version("xling")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def summary(counts: Mapping[str, Any]) -> str:
+    """Counts on one line, for a log."""
+    return ", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in counts.items())

@@ -1,0 +1,66 @@
+"""Progress: a bar on a terminal, one line a minute in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+from tqdm import tqdm
+
+SECONDS_BETWEEN_LINES = 60.0
+
+
+class Progress:
+    """Counts work done and shows it with its rate and the time left; use as a context manager.
+
+    Args:
+        what: what is being done, for example ``binarize sw``.
+        total: how many units there are; None when unknown.
+        unit: the unit, for example ``docs`` or ``tokens``.
+        stream: where to show it; standard error by default.
+    """
+
+    def __init__(
+        self, what: str, total: int | None = None, unit: str = "it", stream: TextIO | None = None
+    ) -> None:
+        self.what, self.total, self.unit, self.done = what, total, unit, 0
+        self.stream = stream or sys.stderr
+        self._start = self._shown = time.monotonic()
+        self._bar = (
+            tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, file=self.stream, leave=False)
+            if self.stream.isatty()
+            else None
+        )
+
+    def update(self, count: int = 1, note: str = "") -> None:
+        """Add ``count`` units; ``note`` is shown behind the numbers, for example a loss."""
+        self.done += count
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(count)
+        elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
+            self._line(note)
+
+    def _line(self, note: str = "") -> None:
+        self._shown = time.monotonic()
+        elapsed = max(self._shown - self._start, 1e-9)
+        rate = self.done / elapsed
+        of = f" of {self.total:,}" if self.total else ""
+        left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate > 0 else ""
+        tail = f", {note}" if note else ""
+        text = f"{self.what}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s, {elapsed:.0f} s{left}{tail}"
+        print(text, file=self.stream, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        if kind is None:
+            self._line()
