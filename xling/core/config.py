@@ -35,12 +35,9 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     if scale := given.pop("scale", ""):
         if scale not in scales:
             raise unknown("scale", scale, scales)
-        data = _merge(data, scales[scale])
+        data = merge(data, scales[scale])
     for key, text in given.items():
-        value: Any = yaml.load(text, Loader=yaml.BaseLoader) if text[:1] in "[{" and text else text
-        for part in reversed(key.split(".")):
-            value = {part: value}
-        data = _merge(data, value)
+        data = merge(data, nested(key, text))
     return from_dict(cls, data, where)
 
 
@@ -67,6 +64,14 @@ def split_override(item: str) -> tuple[str, str]:
     return key.strip(), value
 
 
+def nested(key: str, text: str) -> dict[str, Any]:
+    """``a.b`` and ``c`` as ``{"a": {"b": "c"}}``; a value in brackets or braces is read as YAML."""
+    value: Any = yaml.load(text, Loader=yaml.BaseLoader) if text.startswith(("[", "{")) else text
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "the settings") -> T:
     """Build dataclass ``cls`` from nested mappings of text, converting by its types."""
     return typing.cast(T, _convert(cls, data, "", where))
@@ -83,11 +88,12 @@ def to_dict(cfg: Any) -> Any:
     return str(cfg) if isinstance(cfg, Path) else cfg
 
 
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``over`` laid over it, mapping by mapping."""
     merged = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both else value
+        merged[key] = merge(merged[key], value) if both else value
     return merged
 
 

@@ -36,6 +36,7 @@ class Stage:
         phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage of several parts;
             called again after each phase, since only then the number of later parts may be known.
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
+        positional: field of the configuration that a bare argument fills; several fill a tuple field.
         help: one line for ``xling --help``.
     """
 
@@ -44,10 +45,67 @@ class Stage:
     run: str = ""
     phases: str = ""
     run_part: str = ""
+    positional: str = ""
     help: str = ""
 
 
+# Text only, so that `xling --help` and a pool worker import nothing heavy.
 STAGES: Registry[Stage] = Registry("command")
+for _stage in (
+    Stage(
+        "toyworld",
+        config="corpora.toyworld:ToyworldConfig",
+        run="corpora.toyworld:run",
+        help="write the embedded synthetic data: text, pairs, dictionaries, NER and NLI in seven languages",
+    ),
+    Stage(
+        "corpus mono",
+        config="corpora.mono:MonoConfig",
+        phases="corpora.mono:phases",
+        run_part="corpora.mono:run_part",
+        help="turn web crawl, dumps or files into a clean monolingual corpus",
+    ),
+    Stage(
+        "vocab",
+        config="corpora.vocab:VocabConfig",
+        run="corpora.vocab:run",
+        help="train one SentencePiece vocabulary over languages balanced by alpha",
+    ),
+    Stage(
+        "binarize",
+        config="corpora.binarize:BinarizeConfig",
+        run="corpora.binarize:run",
+        help="encode corpora into fairseq's memory-mapped shards, one set per language",
+    ),
+    Stage(
+        "pretrain",
+        config="xling.train:PretrainConfig",
+        run="xling.train:run",
+        help="pre-train an encoder with a registered objective through fairseq's Trainer",
+    ),
+    Stage(
+        "finetune",
+        config="xling.transfer.finetune:FinetuneConfig",
+        run="xling.transfer.finetune:run",
+        positional="task",
+        help="fine-tune a checkpoint on a labelled task in the source language",
+    ),
+    Stage(
+        "eval",
+        config="eval.zero_shot:EvalConfig",
+        run="eval.zero_shot:run",
+        positional="suite",
+        help="score a checkpoint on a suite in every language, with controls beside it",
+    ),
+    Stage(
+        "report",
+        config="eval.report:ReportConfig",
+        run="eval.report:run",
+        positional="runs",
+        help="one Markdown and one HTML table from scores",
+    ),
+):
+    STAGES.add(_stage.name, _stage)
 
 
 def load(target: str) -> Any:

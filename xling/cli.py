@@ -1,0 +1,196 @@
+"""The ``xling`` command: a thin layer that turns words into a stage and its configuration.
+
+Usage::
+
+    xling STAGE [RECIPE.yaml] [key=value ...]     run one stage
+    xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
+    xling quickstart [key=value ...]              run recipes/quickstart.yaml
+    xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
+
+Common to all: ``cluster=local|slurm|debug`` says where it runs, ``workers=N`` how many processes a stage of
+several parts may use here. A stage is imported only when it is called, so a login node never loads torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core import config
+from xling.core.errors import UserError, nearest, unknown
+from xling.core.stage import STAGES, Stage, load, run_local
+
+RECIPES = Path(__file__).resolve().parent.parent / "recipes"
+_OTHER_WORDS = ("run", "quickstart", "config", "slurm")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 done, 2 a mistake of the user, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return dispatch(arguments)
+    except UserError as error:
+        print(f"xling: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("xling: interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run what the words say."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    word, rest = arguments[0], arguments[1:]
+    if word == "slurm":
+        return int(load("slurm.commands:main")(rest))
+    if word == "quickstart":
+        return run_pipeline(RECIPES / "quickstart.yaml", rest)
+    if word == "run":
+        if not rest:
+            raise UserError("xling run needs a pipeline", "xling run PIPELINE.yaml [key=value ...]")
+        return run_pipeline(recipe_path(rest[0]), rest[1:])
+    printing = word == "config"
+    stage, rest = find_stage(rest if printing else arguments)
+    if "-h" in rest or "--help" in rest:
+        print(stage_help(stage))
+        return 0
+    cfg, launch = resolve(stage, rest)
+    if printing:
+        print(json.dumps(config.to_dict(cfg), indent=1, ensure_ascii=False))
+        return 0
+    result = execute(stage.name, cfg, launch)
+    if isinstance(result, str):
+        print(result)
+    return 0
+
+
+def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
+    """The stage that the first one or two words name, and the words behind it."""
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in STAGES:
+            return STAGES[name], words[length:]
+    two = " ".join(words[:2])
+    names = [*STAGES, *_OTHER_WORDS]
+    raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
+
+
+def recipe_path(name: str) -> Path:
+    """A recipe by path, or by its bare name in recipes/."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        return path if path.is_file() or not (RECIPES / path.name).is_file() else RECIPES / path.name
+    found = RECIPES / f"{name}.yaml"
+    if not found.is_file():
+        raise unknown("recipe", name, [p.stem for p in RECIPES.glob("*.yaml")])
+    return found
+
+
+def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
+    """The configuration of ``stage`` and the launch settings (``cluster``, ``workers``) from the words."""
+    recipe: Path | None = None
+    overrides: list[str] = []
+    bare: list[str] = []
+    launch = {"cluster": "local", "workers": "1"}
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and key in launch:
+            launch[key] = value
+        elif sign and key.replace(".", "").replace("_", "").isalnum():
+            overrides.append(word)
+        elif word.endswith((".yaml", ".yml")):
+            recipe = recipe_path(word)
+        elif word.startswith("--"):
+            overrides.append(f"{word[2:].replace('-', '_')}=true")
+        else:
+            bare.append(word)
+    if bare and not stage.positional:
+        raise UserError(
+            f"xling {stage.name} cannot use {bare[0]!r}", "a recipe ending in .yaml, or key=value"
+        )
+    if bare:
+        overrides.append(
+            f"{stage.positional}={bare[0]}" if len(bare) == 1 else f"{stage.positional}={json.dumps(bare)}"
+        )
+    if not launch["workers"].isdigit() or int(launch["workers"]) < 1:
+        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
+    return config.load(load(stage.config), recipe, overrides), launch
+
+
+def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
+    """Run a stage here or hand it to the cluster."""
+    if launch["cluster"] == "local":
+        return run_local(name, cfg, int(launch["workers"]))
+    return load("slurm.launch:submit")(name, cfg, launch["cluster"])
+
+
+def run_pipeline(path: Path, words: Sequence[str]) -> int:
+    """Run the steps of a pipeline in order, or submit them as a graph."""
+    from xling.core import pipeline
+
+    launch = {"cluster": "local", "workers": "1"}
+    launch |= {k: v for k, _, v in (w.partition("=") for w in words) if k in launch}
+    plan = pipeline.read(path, [w for w in words if w.partition("=")[0] not in launch])
+    if launch["cluster"] != "local":
+        load("slurm.launch:submit_pipeline")(plan, launch["cluster"])
+        return 0
+    configs = {name: plan.settings(name) for name in plan.steps}
+    for position, (name, cfg) in enumerate(configs.items(), 1):
+        print(
+            f"[{position}/{len(configs)}] {name}: xling {plan.steps[name].stage}", file=sys.stderr, flush=True
+        )
+        result = execute(plan.steps[name].stage, cfg, launch)
+        if isinstance(result, str):
+            print(result)
+    return 0
+
+
+def usage() -> str:
+    """The help of the whole command."""
+    width = max(len(name) for name in STAGES)
+    lines = [f"  {name:<{width}}  {stage.help}" for name, stage in STAGES.items()]
+    return "\n".join(
+        [(__doc__ or "").strip(), "", "Stages:", *lines, "", "`xling STAGE --help` lists its settings."]
+    )
+
+
+def stage_help(stage: Stage) -> str:
+    """The settings of one stage with their defaults."""
+    cls = load(stage.config)
+    bare = f" [{stage.positional}]" if stage.positional else ""
+    lines = [
+        f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]",
+        "",
+        stage.help,
+        "",
+        (cls.__doc__ or "").strip(),
+    ]
+    return "\n".join([*lines, "", "Settings and defaults:", *_defaults(cls, "")])
+
+
+def _defaults(cls: Any, prefix: str) -> list[str]:
+    import dataclasses
+
+    lines: list[str] = []
+    for item in dataclasses.fields(cls):
+        made = item.default_factory is not dataclasses.MISSING
+        value = item.default_factory() if made else item.default  # type: ignore[misc]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            lines += _defaults(type(value), f"{prefix}{item.name}.")
+        else:
+            shown = "(required)" if value is dataclasses.MISSING else config.to_dict(value)
+            lines.append(f"  {prefix}{item.name} = {shown}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A pipeline: stages with their settings in one YAML file, each after the ones it needs.
+
+Format::
+
+    vars:
+      out: runs/quickstart
+    steps:
+      raw:    {stage: toyworld, config: {out: "${out}/raw"}}
+      vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
+
+``${name}`` is replaced by the value under ``vars``. Overrides are ``name=value`` for a variable and
+``step.key=value`` for a setting of one step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xling.core import config
+from xling.core.errors import UserError, unknown
+from xling.core.stage import STAGES, load
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a pipeline with its settings as written.
+
+    Attributes:
+        stage: a name in `xling.core.stage.STAGES`.
+        config: settings of the stage; scalars are text.
+        after: names of the steps that must have ended.
+        recipe: a recipe file under the settings; ``config`` is laid over it.
+    """
+
+    stage: str
+    config: dict[str, Any] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    recipe: str = ""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Named steps in an order in which each comes after the ones it needs."""
+
+    steps: dict[str, Step]
+
+    def settings(self, name: str) -> Any:
+        """The resolved configuration dataclass of step ``name``."""
+        step = self.steps[name]
+        base = config.read_yaml(Path(step.recipe)) if step.recipe else {}
+        base.pop("scales", None)
+        return config.from_dict(
+            load(STAGES[step.stage].config), config.merge(base, step.config), f"step {name!r}"
+        )
+
+
+def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
+    """Read a pipeline file.
+
+    Raises:
+        UserError: no such file, an unknown stage, step or variable, or steps that wait for each other.
+    """
+    data = config.read_yaml(path)
+    if unknown_keys := set(data) - {"vars", "steps"}:
+        raise unknown("key of a pipeline", sorted(unknown_keys)[0], ["vars", "steps"])
+    variables, steps = dict(data.get("vars", {})), dict(data.get("steps", {}))
+    for key, value in map(config.split_override, overrides):
+        name, _, rest = key.partition(".")
+        if not rest and name in variables:
+            variables[name] = value
+        elif rest and name in steps:
+            nested = config.nested(f"config.{rest}", value)
+            steps[name] = config.merge(steps[name], nested)
+        else:
+            raise unknown("variable or step", name, [*variables, *steps])
+    built = {
+        name: config.from_dict(Step, _substitute(step, variables, path), f"{path}: step {name!r}")
+        for name, step in steps.items()
+    }
+    for step in built.values():
+        STAGES[step.stage]
+    return Pipeline({name: built[name] for name in _ordered(built, path)})
+
+
+def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _substitute(v, variables, path) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_substitute(v, variables, path) for v in value]
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise unknown(f"variable in {path}:", match[1], variables)
+        return variables[match[1]]
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _ordered(steps: Mapping[str, Step], path: Path) -> list[str]:
+    order: list[str] = []
+    while len(order) < len(steps):
+        for step in steps.values():
+            for name in step.after:
+                if name not in steps:
+                    raise unknown(f"step in {path}:", name, steps)
+        ready = [n for n, s in steps.items() if n not in order and all(a in order for a in s.after)]
+        if not ready:
+            waiting = ", ".join(n for n in steps if n not in order)
+            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the circle in `after`")
+        order += ready
+    return order
