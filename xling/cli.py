@@ -14,11 +14,12 @@ several parts may use here. A stage is imported only when it is called, so a log
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xling.core import config
 from xling.core.errors import UserError, nearest, unknown
@@ -31,6 +32,7 @@ _OTHER_WORDS = ("run", "quickstart", "config", "slurm")
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 2 a mistake of the user, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         return dispatch(arguments)
     except UserError as error:
@@ -183,7 +185,7 @@ def _defaults(cls: Any, prefix: str) -> list[str]:
     lines: list[str] = []
     for item in dataclasses.fields(cls):
         made = item.default_factory is not dataclasses.MISSING
-        value = item.default_factory() if made else item.default  # type: ignore[misc]
+        value = cast(Any, item.default_factory)() if made else item.default
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             lines += _defaults(type(value), f"{prefix}{item.name}.")
         else:

@@ -1,0 +1,198 @@
+"""Encode corpora into fairseq's memory-mapped shards, one set per language and per pair.
+
+Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
+
+    dict.txt spm.model
+    en/{train,valid}.{bin,idx}                one item a paragraph, an item of </s> alone between documents
+    en-sw/{train,valid}.en-sw.{en,sw}.{bin,idx}   aligned items
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora import reader
+from corpora import vocab as vocabulary
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.core.sampling import rng
+
+EOS, UNK = 2, 3
+NUM_SPECIALS = 4
+NUM_LATER_SYMBOLS = 1024  # room for <mask>, language tokens and sentinels when the integer type is chosen
+
+
+@dataclass(frozen=True)
+class BinarizeConfig:
+    """Settings of `run`.
+
+    Attributes:
+        vocab: published vocabulary.
+        out: directory to publish.
+        corpora: language -> files, globs or corpus directories.
+        pairs: ``src-tgt`` -> the two line-aligned files.
+        valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
+    """
+
+    vocab: str
+    out: str
+    corpora: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    valid_docs: int = 100
+    seed: int = 1
+
+
+def run(cfg: BinarizeConfig) -> manifest.Manifest:
+    """Encode every language and pair and publish the shards.
+
+    Raises:
+        UserError: an unknown language, an unreadable or empty file, sides of unequal length, no text at all.
+    """
+    if not cfg.corpora and not cfg.pairs:
+        raise UserError(
+            "nothing to binarize", "corpora.LANG=PATH or pairs.SRC-TGT=PATH,PATH", "name some text"
+        )
+    for lang in [*cfg.corpora, *(side for pair in cfg.pairs for side in split_pair(pair))]:
+        languages.get(lang)
+    out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
+    mono = {lang: reader.resolve(paths) for lang, paths in cfg.corpora.items()}
+    para = {pair: reader.resolve(paths) for pair, paths in cfg.pairs.items()}
+    inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values()] for p in files)]
+    if done := manifest.up_to_date(out, "binarize", cfg, inputs):
+        return done
+    processor = vocabulary.load(vocab_dir)
+    with manifest.publish(out, "binarize", cfg, inputs) as made:
+        for name in ("dict.txt", "spm.model"):
+            shutil.copy(vocab_dir / name, made.path / name)
+        made.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
+        for lang, paths in cfg.corpora.items():
+            made.counts[lang] = _binarize_language(cfg, processor, lang, paths, made.path / lang)
+        for pair, files in para.items():
+            made.counts[pair] = _binarize_pair(cfg, processor, pair, files, made.path / pair)
+    return manifest.read(out)
+
+
+def split_pair(pair: str) -> tuple[str, str]:
+    """``en-sw`` as ``("en", "sw")``.
+
+    Raises:
+        UserError: not two languages joined by a hyphen, or twice the same.
+    """
+    src, sign, tgt = pair.partition("-")
+    if not sign or not src or not tgt or src == tgt:
+        raise UserError(f"{pair!r} is no language pair", "two different languages, for example en-sw")
+    return src, tgt
+
+
+def encode(processor: Any, lines: list[str]) -> list[np.ndarray]:
+    """Fairseq ids of each line with </s> behind, int32 arrays of shape (num_pieces + 1,)."""
+    return [
+        np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
+        for ids in processor.encode(lines)
+    ]
+
+
+class ShardWriter:
+    """Writes one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
+
+    Tokens are uint16 where the vocabulary fits, else int32, as fairseq chooses. Written here and not by fairseq,
+    whose import alone takes seconds and brings torch; a test reads the result with fairseq.
+    """
+
+    def __init__(self, prefix: Path, vocab_size: int) -> None:
+        self._prefix = prefix
+        self._dtype = np.dtype(np.uint16 if vocab_size + NUM_LATER_SYMBOLS < 65500 else np.int32)
+        self._file = prefix.with_name(f"{prefix.name}.bin").open("wb")
+        self._sizes = array("i")
+        self.num_tokens = self.num_unknown = 0
+
+    def add(self, item: np.ndarray) -> None:
+        """Append one item, an integer array of shape (num_tokens,)."""
+        self._file.write(item.astype(self._dtype).tobytes())
+        self._sizes.append(len(item))
+        self.num_tokens += len(item)
+        self.num_unknown += int((item == UNK).sum())
+
+    def close(self) -> dict[str, int]:
+        """Write the index and return the counts."""
+        self._file.close()
+        sizes = np.array(self._sizes, dtype=np.int32)
+        starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
+        with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
+            index.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes)))
+            index.write(sizes.tobytes() + starts.tobytes())
+        return {"items": len(sizes), "tokens": self.num_tokens, "unknown": self.num_unknown}
+
+
+def _binarize_language(
+    cfg: BinarizeConfig, processor: Any, lang: str, paths: Iterable[str], out: Path
+) -> dict[str, Any]:
+    total = sum(1 for _ in reader.documents(paths))
+    chosen = _held_out(total, cfg, lang)
+    out.mkdir()
+    writers = {split: ShardWriter(out / split, processor.get_piece_size()) for split in ("train", "valid")}
+    boundary = np.array([EOS], dtype=np.int32)
+    with Progress(f"binarize {lang}", total, "docs") as progress:
+        for index, doc in enumerate(reader.documents(paths)):
+            writer = writers["valid" if index in chosen else "train"]
+            for item in encode(processor, doc):
+                writer.add(item)
+            writer.add(boundary)
+            progress.update()
+    return {split: writer.close() for split, writer in writers.items()}
+
+
+def _binarize_pair(
+    cfg: BinarizeConfig, processor: Any, pair: str, files: list[Path], out: Path
+) -> dict[str, Any]:
+    sides = split_pair(pair)
+    if len(files) != 2:
+        raise UserError(
+            f"pair {pair}: {len(files)} files", f"two files, {sides[0]} first", f"pairs.{pair}=SRC,TGT"
+        )
+    total = sum(1 for _ in reader.lines(files[0]))
+    chosen = _held_out(total, cfg, pair)
+    out.mkdir()
+    size = processor.get_piece_size()
+    writers = {
+        (split, side): ShardWriter(out / f"{split}.{pair}.{side}", size)
+        for split in ("train", "valid")
+        for side in sides
+    }
+    num_empty = 0
+    for index, pair_of_lines in enumerate(_aligned(files)):
+        if not all(line.strip() for line in pair_of_lines):
+            num_empty += 1
+            continue
+        split = "valid" if index in chosen else "train"
+        for side, item in zip(sides, encode(processor, list(pair_of_lines)), strict=True):
+            writers[split, side].add(item)
+    counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
+    return counts | {"dropped_empty": num_empty}
+
+
+def _aligned(files: list[Path]) -> Iterator[tuple[str, str]]:
+    for number, (src, tgt) in enumerate(zip_longest(*(reader.lines(f) for f in files)), 1):
+        if src is None or tgt is None:
+            short = files[0] if src is None else files[1]
+            raise UserError(
+                f"{short} ends at line {number - 1}, before its other side", "files with equal line counts"
+            )
+        yield src, tgt
+
+
+def _held_out(total: int, cfg: BinarizeConfig, name: str) -> set[int]:
+    size = min(cfg.valid_docs, total // 10)
+    if size == 0 and total:
+        size = 1 if total > 1 else 0
+    return set(rng(cfg.seed, "valid", name).choice(total, size, replace=False).tolist()) if size else set()

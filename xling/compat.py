@@ -1,0 +1,80 @@
+"""Every repair of fairseq 0.12.3 (package fairseq-fixed 0.12.3.1) in one place, each with its cause.
+
+``install`` is called by whatever imports fairseq here; it may be called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import typing
+from typing import Any
+
+import torch
+
+_installed = False
+
+
+def install() -> None:
+    """Apply the repairs."""
+    global _installed
+    if _installed:
+        return
+    _allow_own_checkpoints()
+    _import_tasks_of_loaded_package()
+    _installed = True
+
+
+def _allow_own_checkpoints() -> None:
+    """Cause: torch.load reads weights only since 2.6, and fairseq stores an ``argparse.Namespace``.
+
+    The restricted unpickler stays on and learns the few harmless classes that fairseq writes, so a checkpoint
+    with code in it is still refused.
+    """
+    from omegaconf import DictConfig, ListConfig
+    from omegaconf.base import ContainerMetadata, Metadata
+    from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
+
+    plain: list[Any] = [argparse.Namespace, collections.defaultdict, dict, list, int, typing.Any]
+    config: list[Any] = [
+        DictConfig, ListConfig, ContainerMetadata, Metadata, AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode,
+    ]  # fmt: skip
+    torch.serialization.add_safe_globals(plain + config)
+
+
+def _import_tasks_of_loaded_package() -> None:
+    """Cause: ``--user-dir`` imports nothing when the package is already loaded, and never its criterions.
+
+    `xling` may be loaded before fairseq parses its arguments (an editable install, an in-process launch).
+    """
+    from fairseq import utils
+
+    original = utils.import_user_module
+
+    def import_user_module(args: Any) -> None:
+        original(args)
+        import_door()
+
+    import_user_module.memo = set()  # type: ignore[attr-defined]
+    utils.import_user_module = import_user_module
+
+
+def import_door() -> None:
+    """Register everything of ours with fairseq."""
+    import importlib
+
+    importlib.import_module("xling.tasks.register")
+
+
+def check_new(kind: str, name: str) -> None:
+    """Cause: fairseq's ``register_task`` answers a name that exists with the old class, in silence.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    from fairseq.models import MODEL_REGISTRY
+    from fairseq.tasks import TASK_REGISTRY
+
+    taken = {"task": TASK_REGISTRY, "model": MODEL_REGISTRY}[kind]
+    if name in taken:
+        raise ValueError(f"fairseq already has a {kind} called {name!r}")

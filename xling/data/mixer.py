@@ -1,0 +1,54 @@
+"""Which piece of which language comes when: n^alpha realised in tokens, keyed by (seed, epoch, index)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from xling.core.sampling import alpha_shares, rng
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The draws of one epoch.
+
+    Attributes:
+        langs: index of the language of each draw, int16 of shape (num_draws,).
+        items: item of that language, int64 of shape (num_draws,).
+    """
+
+    langs: np.ndarray
+    items: np.ndarray
+
+
+def epoch_counts(num_items: Mapping[str, int], num_tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
+    """How many items of each language an epoch holds; an epoch has as many items as the data.
+
+    Shares are in tokens: a language with short items gets more of them.
+    """
+    shares = alpha_shares(num_tokens, alpha)
+    total = sum(num_tokens.values())
+    mean = {lang: num_tokens[lang] / max(num_items[lang], 1) for lang in num_items}
+    return {lang: max(1, round(shares[lang] * total / mean[lang])) for lang in num_items if num_items[lang]}
+
+
+def draw_epoch(num_items: Mapping[str, int], counts: Mapping[str, int], seed: int, epoch: int) -> Draw:
+    """The items of epoch ``epoch`` (from 1), every language's in order of its own endless permutation.
+
+    A language's pass over its items ends before the next one starts, across epochs too: after k draws each of
+    its n items was seen k // n or k // n + 1 times.
+    """
+    langs, items = [], []
+    for index, (lang, n) in enumerate(num_items.items()):
+        if not counts.get(lang):
+            continue
+        first, count = (epoch - 1) * counts[lang], counts[lang]
+        passes = range(first // n, (first + count - 1) // n + 1)
+        stream = np.concatenate([rng(seed, "order", lang, number).permutation(n) for number in passes])
+        begin = first - passes.start * n
+        items.append(stream[begin : begin + count])
+        langs.append(np.full(count, index, dtype=np.int16))
+    order = rng(seed, "mix", epoch).permutation(sum(map(len, items)))
+    return Draw(np.concatenate(langs)[order], np.concatenate(items)[order])

@@ -1,0 +1,75 @@
+"""Batches without padding: sequences laid end to end, grouped by length.
+
+A packed batch holds ``src_tokens`` (N,), ``positions`` (N,) and ``runs``, a list of (number of sequences, their
+length) in order, so that attention sees each run as a dense (sequences, length) block and every other layer
+sees N real tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+Example = dict[str, np.ndarray]
+
+
+def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbouring equal lengths as (count, length).
+
+    Example:
+        >>> runs_of([5, 5, 3])
+        [(2, 5), (1, 3)]
+    """
+    runs: list[tuple[int, int]] = []
+    for length in lengths:
+        if runs and runs[-1][1] == length:
+            runs[-1] = (runs[-1][0] + 1, length)
+        else:
+            runs.append((1, length))
+    return runs
+
+
+def pack(examples: Sequence[Example]) -> dict[str, Any]:
+    """Lay examples end to end, longest first.
+
+    Args:
+        examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
+            ``chosen`` (num_chosen,) with ``target`` (num_chosen,); ``lang`` (1,); ``langs`` (length,) optionally.
+
+    Returns:
+        A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
+        ``langs`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch, ``target`` (M,),
+        ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens``.
+    """
+    order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
+    ordered = [examples[i] for i in order]
+    lengths = [len(e["tokens"]) for e in ordered]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+
+    def joined(key: str) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
+
+    net_input: dict[str, Any] = {
+        "src_tokens": joined("tokens"),
+        "positions": joined("positions"),
+        "runs": runs_of(lengths),
+    }
+    if "langs" in ordered[0]:
+        net_input["langs"] = joined("langs")
+    sample: dict[str, Any] = {
+        "id": joined("id"),
+        "net_input": net_input,
+        "nsentences": len(ordered),
+        "ntokens": int(sum(lengths)),
+    }
+    if "chosen" in ordered[0]:
+        rows = [e["chosen"] + start for e, start in zip(ordered, starts, strict=True)]
+        counts = [len(e["chosen"]) for e in ordered]
+        sample["chosen"] = torch.from_numpy(np.concatenate(rows).astype(np.int64))
+        sample["target"] = joined("target")
+        langs = np.repeat([int(e["lang"][0]) for e in ordered], counts)
+        sample["target_langs"] = torch.from_numpy(langs.astype(np.int64))
+    return sample

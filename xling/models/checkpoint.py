@@ -1,0 +1,136 @@
+"""Checkpoints: atomic, with a checksum, the last good one taken; and published models without pickled code."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from corpora.vocab import vocab_digest
+from xling.core import manifest
+from xling.core.config import from_dict
+from xling.core.errors import UserError
+from xling.models.encoder import EncoderConfig, EncoderModel
+
+logger = logging.getLogger(__name__)
+FORMAT = "xling-encoder-1"
+
+
+def save(trainer: Any, directory: Path, epoch_itr: Any, run_key: dict[str, Any], keep: int) -> None:
+    """Write the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drop old ones.
+
+    The checksum is written last: a file without one is not a checkpoint.
+    """
+    trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
+    state = trainer.state_dict()
+    state["extra_state"] |= {
+        "train_iterator": epoch_itr.state_dict(),
+        "run_key": json.dumps(run_key, sort_keys=True),
+    }
+    path = directory / f"update-{trainer.get_num_updates():08d}.pt"
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as handle:
+        handle.write(buffer.getbuffer())
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+    manifest.write_atomic(path.with_suffix(".sha256"), manifest.sha256(path) + "\n")
+    for old in sorted(directory.glob("update-*.sha256"))[:-keep]:
+        old.unlink()
+        old.with_suffix(".pt").unlink(missing_ok=True)
+
+
+def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
+    """Load the newest good checkpoint, if any, and return the training iterator where it stood.
+
+    Raises:
+        UserError: the checkpoint was made with other settings or data.
+    """
+    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
+        path = mark.with_suffix(".pt")
+        if not path.is_file() or manifest.sha256(path) != mark.read_text().strip():
+            logger.warning("%s is damaged; taking the checkpoint before it", path)
+            continue
+        extra = trainer.load_checkpoint(str(path))
+        if extra["run_key"] != json.dumps(run_key, sort_keys=True):
+            raise UserError(
+                f"{path} was made with other settings or data",
+                fix=f"give the old settings again, choose another out=, or delete {directory}",
+            )
+        position = extra["train_iterator"]
+        epoch_itr = trainer.get_train_iterator(position["epoch"], load_dataset=True)
+        epoch_itr.load_state_dict(position)
+        trainer.lr_step(epoch_itr.epoch)
+        return epoch_itr
+    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
+    trainer.lr_step(epoch_itr.epoch)
+    return epoch_itr
+
+
+def save_model(path: Path, model: EncoderModel, langs: list[str], vocab_dir: Path) -> None:
+    """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only."""
+    shape = OmegaConf.to_container(model.cfg) if OmegaConf.is_config(model.cfg) else asdict(model.cfg)
+    names = {f for f in EncoderConfig.__dataclass_fields__ if not f.startswith("_")}
+    weights = {k: v.detach().float().cpu() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    state = {
+        "format": FORMAT,
+        "shape": {k: v for k, v in dict(shape).items() if k in names},  # type: ignore[arg-type]
+        "langs": list(langs),
+        "vocab_digest": vocab_digest(vocab_dir),
+        "weights": weights,
+    }
+    torch.save(state, path)
+
+
+def load_model(directory: Path, precision: str = "fp32") -> tuple[EncoderModel, list[str]]:
+    """A published pre-trained model and its languages.
+
+    Raises:
+        UserError: no model there, a damaged file, or a vocabulary that is not the one it was trained with.
+    """
+    path = directory / "model.pt"
+    if not path.is_file():
+        raise UserError(
+            f"no checkpoint at {directory}", "a directory with model.pt", "run `xling pretrain` first"
+        )
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise UserError(f"{path} is no checkpoint of ours: {str(error).splitlines()[0]}", FORMAT) from None
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise UserError(f"{path} is no checkpoint of ours", FORMAT, "use `xling import` for models of others")
+    check_vocabulary(state["vocab_digest"], directory, path)
+    shape = from_dict(
+        EncoderConfig, {k: str(v) for k, v in state["shape"].items()} | {"precision": precision}
+    )
+    vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
+    model = EncoderModel(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)
+    missing, unexpected = model.load_state_dict(state["weights"], strict=False)
+    assert set(missing) <= {"lm_head.weight"} and not unexpected, (
+        f"missing {missing}, unexpected {unexpected}"
+    )
+    return model, state["langs"]
+
+
+def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
+    """Refuse weights and a vocabulary that do not belong together.
+
+    Raises:
+        UserError: the digests differ.
+    """
+    found = vocab_digest(vocab_dir)
+    if found != expected:
+        raise UserError(
+            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {found[:12]}",
+            "weights and vocabulary of one run",
+            "give the vocabulary that the checkpoint was trained with",
+        )

@@ -1,0 +1,227 @@
+"""The encoder: BERT / XLM-R shapes on packed batches, registered with fairseq as ``xling_encoder``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel, register_model
+from torch import Tensor, nn
+
+from xling.models.loss import linear_cross_entropy
+
+Runs = Sequence[tuple[int, int]]
+PAD = 1
+
+
+@dataclass
+class EncoderConfig(FairseqDataclass):
+    """Shape of the encoder; the defaults are tiny.
+
+    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512.
+    """
+
+    layers: int = 4
+    dim: int = 256
+    heads: int = 4
+    ffn_dim: int = 1024
+    dropout: float = 0.1
+    max_positions: int = 512
+    pre_norm: bool = False
+    lang_embeddings: bool = False
+    precision: str = "auto"
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, runs: Runs, dropout: float) -> Tensor:
+    """Full self-attention within each sequence of a packed batch.
+
+    Args:
+        query, key, value: (N, H, C), packed as ``runs`` says.
+        runs: (number of sequences, length) in order; sums to N tokens.
+        dropout: probability of dropping an attention weight.
+
+    Returns:
+        (N, H * C).
+    """
+    outputs, start = [], 0
+    for count, length in runs:
+        end = start + count * length
+        q, k, v = (
+            x[start:end].view(count, length, x.shape[1], x.shape[2]).transpose(1, 2)
+            for x in (query, key, value)
+        )
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+        outputs.append(out.transpose(1, 2).reshape(end - start, -1))
+        start = end
+    assert start == len(query), f"runs cover {start} of {len(query)} tokens"
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+class Layer(nn.Module):
+    """One transformer layer on packed tokens (N, D)."""
+
+    def __init__(self, cfg: EncoderConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
+        self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
+        self.out = nn.Linear(cfg.dim, cfg.dim)
+        self.attn_norm = nn.LayerNorm(cfg.dim)
+        self.up = nn.Linear(cfg.dim, cfg.ffn_dim)
+        self.down = nn.Linear(cfg.ffn_dim, cfg.dim)
+        self.ffn_norm = nn.LayerNorm(cfg.dim)
+
+    def forward(self, x: Tensor, runs: Runs) -> Tensor:
+        """(N, D) -> (N, D)."""
+        if self.pre_norm:
+            x = x + self._attention(self.attn_norm(x), runs)
+            return x + self._ffn(self.ffn_norm(x))
+        x = self.attn_norm(x + self._attention(x, runs))
+        out: Tensor = self.ffn_norm(x + self._ffn(x))
+        return out
+
+    def _attention(self, x: Tensor, runs: Runs) -> Tensor:
+        qkv = self.qkv(x).view(len(x), 3, self.heads, -1)
+        drop = self.dropout if self.training else 0.0
+        attended = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], runs, drop)
+        return F.dropout(self.out(attended), self.dropout, self.training)
+
+    def _ffn(self, x: Tensor) -> Tensor:
+        return F.dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
+
+
+class Encoder(nn.Module):
+    """Embeddings and layers on packed batches.
+
+    Args:
+        cfg: the shape.
+        vocab_size: number of token ids.
+        num_langs: number of language embeddings, 0 for none.
+    """
+
+    def __init__(self, cfg: EncoderConfig, vocab_size: int, num_langs: int = 0) -> None:
+        super().__init__()
+        assert cfg.dim % cfg.heads == 0, f"dim {cfg.dim} is no multiple of {cfg.heads} heads"
+        self.cfg = cfg
+        self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
+        self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
+        self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
+        self.norm = nn.LayerNorm(cfg.dim)
+        self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
+        self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
+        self.apply(_initialise)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        positions: Tensor,
+        runs: Runs,
+        langs: Tensor | None = None,
+        layer: int | None = None,
+    ) -> Tensor:
+        """Hidden states of a packed batch.
+
+        Args:
+            src_tokens: (N,) int64.
+            positions: (N,) int64, from 0 in each sequence.
+            runs: see `attend`.
+            langs: (N,) int64 language indices, where the model has language embeddings.
+            layer: return the states after this many layers instead of all.
+
+        Returns:
+            (N, D).
+        """
+        x = self.tokens(src_tokens) + self.positions(positions)
+        if self.langs is not None:
+            assert langs is not None, "the model has language embeddings but the batch names no languages"
+            x = x + self.langs(langs)
+        x = F.dropout(self.norm(x), self.cfg.dropout, self.training)
+        for block in self.layers[:layer]:
+            x = block(x, runs)
+        out: Tensor = self.final_norm(x)
+        return out
+
+
+class LMHead(nn.Module):
+    """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head."""
+
+    def __init__(self, dim: int, weight: Tensor) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(len(weight)))
+        self.dense.apply(_initialise)
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """(M, D) -> (M, D), what the tied embeddings are multiplied with."""
+        out: Tensor = self.norm(F.gelu(self.dense(hidden)))
+        return out
+
+    def loss(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum and rows of the cross-entropy of ``target`` (M,) given ``hidden`` (M, D)."""
+        return linear_cross_entropy(self.transform(hidden), self.weight, self.bias, target)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(M, D) -> (M, V); for inspection and export, training uses `loss`."""
+        return F.linear(self.transform(hidden), self.weight, self.bias)
+
+
+@register_model("xling_encoder", dataclass=EncoderConfig)
+class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
+    """An encoder with its LM head, as fairseq's Trainer sees it."""
+
+    def __init__(self, cfg: EncoderConfig, vocab_size: int, num_langs: int = 0) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.encoder = Encoder(cfg, vocab_size, num_langs)
+        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight)
+
+    @classmethod
+    def build_model(cls, cfg: EncoderConfig, task: Any) -> EncoderModel:
+        """Build the model for a task that has a ``dictionary`` and ``langs``."""
+        model = cls(cfg, len(task.dictionary), len(task.langs) if cfg.lang_embeddings else 0)
+        return model.to(working_dtype(cfg.precision))
+
+    def forward(self, src_tokens: Tensor, positions: Tensor, runs: Runs, **kwargs: Any) -> Tensor:
+        """Hidden states (N, D); see `Encoder.forward`."""
+        out: Tensor = self.encoder(src_tokens, positions, runs, **kwargs)
+        return out
+
+    def max_positions(self) -> int:
+        """Longest sequence, in tokens."""
+        return int(self.cfg.max_positions)
+
+
+def working_dtype(precision: str) -> torch.dtype:
+    """The type of the working weights: ``fp32``, ``bf16``, or ``auto`` by what the machine multiplies fast.
+
+    bf16 is taken on a GPU that has it and on a CPU with AMX or AVX512-BF16 instructions.
+    """
+    assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
+    if precision != "auto":
+        return torch.bfloat16 if precision == "bf16" else torch.float32
+    if torch.cuda.is_available():
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if fast else torch.float32
+
+
+def _initialise(module: nn.Module) -> None:
+    """BERT's normal(0, .02); embeddings alike, padding zero."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+        if module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def num_parameters(model: nn.Module) -> int:
+    """Number of parameters, tied ones once."""
+    return sum(math.prod(p.shape) for p in model.parameters())

@@ -1,0 +1,116 @@
+"""Fused AdamW on float32 master weights, registered with fairseq as ``xling_adamw``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+from torch import Tensor
+
+
+@dataclass
+class AdamWConfig(FairseqDataclass):
+    """Hyper-parameters; the defaults are XLM-R's."""
+
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-6
+    weight_decay: float = 0.01
+    lr: list[float] = II("optimization.lr")
+
+
+@register_optimizer("xling_adamw", dataclass=AdamWConfig)
+class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
+    """AdamW whose float32 masters and moments are all in its state, so that a resumed run is exact.
+
+    fairseq's own bf16 optimiser rebuilds its masters from the rounded weights when it resumes. Decay is applied
+    to matrices only, not to biases and norms. float32 parameters are their own masters.
+    """
+
+    def __init__(self, cfg: AdamWConfig, params: Iterable[Tensor]) -> None:
+        super().__init__(cfg)
+        self.working = list(params)
+        self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
+        groups = [
+            {"params": [m for m in self.masters if m.dim() > 1], "weight_decay": cfg.weight_decay},
+            {"params": [m for m in self.masters if m.dim() <= 1], "weight_decay": 0.0},
+        ]
+        self._optimizer = torch.optim.AdamW(
+            [group for group in groups if group["params"]],
+            lr=cfg.lr[0],
+            betas=(cfg.beta1, cfg.beta2),
+            eps=cfg.eps,
+            fused=True,
+        )
+
+    @property
+    def params(self) -> Iterable[Tensor]:
+        """The model's own parameters."""
+        return self.working
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """What a resumed run may change."""
+        return {"lr": self.cfg.lr[0]}
+
+    def multiply_grads(self, c: float | Tensor) -> None:
+        """Move the gradients to the masters, multiplied by ``c``."""
+        for param, master in zip(self.working, self.masters, strict=True):
+            if param is not master and param.grad is not None:
+                master.grad = param.grad.float()
+                param.grad = None
+        grads = self._grads()
+        if grads:
+            torch._foreach_mul_(grads, c)
+
+    def clip_grad_norm(
+        self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Scale the gradients to a norm of at most ``max_norm`` (0: leave them) and return the norm before."""
+        grads = self._grads()
+        if not grads:
+            return torch.tensor(0.0)
+        norm = torch.nn.utils.get_total_norm(grads)
+        if aggregate_norm_fn is not None:
+            norm = aggregate_norm_fn(norm)
+        if max_norm > 0:
+            torch._foreach_mul_(grads, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+        return norm
+
+    def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
+        """Update the masters and write them back to the working weights."""
+        self._optimizer.step()
+        pairs = [(p, m) for p, m in zip(self.working, self.masters, strict=True) if p is not m]
+        if pairs:
+            with torch.no_grad():
+                torch._foreach_copy_([p for p, _ in pairs], [m for _, m in pairs])
+
+    def zero_grad(self) -> None:
+        """Drop the gradients of working weights and masters."""
+        for tensor in (*self.working, *self.masters):
+            tensor.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Moments and masters."""
+        return {"adamw": self._optimizer.state_dict(), "masters": self.masters}
+
+    def load_state_dict(
+        self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
+    ) -> None:
+        """Restore moments and masters and write the working weights anew from the masters."""
+        self._optimizer.load_state_dict(state_dict["adamw"])
+        with torch.no_grad():
+            for param, master, saved in zip(self.working, self.masters, state_dict["masters"], strict=True):
+                master.copy_(saved)
+                if param is not master:
+                    param.copy_(master)
+        for group in self._optimizer.param_groups:
+            group.update(optimizer_overrides or {})
+
+    def _grads(self) -> list[Tensor]:
+        return [m.grad for m in self.masters if m.grad is not None]

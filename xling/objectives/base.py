@@ -1,0 +1,269 @@
+"""What every objective shares: its registry, its fairseq task, its dataset and the one criterion.
+
+An objective is one file: a configuration dataclass (a `TaskConfig`), a pure function that builds an example from
+arrays, and a class derived from `Objective`, registered by ``@objective("name")``, which also registers the
+fairseq task ``xling_<name>``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, FairseqDataset
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II
+from torch import Tensor
+
+from xling import compat
+from xling.core.errors import UserError, unknown
+from xling.core.registry import Registry
+from xling.data import shards
+from xling.data.packing import Example, pack
+
+BOS, PAD, EOS, UNK = 0, 1, 2, 3
+FIRST_PIECE = 4
+
+compat.install()
+
+
+@dataclass
+class TaskConfig(FairseqDataclass):
+    """Settings of every task.
+
+    ``data`` is a binarised directory, ``langs`` a comma-separated list (empty: all that are there), ``alpha`` the
+    exponent of language sampling in tokens, ``tokens_per_sample`` the longest sequence, specials included.
+    """
+
+    data: str = ""
+    langs: str = ""
+    alpha: float = 0.3
+    tokens_per_sample: int = 256
+    seed: int = II("common.seed")
+
+
+class Loss(NamedTuple):
+    """What an objective returns for one batch.
+
+    Attributes:
+        total: differentiable sum of losses, float32 scalar, nats.
+        num: number of losses summed.
+        rows: each loss, float32 (count,), detached.
+        langs: language index of each loss, int64 (count,).
+    """
+
+    total: Tensor
+    num: int
+    rows: Tensor
+    langs: Tensor
+
+
+class Objective(ABC):
+    """One way to learn from text.
+
+    Args:
+        cfg: its configuration.
+        dictionary: fairseq dictionary with ``<mask>`` last.
+        langs: all languages of the model; an example's ``lang`` is an index into them.
+    """
+
+    config: type[TaskConfig]
+
+    def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
+        self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
+
+    @abstractmethod
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """The examples of a split."""
+
+    @abstractmethod
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """The loss of a packed batch."""
+
+
+OBJECTIVES: Registry[type[Objective]] = Registry("objective")
+
+
+class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
+    """Examples by index for one split, the same for the same (seed, epoch, index) whatever the workers do."""
+
+    def __init__(self) -> None:
+        self.epoch = 1
+        self.set_epoch(1)
+
+    @abstractmethod
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the items of an epoch."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Example: ...
+
+    @property
+    @abstractmethod
+    def sizes(self) -> np.ndarray:
+        """Tokens of each example of this epoch, (len(self),)."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def num_tokens(self, index: int) -> int:
+        """Tokens of one example, for batching."""
+        return int(self.sizes[index])
+
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        """Tokens of examples, for batching."""
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        """Tokens of one example, for filtering."""
+        return int(self.sizes[index])
+
+    def ordered_indices(self) -> np.ndarray:
+        """Indices by length, equal lengths in the epoch's random order."""
+        return np.argsort(self.sizes, kind="stable")
+
+    def batch_by_size(
+        self,
+        indices: np.ndarray,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        required_batch_size_multiple: int = 1,
+    ) -> list[np.ndarray]:
+        """Cut ordered indices into batches of at most ``max_tokens`` real tokens; nothing is padded."""
+        return batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
+
+    def collater(self, samples: list[Example]) -> dict[str, Any]:
+        """A packed batch; see `xling.data.packing.pack`."""
+        return pack(samples)
+
+    @property
+    def supports_prefetch(self) -> bool:
+        """Shards are memory-mapped; there is nothing to prefetch."""
+        return False
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """Every epoch draws its own items."""
+        return False
+
+
+def batches_of(
+    sizes: np.ndarray, indices: np.ndarray, max_tokens: int, max_sentences: int
+) -> list[np.ndarray]:
+    """Greedy cut of ``indices`` (n,) with ``sizes`` (n,) into runs within both limits."""
+    ends = np.cumsum(sizes)
+    batches, start = [], 0
+    while start < len(indices):
+        before = ends[start - 1] if start else 0
+        end = int(np.searchsorted(ends, before + max_tokens, side="right"))
+        end = max(start + 1, min(end, start + max_sentences))
+        batches.append(indices[start:end])
+        start = end
+    return batches
+
+
+class XlingTask(FairseqTask):  # type: ignore[misc]
+    """A fairseq task that trains one objective."""
+
+    objective_class: type[Objective]
+
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        self.data = Path(cfg.data)
+        self.dictionary = load_dictionary(self.data)
+        self.langs = langs_of(cfg, self.data)
+        self.objective = self.objective_class(cfg, self.dictionary, self.langs)
+
+    @classmethod
+    def setup_task(cls, cfg: Any, **kwargs: Any) -> XlingTask:
+        """Build the task from its configuration."""
+        return cls(cfg)
+
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """The joint dictionary."""
+        return self.dictionary
+
+    @property
+    def target_dictionary(self) -> Dictionary:
+        """The joint dictionary."""
+        return self.dictionary
+
+    def max_positions(self) -> int:
+        """Longest example, in tokens."""
+        return int(self.cfg.tokens_per_sample)
+
+    def train_step(
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+    ) -> tuple[Tensor, int, dict[str, float]]:
+        """Forward and backward on one batch."""
+        model.train()
+        model.set_num_updates(update_num)
+        total, num, logs = criterion(model, sample)
+        optimizer.backward(total * 0 if ignore_grad else total)
+        return total, num, logs
+
+    def load_dataset(self, split: str, **kwargs: Any) -> None:
+        """Map the shards of a split; a dataset that is there is kept, its epoch is set by the iterator."""
+        if split not in self.datasets:
+            self.datasets[split] = self.objective.dataset(self.data, split)
+
+
+def load_dictionary(data: Path) -> Dictionary:
+    """The dictionary of a binarised directory with ``<mask>`` behind its pieces."""
+    path = data / "dict.txt"
+    if not path.is_file():
+        raise UserError(f"no dict.txt in {data}", "a directory made by `xling binarize`", "check data=")
+    dictionary = Dictionary.load(str(path))
+    dictionary.add_symbol("<mask>")
+    return dictionary
+
+
+def langs_of(cfg: Any, data: Path) -> list[str]:
+    """The languages a task uses: those named, or all with monolingual shards.
+
+    Raises:
+        UserError: a named language has no shards, or there is none at all.
+    """
+    there = shards.languages_in(data)
+    if not there:
+        raise UserError(f"no shards in {data}", "LANG/train.bin and LANG/train.idx", "run `xling binarize`")
+    named = [lang for lang in cfg.langs.split(",") if lang] or there
+    for lang in named:
+        if lang not in there:
+            raise unknown(f"language in {data}:", lang, there)
+    return named
+
+
+def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
+    """Register an objective as ``name`` and its fairseq task as ``xling_<name>``."""
+
+    def decorate(cls: type[Objective]) -> type[Objective]:
+        OBJECTIVES.add(name, cls)
+        task = type(
+            f"Xling{cls.__name__}Task", (XlingTask,), {"objective_class": cls, "__doc__": cls.__doc__}
+        )
+        compat.check_new("task", f"xling_{name}")
+        register_task(f"xling_{name}", dataclass=cls.config)(task)
+        return cls
+
+    return decorate
+
+
+def by_language(losses: Iterable[Loss], langs: list[str]) -> dict[str, float]:
+    """Sums and counts of losses by language, as ``loss_<lang>`` and ``count_<lang>``."""
+    logs: dict[str, float] = {}
+    for loss in losses:
+        sums = torch.zeros(len(langs)).index_add_(0, loss.langs.cpu(), loss.rows.cpu().float())
+        counts = torch.bincount(loss.langs.cpu(), minlength=len(langs))
+        for index in torch.nonzero(counts).flatten().tolist():
+            lang = langs[index]
+            logs[f"loss_{lang}"] = logs.get(f"loss_{lang}", 0.0) + float(sums[index])
+            logs[f"count_{lang}"] = logs.get(f"count_{lang}", 0.0) + float(counts[index])
+    return logs

@@ -1,0 +1,268 @@
+"""Pre-training: a recipe into fairseq's Trainer. The only place that starts training.
+
+While it trains, checkpoints and the log stand in ``OUT.partial``; at the end ``OUT`` is published with
+``model.pt`` (float32 weights and shape, no pickled code), the vocabulary and the log. Killed at any moment, the
+same command goes on from the last good checkpoint and reaches the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from fairseq import tasks
+from fairseq.data import iterators
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from xling.core import config, manifest
+from xling.core.progress import Progress
+from xling.core.stage import STAGES
+from xling.models import checkpoint
+from xling.models.encoder import num_parameters
+from xling.objectives import OBJECTIVES
+
+__all__ = ["PretrainConfig", "run"]
+
+STAGE = "pretrain"
+assert STAGE in STAGES
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of the encoder; see `xling.models.encoder.EncoderConfig`."""
+
+    layers: int = 4
+    dim: int = 256
+    heads: int = 4
+    ffn_dim: int = 1024
+    dropout: float = 0.1
+    max_positions: int = 512
+    pre_norm: bool = False
+    lang_embeddings: bool = False
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long and how fast.
+
+    Attributes:
+        updates: optimiser steps.
+        batch_tokens: real tokens in a batch of one process.
+        accumulate: batches per update.
+        lr: peak learning rate; warms up over ``warmup`` updates, then decays linearly to 0.
+        clip: largest gradient norm, 0 for none.
+        log_every, valid_every, save_every: in updates.
+        keep: checkpoints kept.
+        threads: CPU threads of torch, 0 for its own choice.
+    """
+
+    updates: int = 1000
+    batch_tokens: int = 4096
+    accumulate: int = 1
+    lr: float = 5e-4
+    warmup: int = 100
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    log_every: int = 50
+    valid_every: int = 500
+    save_every: int = 500
+    keep: int = 2
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Settings of `run`.
+
+    Attributes:
+        data: binarised directory.
+        out: directory to publish.
+        objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
+        langs: languages to train on; empty for all in ``data``.
+    """
+
+    data: str
+    out: str
+    objectives: dict[str, dict[str, str]] = field(default_factory=lambda: {"mmlm": {}})
+    langs: tuple[str, ...] = ()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    seed: int = 1
+
+
+def run(cfg: PretrainConfig) -> manifest.Manifest:
+    """Train and publish.
+
+    Raises:
+        UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
+            ``OUT.partial`` belongs to other settings.
+    """
+    out, data = Path(cfg.out), Path(cfg.data)
+    if done := manifest.up_to_date(out, STAGE, cfg, [data]):
+        return done
+    manifest.verify(data)
+    if cfg.train.threads:
+        torch.set_num_threads(cfg.train.threads)
+    # fairseq asks its loader for pinned memory even where there is no accelerator.
+    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
+    partial = out.with_name(f"{out.name}.partial")
+    run_key = {"config": config.to_dict(cfg), "data": manifest.digest(data)}
+    trainer, task = build_trainer(cfg, partial)
+    _train(cfg, trainer, partial, run_key)
+    with manifest.publish(out, STAGE, cfg, [data]) as made:
+        for name in ("dict.txt", "spm.model"):
+            shutil.copy(data / name, made.path / name)
+        shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
+        checkpoint.save_model(made.path / "model.pt", trainer.get_model(), task.langs, data)
+        made.counts |= {
+            "updates": trainer.get_num_updates(),
+            "parameters": num_parameters(trainer.get_model()),
+            "langs": task.langs,
+            "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
+        }
+    shutil.rmtree(partial)
+    return manifest.read(out)
+
+
+def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
+    """The Trainer and task of fairseq for a recipe."""
+    full = fairseq_config(cfg, save_dir)
+    task = tasks.setup_task(full.task)
+    torch.manual_seed(cfg.seed)
+    model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
+    return Trainer(full, task, model, criterion), task
+
+
+def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
+    """The recipe as fairseq's own configuration."""
+    name, settings = next(iter(cfg.objectives.items()))
+    task_class = OBJECTIVES[name].config
+    known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
+    full = OmegaConf.structured(FairseqConfig)
+    with_name: dict[str, tuple[str, Any]] = {
+        "task": (f"xling_{name}", config.from_dict(task_class, known | settings, f"objectives.{name}")),
+        "model": ("xling_encoder", OmegaConf.create(asdict(cfg.model))),
+        "criterion": ("xling_objective", OmegaConf.create({})),
+        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": 0.98, "eps": 1e-6})),
+        "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
+    }
+    for key, (registered, value) in with_name.items():
+        plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
+        node = OmegaConf.create({**plain, "_name": registered})  # type: ignore[dict-item]
+        OmegaConf.update(full, key, node, force_add=True)
+    full.optimizer.weight_decay = cfg.train.weight_decay
+    full.optimizer.lr = [cfg.train.lr]
+    full.lr_scheduler.update(
+        {
+            "lr": [cfg.train.lr],
+            "force_anneal": None,
+            "end_learning_rate": 0.0,
+            "power": 1.0,
+            "total_num_update": float(cfg.train.updates),
+        }
+    )
+    full.common.seed = cfg.seed
+    full.common.cpu = not torch.cuda.is_available()
+    full.common.log_format = "none"
+    full.dataset.max_tokens = cfg.train.batch_tokens
+    full.dataset.max_tokens_valid = cfg.train.batch_tokens
+    full.dataset.num_workers = 0
+    full.optimization.max_update = cfg.train.updates
+    full.optimization.clip_norm = cfg.train.clip
+    full.optimization.update_freq = [cfg.train.accumulate]
+    full.optimization.lr = [cfg.train.lr]
+    full.checkpoint.save_dir = str(save_dir)
+    full.distributed_training.distributed_world_size = 1
+    return full
+
+
+def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any]) -> None:
+    partial.mkdir(parents=True, exist_ok=True)
+    epoch_itr = checkpoint.resume(trainer, partial, run_key)
+    trainer.task.load_dataset("valid")
+    log = Log(partial / "log.jsonl", trainer.get_num_updates())
+    with Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+        progress.update(trainer.get_num_updates())
+        while trainer.get_num_updates() < cfg.train.updates:
+            for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
+                trainer.train_step(samples)
+                done = trainer.get_num_updates()
+                log.count(samples)
+                last = done == cfg.train.updates
+                if done % cfg.train.log_every == 0 or last:
+                    progress.update(done - progress.done, log.write_train(trainer))
+                if done % cfg.train.valid_every == 0 or last:
+                    log.write_valid(trainer, validate(trainer))
+                if done % cfg.train.save_every == 0 or last:
+                    checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                if last:
+                    break
+            epoch_itr = _next_epoch(trainer, epoch_itr)
+
+
+def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
+    """The batches of the current epoch, ``accumulate`` to an update."""
+    trainer.begin_epoch(epoch_itr.next_epoch_idx)
+    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+    yield from iterators.GroupedIterator(itr, accumulate)
+
+
+def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
+    return trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
+
+
+@torch.no_grad()
+def validate(trainer: Trainer) -> dict[str, float]:
+    """Mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
+    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    with metrics.aggregate(new_root=True) as seen:
+        for sample in iterator:
+            trainer.valid_step(sample)
+    return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}
+
+
+class Log:
+    """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed."""
+
+    def __init__(self, path: Path, num_updates: int) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
+        manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
+        self._tokens, self._since = 0, time.perf_counter()
+
+    def count(self, samples: list[Any]) -> None:
+        """Count the real tokens of an update."""
+        self._tokens += sum(sample["ntokens"] for sample in samples)
+
+    def write_train(self, trainer: Trainer) -> str:
+        """Write the training loss since the last line; returns it in short for the progress bar."""
+        values = metrics.get_smoothed_values("train")
+        rate = self._tokens / (time.perf_counter() - self._since)
+        self._tokens, self._since = 0, time.perf_counter()
+        metrics.reset_meters("train")
+        losses = {k: float(v) for k, v in values.items() if k.startswith("loss")}
+        self._write(
+            {"update": trainer.get_num_updates(), "split": "train", "tokens_per_s": round(rate), **losses}
+        )
+        return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
+
+    def write_valid(self, trainer: Trainer, losses: dict[str, float]) -> None:
+        """Write validation losses."""
+        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses})
+
+    def _write(self, event: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(event) + "\n")
