@@ -129,7 +129,9 @@ class ShardWriter:
         sizes = np.array(self._sizes, dtype=np.int32)
         starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
         with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
-            index.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes)))
+            index.write(
+                b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes))
+            )
             index.write(sizes.tobytes() + starts.tobytes())
         return {"items": len(sizes), "tokens": self.num_tokens, "unknown": self.num_unknown}
 

@@ -47,6 +47,7 @@ class ModelConfig:
     heads: int = 4
     ffn_dim: int = 1024
     dropout: float = 0.1
+    attention_dropout: float = 0.0
     max_positions: int = 512
     pre_norm: bool = False
     lang_embeddings: bool = False

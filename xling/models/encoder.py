@@ -13,6 +13,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
+from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 
 Runs = Sequence[tuple[int, int]]
@@ -31,19 +32,20 @@ class EncoderConfig(FairseqDataclass):
     heads: int = 4
     ffn_dim: int = 1024
     dropout: float = 0.1
+    attention_dropout: float = 0.0
     max_positions: int = 512
     pre_norm: bool = False
     lang_embeddings: bool = False
     precision: str = "auto"
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, runs: Runs, dropout: float) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, runs: Runs, drop: float) -> Tensor:
     """Full self-attention within each sequence of a packed batch.
 
     Args:
         query, key, value: (N, H, C), packed as ``runs`` says.
         runs: (number of sequences, length) in order; sums to N tokens.
-        dropout: probability of dropping an attention weight.
+        drop: probability of dropping an attention weight; above 0 there is no fused kernel on a CPU.
 
     Returns:
         (N, H * C).
@@ -55,7 +57,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, runs: Runs, dropout: float
             x[start:end].view(count, length, x.shape[1], x.shape[2]).transpose(1, 2)
             for x in (query, key, value)
         )
-        out = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=drop)
         outputs.append(out.transpose(1, 2).reshape(end - start, -1))
         start = end
     assert start == len(query), f"runs cover {start} of {len(query)} tokens"
@@ -68,6 +70,7 @@ class Layer(nn.Module):
     def __init__(self, cfg: EncoderConfig) -> None:
         super().__init__()
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
+        self.attention_dropout = cfg.attention_dropout
         self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
         self.out = nn.Linear(cfg.dim, cfg.dim)
         self.attn_norm = nn.LayerNorm(cfg.dim)
@@ -86,12 +89,12 @@ class Layer(nn.Module):
 
     def _attention(self, x: Tensor, runs: Runs) -> Tensor:
         qkv = self.qkv(x).view(len(x), 3, self.heads, -1)
-        drop = self.dropout if self.training else 0.0
+        drop = self.attention_dropout if self.training else 0.0
         attended = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], runs, drop)
-        return F.dropout(self.out(attended), self.dropout, self.training)
+        return dropout(self.out(attended), self.dropout, self.training)
 
     def _ffn(self, x: Tensor) -> Tensor:
-        return F.dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
+        return dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
 
 
 class Encoder(nn.Module):
@@ -139,7 +142,7 @@ class Encoder(nn.Module):
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
-        x = F.dropout(self.norm(x), self.cfg.dropout, self.training)
+        x = dropout(self.norm(x), self.cfg.dropout, self.training)
         for block in self.layers[:layer]:
             x = block(x, runs)
         out: Tensor = self.final_norm(x)

@@ -200,7 +200,13 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         return int(self.cfg.tokens_per_sample)
 
     def train_step(
-        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+        self,
+        sample: Any,
+        model: Any,
+        criterion: Any,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
     ) -> tuple[Tensor, int, dict[str, float]]:
         """Forward and backward on one batch."""
         model.train()
