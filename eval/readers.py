@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ def table(
 
 
 def columns(
-    form: int = 0, tag: int = -1, separator: str | None = "\t", rename: Mapping[str, str] | None = None
+    form: int = 0,
+    tag: int = -1,
+    separator: str | None = "\t",
+    rename: Mapping[str, str] | None = None,
+    iob1: bool = False,
 ) -> Reader:
     """A reader of one token a line with a blank line after each sentence.
 
@@ -70,8 +75,10 @@ def columns(
         tag: column of the tag.
         separator: between columns; None is any white space.
         rename: tag -> tag, for tags outside the suite's set.
+        iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
     """
     renamed = rename or {}
+    written = iob2 if iob1 else tuple
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
@@ -81,7 +88,7 @@ def columns(
         for number, line in lines(path):
             if not line.strip() or line.startswith("-DOCSTART-"):
                 if tokens:
-                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, tuple(tags))
+                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
                     sentence += 1
                 tokens, tags, start = [], [], number + 1
                 continue
@@ -94,29 +101,115 @@ def columns(
             tokens.append(cells[form])
             tags.append(renamed.get(cells[tag], cells[tag]))
         if tokens:
-            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, tuple(tags))
+            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
 
     return read
 
 
-def parallel(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Two line-aligned files; row ``i`` of one is the translation of row ``i`` of the other."""
-    left, right = paths
-    texts = [[text for _, text in lines(path)] for path in paths]
-    if len(texts[0]) != len(texts[1]):
-        raise UserError(
-            f"{left}:{min(map(len, texts)) + 1}: {left.name} has {len(texts[0])} lines and {right.name} "
-            f"{len(texts[1])}",
-            "two line-aligned files",
-        )
-    for index, (a, b) in enumerate(zip(*texts, strict=True)):
-        yield left, index + 1, Example(str(index), {"text_a": a, "text_b": b}, index)
+def iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    """IOB1 tags, where ``B-`` only parts two spans of one type, as IOB2 tags, where it begins every span."""
+    before, out = "O", []
+    for tag in tags:
+        begins = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
+        out.append(f"B-{tag[2:]}" if begins else tag)
+        before = tag
+    return tuple(out)
 
 
-def translation(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Two line-aligned files, the source and its reference translation."""
-    for path, number, row in parallel(paths):
-        yield path, number, Example(row.id, {"text": row.fields["text_a"]}, row.fields["text_b"])
+def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """XSID's CoNLL form: ``# id``, ``# intent``, then number, form, intent and slot per line."""
+    (path,) = paths
+    facts: dict[str, str] = {}
+    words: list[list[str]] = []
+    start, count = 1, 0
+    for number, line in chain(lines(path), [(0, "")]):
+        if line.startswith("# "):
+            start = start if facts else number
+            key, sign, value = line[2:].partition(" = ")
+            facts |= {key: value} if sign else {}
+        elif line:
+            words.append(line.split("\t"))
+            if len(words[-1]) != 4:
+                raise UserError(f"{path}:{number}: {len(words[-1])} columns", "number, form, intent, slot")
+        elif words:
+            if not {"id", "intent"} <= set(facts):
+                raise UserError(
+                    f"{path}:{start}: utterance without its id or intent", "# id = and # intent ="
+                )
+            label = (facts["intent"], tuple(w[3] for w in words))
+            yield (
+                path,
+                start,
+                Example(facts.get("id", str(count)), {"tokens": tuple(w[1] for w in words)}, label),
+            )
+            facts, words = {}, []
+
+
+def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Word pairs, one a line; the translations of a word are gathered, its id is the word."""
+    (path,) = paths
+    accepted: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, line in lines(path):
+        source, sign, target = line.partition("\t")
+        if not sign or not source or not target or "\t" in target:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "two words with a tab between")
+        accepted.setdefault(source, []).append(target)
+        first.setdefault(source, number)
+    for source, targets in accepted.items():
+        yield path, first[source], Example(source, {"word": source}, tuple(targets))
+
+
+def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
+    source, target, gold = paths
+    pairs: dict[str, list[str]] = {}
+    for number, line in lines(gold):
+        left, sign, right = line.partition("\t")
+        if not sign:
+            raise UserError(f"{gold}:{number}: {line[:40]!r}", "two ids with a tab between")
+        pairs.setdefault(left, []).append(right)
+    for path, side in ((source, "src"), (target, "tgt")):
+        for number, line in lines(path):
+            name, sign, text = line.partition("\t")
+            if not sign:
+                raise UserError(f"{path}:{number}: {line[:40]!r}", "an id and a sentence with a tab between")
+            yield path, number, Example(name, {"text": text, "side": side}, tuple(pairs.get(name, ())))
+
+
+def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """A class name and a text per line with a tab between and no header, MLDoc's form."""
+    (path,) = paths
+    for number, line in lines(path):
+        label, sign, text = line.partition("\t")
+        if not sign:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a label and a text with a tab between")
+        yield path, number, Example(str(number - 1), {"text": text}, label)
+
+
+def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
+    """A reader of any number of line-aligned files."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        texts = [[text for _, text in lines(path)] for path in paths]
+        for path, rows in zip(paths[1:], texts[1:], strict=True):
+            if len(rows) != len(texts[0]):
+                raise UserError(
+                    f"{path}:{min(len(rows), len(texts[0])) + 1}: {path.name} has {len(rows)} lines and "
+                    f"{paths[0].name} {len(texts[0])}",
+                    "line-aligned files",
+                )
+        for index, row in enumerate(zip(*texts, strict=True)):
+            yield paths[0], index + 1, build(row, index)
+
+    return read
+
+
+parallel = aligned(lambda row, index: Example(str(index), {"text_a": row[0], "text_b": row[1]}, index))
+"""Row ``i`` of one file is the translation of row ``i`` of the other."""
+
+translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, row[1]))
+"""A source text and its reference."""
 
 
 def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -128,7 +221,8 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
     text = "\n".join(line for _, line in lines(path))
     document = parse_json(path, 1, text)
     position = 0
-    for paragraph in (p for article in document["data"] for p in article["paragraphs"]):
+    paragraphs = [p for article in document["data"] for p in article["paragraphs"]]
+    for index, paragraph in enumerate(paragraphs):
         context = paragraph["context"]
         for qa in paragraph["qas"]:
             position = max(text.find(f'"{qa["id"]}"', position), 0)
@@ -141,7 +235,8 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
                         f"{start}",
                         "answer_start counted in characters of the context",
                     )
-            yield path, number, Example(qa["id"], {"context": context, "question": qa["question"]}, answers)
+            fields = {"context": context, "question": qa["question"], "paragraph": index}
+            yield path, number, Example(qa["id"], fields, answers)
 
 
 def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reader:

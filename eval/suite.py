@@ -113,8 +113,8 @@ class Suite:
         labels: closed set of class names, of entity types (with ``scheme``) or of tags; empty when open.
         scheme: ``IOB2`` when tags are spans, else "".
         reader: reads the rows of one language and split from its files.
-        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}``; parallel files in
-            order.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; parallel files in order.
         codes: our language code -> the code in file names, where they differ.
         metrics: names in `eval.metrics.METRICS`, the main one first.
         protocol: what a score means, printed under its table.
@@ -123,6 +123,7 @@ class Suite:
         extra: languages that are not part of the published average.
         pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
         split_codes: our split name -> the one in file names, where they differ.
+        keep: (example, split) -> whether the row is in the split, when one file holds several splits.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Suite:
     extra: tuple[str, ...] = ()
     pivot: str = ""
     split_codes: Mapping[str, str] = field(default_factory=dict)
+    keep: Callable[[Example, str], bool] | None = None
 
     @property
     def metric(self) -> str:
@@ -173,6 +175,8 @@ class Suite:
                 "lang": part,
                 "code": self.codes.get(part, part),
                 "split": self.split_codes.get(split, split),
+                "src": part.partition("-")[0],
+                "tgt": part.partition("-")[2],
             }
             plain += [data / pattern.format_map(values) for pattern in self.patterns]
         found = tuple(p if p.is_file() else _zipped(p) for p in plain)
@@ -239,7 +243,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
         if not path.is_file():
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
-    rows = list(checked(suite, suite.reader(paths)))
+    rows = [r for r in checked(suite, suite.reader(paths)) if suite.keep is None or suite.keep(r, split)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows
@@ -273,19 +277,28 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
     """The languages whose files of a split are in the data folder: the published ones first, then others."""
     found = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
     found |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
+    found |= _discovered(suite, split, data)
+    found.discard(suite.pivot)
+    order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
+    return sorted(found, key=lambda lang: (order.get(lang, len(order)), lang))
+
+
+def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
+    """Languages whose files match the suite's first pattern."""
+    found: set[str] = set()
     by_code = {code: lang for lang, code in suite.codes.items()}
     pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
     glob, form = re.sub(r"\{(lang|code)\}", "*", pattern), re.escape(pattern)
     form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
     form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
+    if glob == pattern:
+        return found
     for path in data.glob(glob):
         if match := re.fullmatch(form, path.relative_to(data).as_posix()):
             lang = by_code.get(match[1], match[1])
             if suite.has(lang, split, data):
                 found.add(lang)
-    found.discard(suite.pivot)
-    order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
-    return sorted(found, key=lambda lang: (order.get(lang, len(order)), lang))
+    return found
 
 
 def scored_split(suite: Suite, lang: str, data: Path) -> str:

@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from eval.results import CONTROLS, Score
@@ -145,9 +146,7 @@ def language_table(
     for kind, group_of in (groups or {}).items():
         for group in sorted({group_of[x] for x in langs if x in group_of}):
             members = {x for x in langs if group_of.get(x) == group}
-            summary(
-                f"{kind} {group}", lambda c, m=members: (x for x in langs_of[c] if x in m and x != c.source)
-            )
+            summary(f"{kind} {group}", partial(_members, langs_of, members))
     return Table(
         title=title,
         groups=tuple(_column_groups(columns)),
@@ -326,11 +325,8 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
         how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source or 'nothing'}" for s in main))
         select = ", ".join(dict.fromkeys(s.select for s in main))
         notes.append(f"{suite}: {how}; checkpoint chosen by {select}; {where}; {len(seeds)} seed(s).")
-    if any(c.select == "oracle" for c in columns):
-        notes.append(
-            "oracle: the checkpoint was chosen on the target language's own dev rows; no zero-shot result."
-        )
-    return notes
+    present = {name for c in columns for name in (c.system, c.select)}
+    return notes + [sentence for sign, sentence in _MEANINGS if sign in present]
 
 
 def _hole_notes(holes: _Holes) -> list[str]:

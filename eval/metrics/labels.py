@@ -83,6 +83,16 @@ def precision_at_1(examples: Sequence[Example], predictions: Sequence[str], lang
     return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
+def mining_f1(examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str = "") -> Array:
+    """Statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
+    rows = np.zeros((len(examples), 3))
+    for row, example, found in zip(rows, examples, predictions, strict=True):
+        if example.fields["side"] == "src":
+            gold, mined = set(example.label), set(found)
+            row[:] = len(gold & mined), len(mined), len(gold)
+    return rows
+
+
 def check_length(example: Example, gold: Sequence[str], tags: Sequence[str | None]) -> None:
     """Refuse a tag sequence that is not as long as its sentence.
 
@@ -120,6 +130,7 @@ for _metric in (
     Metric("fully_correct", fully_correct, mean, lambda lang: "fully_correct:1"),
     Metric("choice_accuracy", accuracy, mean, lambda lang: "choice_accuracy:1"),
     Metric("retrieval_accuracy", accuracy, mean, lambda lang: "retrieval_accuracy:1"),
+    Metric("mining_f1", mining_f1, f1, lambda lang: "mining_f1:1|threshold:train"),
     Metric("bli_p1", precision_at_1, mean, lambda lang: "bli_p1:1"),
 ):
     METRICS.add(_metric.name, _metric)
