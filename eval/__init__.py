@@ -1,1 +1,1 @@
-"""Evaluation suites, metrics, tables and reports."""
+"""Evaluation: suites, protocols, official metrics, statistics, tables and reports; models are a hook."""

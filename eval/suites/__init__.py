@@ -1,1 +1,7 @@
-"""Evaluation suites, one file each."""
+"""The evaluation suites, one file each; importing this package registers them all in `eval.suite.SUITES`."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,79 @@
+"""A metric as sufficient statistics per row and a formula over their sum.
+
+Every corpus score of this field is a function of sums over rows: accuracy of (right, 1), span F1 of (true
+positives, predicted, gold), BLEU of n-gram counts. So one bootstrap, one randomisation test and one
+definition of the score serve them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.suite import Example
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+
+Array: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score between 0 and 100 (TER may pass 100).
+
+    Args:
+        name: registry name.
+        stats: (examples, predictions, lang) -> float64 array (num_rows, num_stats).
+        reduce: sums of statistics (..., num_stats) -> scores (...); must not fail on zero sums.
+        signature: lang -> name, version, mode and tokeniser as text without spaces or ``|`` at its ends.
+        higher_is_better: False for error rates.
+    """
+
+    name: str
+    stats: Callable[[Sequence[Example], Sequence[Any], str], Array]
+    reduce: Callable[[Array], Array]
+    signature: Callable[[str], str]
+    higher_is_better: bool = True
+
+
+METRICS: Registry[Metric] = Registry("metric")
+
+
+def evaluate(
+    metric: Metric, examples: Sequence[Example], predictions: Sequence[Any], lang: str
+) -> tuple[float, Array]:
+    """The score and the statistics (num_rows, num_stats) that it comes from.
+
+    Raises:
+        UserError: not as many predictions as examples.
+    """
+    if len(examples) != len(predictions):
+        raise UserError(f"{len(predictions)} predictions", f"{len(examples)}, one for each row")
+    stats = metric.stats(examples, predictions, lang)
+    assert len(stats) == len(examples), (metric.name, stats.shape, len(examples))
+    return float(metric.reduce(stats.sum(axis=0))), stats
+
+
+def ratio(top: Array, bottom: Array) -> Array:
+    """``100 * top / bottom``, 0 where ``bottom`` is 0."""
+    top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
+    return np.divide(100 * top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom != 0)
+
+
+def mean(sums: Array) -> Array:
+    """Mean in percent of statistics (value, 1)."""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def f1(sums: Array) -> Array:
+    """F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
+    return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+
+
+def with_count(values: Sequence[float]) -> Array:
+    """Row values as statistics (value, 1) for `mean`."""
+    return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)

@@ -1,0 +1,136 @@
+"""Metrics of class names and tags: accuracy, span F1, intents with slots, dictionary precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.scheme import IOB2, Entities
+
+from eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
+from eval.suite import Example
+from xling.core.errors import UserError
+
+Span = tuple[str, int, int]
+TagRows = Sequence[Sequence[str | None]]
+"""A tag per word and row; None for a word that the model did not see."""
+
+
+def accuracy(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+    """Statistics (right, 1) of predictions equal to the label."""
+    return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
+
+
+def tag_accuracy(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+    """Statistics (right words, words); a word that the model did not see (None) is wrong."""
+    rows = []
+    for example, tags in zip(examples, predictions, strict=True):
+        check_length(example, example.label, tags)
+        rows.append((sum(a == b for a, b in zip(example.label, tags, strict=True)), len(tags)))
+    return np.asarray(rows, dtype=np.float64).reshape(-1, 2)
+
+
+def span_f1(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+    """Statistics (true positives, predicted, gold) of spans in seqeval's default mode, which is conlleval's.
+
+    A span begins at ``B-`` and also at an ``I-`` that continues nothing. A word that the model did not see
+    (None) counts as outside, so the spans there are missed.
+    """
+    return _span_rows(examples, predictions, default_spans)
+
+
+def span_f1_strict(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+    """Like `span_f1` in seqeval's strict IOB2 mode: a span must begin with ``B-``."""
+    return _span_rows(examples, predictions, strict_spans)
+
+
+@lru_cache(maxsize=1 << 16)
+def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
+    """Spans (type, first word, last word) in seqeval's default mode."""
+    return frozenset(get_entities(list(tags)))
+
+
+@lru_cache(maxsize=1 << 16)
+def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
+    """Spans (type, first word, last word) in seqeval's strict IOB2 mode."""
+    (entities,) = Entities([list(tags)], scheme=IOB2).entities
+    return frozenset((e.tag, e.start, e.end - 1) for e in entities)
+
+
+def intent_accuracy(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+    """Statistics (right, 1) of the intent, the first part of a prediction."""
+    return with_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
+
+
+def slot_f1(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+    """Statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
+    slots = [Example(e.id, e.fields, e.label[1]) for e in examples]
+    return _span_rows(slots, [p[1] for p in predictions], strict_spans)
+
+
+def fully_correct(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+    """Statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
+    pairs = zip(examples, predictions, strict=True)
+    return with_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
+
+
+def precision_at_1(examples: Sequence[Example], predictions: Sequence[str], lang: str = "") -> Array:
+    """Statistics (right, 1): the predicted translation is one of the accepted ones."""
+    return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
+
+
+def mining_f1(examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str = "") -> Array:
+    """Statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
+    rows = np.zeros((len(examples), 3))
+    for row, example, found in zip(rows, examples, predictions, strict=True):
+        if example.fields["side"] == "src":
+            gold, mined = set(example.label), set(found)
+            row[:] = len(gold & mined), len(mined), len(gold)
+    return rows
+
+
+def check_length(example: Example, gold: Sequence[str], tags: Sequence[str | None]) -> None:
+    """Refuse a tag sequence that is not as long as its sentence.
+
+    Raises:
+        UserError: another number of tags than of words.
+    """
+    if len(gold) != len(tags):
+        raise UserError(
+            f"row {example.id!r}: {len(tags)} tags", f"{len(gold)}, one for each word, None where unseen"
+        )
+
+
+def _span_rows(examples: Sequence[Example], predictions: TagRows, spans: Any) -> Array:
+    rows = np.zeros((len(examples), 3))
+    for row, example, tags in zip(rows, examples, predictions, strict=True):
+        check_length(example, example.label, tags)
+        gold, found = spans(tuple(example.label)), spans(tuple(t or "O" for t in tags))
+        row[:] = len(gold & found), len(found), len(gold)
+    return rows
+
+
+_SEQEVAL = f"seqeval:{version('seqeval')}"
+for _metric in (
+    Metric("accuracy", accuracy, mean, lambda lang: "accuracy:1"),
+    Metric("tag_accuracy", tag_accuracy, mean, lambda lang: "tag_accuracy:1|unit:word"),
+    Metric("span_f1", span_f1, f1, lambda lang: f"span_f1:1|{_SEQEVAL}|mode:default|average:micro"),
+    Metric(
+        "span_f1_strict",
+        span_f1_strict,
+        f1,
+        lambda lang: f"span_f1:1|{_SEQEVAL}|mode:strict-IOB2|average:micro",
+    ),
+    Metric("intent_accuracy", intent_accuracy, mean, lambda lang: "intent_accuracy:1"),
+    Metric("slot_f1", slot_f1, f1, lambda lang: f"slot_f1:1|{_SEQEVAL}|mode:strict-IOB2|average:micro"),
+    Metric("fully_correct", fully_correct, mean, lambda lang: "fully_correct:1"),
+    Metric("choice_accuracy", accuracy, mean, lambda lang: "choice_accuracy:1"),
+    Metric("retrieval_accuracy", accuracy, mean, lambda lang: "retrieval_accuracy:1"),
+    Metric("mining_f1", mining_f1, f1, lambda lang: "mining_f1:1|threshold:train"),
+    Metric("bli_p1", precision_at_1, mean, lambda lang: "bli_p1:1"),
+):
+    METRICS.add(_metric.name, _metric)

@@ -1,0 +1,136 @@
+"""Generated text: BLEU, chrF++ and TER by sacrebleu, ROUGE-L, and METEOR where nltk is installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from eval.suite import Example
+from xling.core.errors import UserError
+
+CHARACTER_LANGS = ("ja", "ko", "th", "lo", "km", "my", "bo", "dz")
+"""Languages whose BLEU is over characters: no spaces between words, or endings written to the word (ko)."""
+
+_WORDS = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W_]+"
+)
+
+
+def target_of(lang: str) -> str:
+    """The language a text is written in: itself, or the second of a pair such as ``en-sw``."""
+    return lang.rpartition("-")[2]
+
+
+@cache
+def scorer(name: str, lang: str) -> Any:
+    """The sacrebleu metric for a target language, tokeniser chosen."""
+    if name == "bleu":
+        tokenizer = "zh" if lang == "zh" else "char" if lang in CHARACTER_LANGS else "13a"
+        return BLEU(tokenize=tokenizer)
+    return CHRF(word_order=2) if name == "chrf" else TER(asian_support=lang in ("zh", "ja", "ko"))
+
+
+def sacre_stats(name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+    """Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
+    references = [[e.label for e in examples]]
+    rows = scorer(name, target_of(lang))._extract_corpus_statistics(list(predictions), references)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def sacre_reduce(name: str, sums: Array) -> Array:
+    """Corpus scores from sums of sentence statistics; the tokeniser plays no part here."""
+    flat = sums.reshape(-1, sums.shape[-1])
+    metric = scorer(name, "en")
+    scores = [metric._aggregate_and_compute([_counts(row)]).score for row in flat]
+    return np.asarray(scores, dtype=np.float64).reshape(sums.shape[:-1])
+
+
+def sacre_signature(name: str, lang: str) -> str:
+    """Sacrebleu's signature."""
+    metric = scorer(name, target_of(lang))
+    metric.corpus_score(["a"], [["a"]])
+    return f"{name}|{metric.get_signature()}"
+
+
+def _counts(row: Array) -> list[float]:
+    return [int(x) if x == int(x) else float(x) for x in row]
+
+
+class UnicodeTokenizer:
+    """Lower-cased words of any script for rouge-score, whose own tokeniser keeps ASCII letters only.
+
+    Scripts written without spaces give a token per character.
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        """Tokens of a text."""
+        return _WORDS.findall(text.lower())
+
+
+def rouge_l(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+    """Statistics (F-measure of the longest common subsequence, 1) by rouge-score."""
+    judge = RougeScorer(["rougeL"], tokenizer=UnicodeTokenizer())
+    pairs = zip(examples, predictions, strict=True)
+    return with_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])
+
+
+class _NoSynonyms:
+    """Stands in for WordNet, which exists for English only and is not installed by a package."""
+
+    def synsets(self, word: str) -> list[Any]:
+        return []
+
+
+def meteor(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+    """Statistics (METEOR, 1) by nltk with exact and, in English, stem matches; no synonyms.
+
+    Raises:
+        UserError: nltk is not installed.
+    """
+    try:
+        from nltk.stem.porter import PorterStemmer
+        from nltk.translate.meteor_score import single_meteor_score
+    except ImportError:
+        raise UserError("METEOR needs nltk", fix="pip install nltk, or choose bleu or rouge_l") from None
+
+    class Whole:
+        def stem(self, word: str) -> str:
+            return word
+
+    tokens = UnicodeTokenizer().tokenize
+    stemmer = PorterStemmer() if target_of(lang) == "en" else Whole()
+    pairs = zip(examples, predictions, strict=True)
+    values = [
+        single_meteor_score(tokens(e.label), tokens(p), stemmer=stemmer, wordnet=_NoSynonyms())
+        for e, p in pairs
+    ]
+    return with_count(values)
+
+
+def _meteor_signature(lang: str) -> str:
+    stems = "porter" if target_of(lang) == "en" else "none"
+    return f"meteor:1|nltk:{version('nltk')}|stemmer:{stems}|synonyms:none|tok:unicode"
+
+
+def _rouge_signature(lang: str) -> str:
+    return f"rouge_l:1|rouge-score:{version('rouge-score')}|tok:unicode|stemmer:none"
+
+
+for _name in ("bleu", "chrf", "ter"):
+    _signature: Callable[[str], str] = partial(sacre_signature, _name)
+    _metric = Metric(
+        _name, partial(sacre_stats, _name), partial(sacre_reduce, _name), _signature, _name != "ter"
+    )
+    METRICS.add(_name, _metric)
+METRICS.add("rouge_l", Metric("rouge_l", rouge_l, mean, _rouge_signature))
+METRICS.add("meteor", Metric("meteor", meteor, mean, _meteor_signature))

@@ -1,0 +1,262 @@
+"""Readers of the file formats that suites come in; each yields (file, line number, example)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from eval.suite import Example, Reader, Row
+from xling.core.errors import UserError
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Numbered lines of a UTF-8 file, plain or gzip, without their ``\n``; only ``\n`` ends a line.
+
+    Raises:
+        UserError: a line is not UTF-8.
+    """
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
+        for number, raw in enumerate(handle, 1):
+            try:
+                yield number, raw.decode("utf-8").rstrip("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{path}:{number}: not UTF-8 ({error.reason})", fix="convert it") from None
+
+
+def table(
+    text: Mapping[str, str], label: str, id_column: str = "", names: Mapping[str, str] | None = None
+) -> Reader:
+    """A reader of tab-separated tables with a header line.
+
+    Args:
+        text: field of the example -> column.
+        label: column of the class name.
+        id_column: column of the id; without one, the id is the row number from 0.
+        names: written label -> class name, where they differ.
+    """
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        rows = lines(path)
+        header = next(rows, (1, ""))[1].split("\t")
+        for column in (*text.values(), label, *([id_column] if id_column else [])):
+            if column not in header:
+                raise UserError(f"{path}:1: no column {column!r}", f"a header with it; found {header}")
+        for number, line in rows:
+            cells = line.split("\t")
+            if len(cells) != len(header):
+                raise UserError(f"{path}:{number}: {len(cells)} columns", f"{len(header)} as in the header")
+            row = dict(zip(header, cells, strict=True))
+            fields = {name: row[column] for name, column in text.items()}
+            name = row[label] if names is None else names.get(row[label], row[label])
+            yield path, number, Example(row[id_column] if id_column else str(number - 2), fields, name)
+
+    return read
+
+
+def columns(
+    form: int = 0,
+    tag: int = -1,
+    separator: str | None = "\t",
+    rename: Mapping[str, str] | None = None,
+    iob1: bool = False,
+) -> Reader:
+    """A reader of one token a line with a blank line after each sentence.
+
+    The id is the number of the sentence, from 0. Lines that start with ``-DOCSTART-`` and comment lines
+    before a sentence (``# `` without a tag) are passed over.
+
+    Args:
+        form: column of the token.
+        tag: column of the tag.
+        separator: between columns; None is any white space.
+        rename: tag -> tag, for tags outside the suite's set.
+        iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
+    """
+    renamed = rename or {}
+    written = iob2 if iob1 else tuple
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        tokens: list[str] = []
+        tags: list[str] = []
+        start, sentence, number = 1, 0, 0
+        for number, line in lines(path):
+            if not line.strip() or line.startswith("-DOCSTART-"):
+                if tokens:
+                    yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+                    sentence += 1
+                tokens, tags, start = [], [], number + 1
+                continue
+            cells = line.split(separator)
+            if not tokens and line.startswith("#") and len(cells) < 2:
+                continue
+            if len(cells) < 2 or not -len(cells) <= form < len(cells) > tag:
+                wanted = "a token and a tag"
+                raise UserError(f"{path}:{number}: {line[:40]!r} has {len(cells)} columns", wanted)
+            tokens.append(cells[form])
+            tags.append(renamed.get(cells[tag], cells[tag]))
+        if tokens:
+            yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
+
+    return read
+
+
+def iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    """IOB1 tags, where ``B-`` only parts two spans of one type, as IOB2 tags, where it begins every span."""
+    before, out = "O", []
+    for tag in tags:
+        begins = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
+        out.append(f"B-{tag[2:]}" if begins else tag)
+        before = tag
+    return tuple(out)
+
+
+def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """XSID's CoNLL form: ``# id``, ``# intent``, then number, form, intent and slot per line."""
+    (path,) = paths
+    facts: dict[str, str] = {}
+    words: list[list[str]] = []
+    start, count = 1, 0
+    for number, line in chain(lines(path), [(0, "")]):
+        if line.startswith("# "):
+            start = start if facts else number
+            key, sign, value = line[2:].partition(" = ")
+            facts |= {key: value} if sign else {}
+        elif line:
+            words.append(line.split("\t"))
+            if len(words[-1]) != 4:
+                raise UserError(f"{path}:{number}: {len(words[-1])} columns", "number, form, intent, slot")
+        elif words:
+            if not {"id", "intent"} <= set(facts):
+                raise UserError(
+                    f"{path}:{start}: utterance without its id or intent", "# id = and # intent ="
+                )
+            label = (facts["intent"], tuple(w[3] for w in words))
+            yield (
+                path,
+                start,
+                Example(facts.get("id", str(count)), {"tokens": tuple(w[1] for w in words)}, label),
+            )
+            facts, words = {}, []
+
+
+def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Word pairs, one a line; the translations of a word are gathered, its id is the word."""
+    (path,) = paths
+    accepted: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, line in lines(path):
+        source, sign, target = line.partition("\t")
+        if not sign or not source or not target or "\t" in target:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "two words with a tab between")
+        accepted.setdefault(source, []).append(target)
+        first.setdefault(source, number)
+    for source, targets in accepted.items():
+        yield path, first[source], Example(source, {"word": source}, tuple(targets))
+
+
+def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
+    source, target, gold = paths
+    pairs: dict[str, list[str]] = {}
+    for number, line in lines(gold):
+        left, sign, right = line.partition("\t")
+        if not sign:
+            raise UserError(f"{gold}:{number}: {line[:40]!r}", "two ids with a tab between")
+        pairs.setdefault(left, []).append(right)
+    for path, side in ((source, "src"), (target, "tgt")):
+        for number, line in lines(path):
+            name, sign, text = line.partition("\t")
+            if not sign:
+                raise UserError(f"{path}:{number}: {line[:40]!r}", "an id and a sentence with a tab between")
+            yield path, number, Example(name, {"text": text, "side": side}, tuple(pairs.get(name, ())))
+
+
+def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """A class name and a text per line with a tab between and no header, MLDoc's form."""
+    (path,) = paths
+    for number, line in lines(path):
+        label, sign, text = line.partition("\t")
+        if not sign:
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a label and a text with a tab between")
+        yield path, number, Example(str(number - 1), {"text": text}, label)
+
+
+def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
+    """A reader of any number of line-aligned files."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        texts = [[text for _, text in lines(path)] for path in paths]
+        for path, rows in zip(paths[1:], texts[1:], strict=True):
+            if len(rows) != len(texts[0]):
+                raise UserError(
+                    f"{path}:{min(len(rows), len(texts[0])) + 1}: {path.name} has {len(rows)} lines and "
+                    f"{paths[0].name} {len(texts[0])}",
+                    "line-aligned files",
+                )
+        for index, row in enumerate(zip(*texts, strict=True)):
+            yield paths[0], index + 1, build(row, index)
+
+    return read
+
+
+parallel = aligned(lambda row, index: Example(str(index), {"text_a": row[0], "text_b": row[1]}, index))
+"""Row ``i`` of one file is the translation of row ``i`` of the other."""
+
+translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, row[1]))
+"""A source text and its reference."""
+
+
+def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """A SQuAD 1.1 JSON file; answers whose text is not at their start are an error.
+
+    The line number of a question is the place of its id in the file.
+    """
+    (path,) = paths
+    text = "\n".join(line for _, line in lines(path))
+    document = parse_json(path, 1, text)
+    position = 0
+    paragraphs = [p for article in document["data"] for p in article["paragraphs"]]
+    for index, paragraph in enumerate(paragraphs):
+        context = paragraph["context"]
+        for qa in paragraph["qas"]:
+            position = max(text.find(f'"{qa["id"]}"', position), 0)
+            number = text.count("\n", 0, position) + 1
+            answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
+            for answer, start in answers:
+                if context[start : start + len(answer)] != answer:
+                    raise UserError(
+                        f"{path}:{number}: question {qa['id']}: answer {answer!r} is not at character "
+                        f"{start}",
+                        "answer_start counted in characters of the context",
+                    )
+            fields = {"context": context, "question": qa["question"], "paragraph": index}
+            yield path, number, Example(qa["id"], fields, answers)
+
+
+def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reader:
+    """A reader of one JSON object a line."""
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        for number, line in lines(path):
+            record = parse_json(path, number, line)
+            try:
+                yield path, number, to_example(record, number - 1)
+            except KeyError as error:
+                raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
+
+    return read
+
+
+def parse_json(path: Path, number: int, text: str) -> Any:
+    """A JSON value, or an error that names the file and line."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}") from None

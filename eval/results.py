@@ -1,0 +1,131 @@
+"""Scores and their file: what one run leaves behind for tables, reports and comparisons."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.core.manifest import write_atomic
+
+FORMAT = "xling-scores 1"
+CONTROLS = ("random", "majority", "ngram")
+"""Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,
+and
+character n-grams without any neural network."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number of one system on one language, with what is needed to trust it.
+
+    Attributes:
+        suite: registry name of the suite.
+        lang: language or pair.
+        metric: registry name of the metric.
+        value: score, 0 to 100.
+        n: number of rows behind it.
+        seed: of the fine-tuning; -1 when nothing was random.
+        system: ``pretrained``, one of `CONTROLS`, or the name of a checkpoint.
+        signature: metric and version, tokeniser, data digest, seed, checkpoint digest.
+        split: rows it was taken on.
+        source: language of the training rows, or "" without training.
+        protocol: name in `eval.protocols.PROTOCOLS`.
+        select: how the checkpoint was chosen.
+        low: lower end of the 95 % bootstrap interval, or None.
+        high: upper end.
+        synthetic: the rows were generated.
+    """
+
+    suite: str
+    lang: str
+    metric: str
+    value: float
+    n: int
+    seed: int
+    system: str = "pretrained"
+    signature: str = ""
+    split: str = "test"
+    source: str = "en"
+    protocol: str = "zero_shot"
+    select: str = "source-dev"
+    low: float | None = None
+    high: float | None = None
+    synthetic: bool = False
+
+
+def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: str = "") -> str:
+    """The text that says how a score came about.
+
+    Example:
+        >>> signature("accuracy:1", "ab" * 32, 1, "cd" * 32)
+        'accuracy:1|data:abababababab|seed:1|checkpoint:cdcdcdcdcdcd'
+    """
+    parts = [metric, *([extra] if extra else []), f"data:{data_digest[:12]}", f"seed:{seed}"]
+    return "|".join([*parts, f"checkpoint:{checkpoint[:12] or 'none'}"])
+
+
+def write_scores(path: Path, scores: Iterable[Score]) -> None:
+    """Write a ``scores.json``, one score a line, in one step."""
+    rows = [json.dumps(dataclasses.asdict(s), ensure_ascii=False) for s in scores]
+    write_atomic(path, f'{{"format": "{FORMAT}", "scores": [\n' + ",\n".join(rows) + "\n]}\n")
+
+
+def read_scores(path: Path) -> list[Score]:
+    """The scores in a file.
+
+    Raises:
+        UserError: no such file, not this format, a key missing or unknown.
+    """
+    if not path.is_file():
+        raise UserError(f"no scores at {path}", fix="give the scores.json of an evaluation run")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}", fix="run the evaluation again") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UserError(f"{path} is no scores file", f'an object with "format": "{FORMAT}"')
+    return [_score(path, position, row) for position, row in enumerate(document["scores"])]
+
+
+def merge(files: Sequence[Path]) -> list[Score]:
+    """The scores of several runs.
+
+    Raises:
+        UserError: two files hold different values of one score.
+    """
+    found: dict[tuple[Any, ...], tuple[Path, Score]] = {}
+    for path in files:
+        for score in read_scores(path):
+            old = found.setdefault(key_of(score), (path, score))
+            if old[1].value != score.value:
+                name = f"{score.suite}/{score.lang}/{score.metric}, {score.system}, seed {score.seed}"
+                raise UserError(
+                    f"{path} and {old[0]} disagree on {name}: {score.value} and {old[1].value}",
+                    fix="give only one of them, or name the systems apart",
+                )
+    return [score for _, score in found.values()]
+
+
+def key_of(score: Score) -> tuple[Any, ...]:
+    """What makes a score the same measurement as another."""
+    named = ("suite", "lang", "metric", "seed", "system", "split", "source", "protocol", "select")
+    return tuple(getattr(score, name) for name in named)
+
+
+def _score(path: Path, position: int, row: Any) -> Score:
+    # One score a line after the line with the format.
+    where = f"{path}:{position + 2}"
+    try:
+        score = Score(**row)
+    except TypeError as error:
+        raise UserError(f"{where}: {str(error).replace('Score.__init__() ', '')}") from None
+    if not isinstance(score.value, (int, float)) or score.n < 1:
+        raise UserError(
+            f"{where}: value {score.value!r} over {score.n} rows", "a number over at least one row"
+        )
+    return score

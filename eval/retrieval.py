@@ -1,0 +1,133 @@
+"""Nearest translations among sentence vectors, and mining of pairs above a threshold.
+
+Sources: margin: Artetxe and Schwenk 2019, Margin-based parallel corpus mining, equation 2 (ratio, k = 4);
+    CSLS:
+Lample et al. 2018, Word translation without parallel data, equation 2 (k = 10). The threshold of mining is
+fitted on the training split as in LASER's BUCC task and never on the scored one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from xling.core.errors import UserError, unknown
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+Distance = Literal["cosine", "margin", "csls"]
+
+NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
+BLOCK_ROWS = 1024
+
+
+class Candidate(NamedTuple):
+    """A pair of rows with its score."""
+
+    src: int
+    tgt: int
+    score: float
+
+
+def nearest(src: Vectors, tgt: Vectors, distance: Distance = "cosine") -> npt.NDArray[np.int64]:
+    """The row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
+
+    Args:
+        src: float32 (num_src, dim).
+        tgt: float32 (num_tgt, dim).
+        distance: ``cosine``, ``margin`` or ``csls``.
+
+    Returns:
+        int64 (num_src,).
+    """
+    return best_rows(src, tgt, distance)[0]
+
+
+def best_rows(
+    src: Vectors, tgt: Vectors, distance: Distance
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """`nearest` with the scores, float32 (num_src,)."""
+    if distance not in NEIGHBOURS:
+        raise unknown("distance", distance, NEIGHBOURS)
+    a, b = normalised(src), normalised(tgt)
+    near_a, near_b = mean_of_nearest(a, b, NEIGHBOURS[distance]), mean_of_nearest(b, a, NEIGHBOURS[distance])
+    rows, scores = [], []
+    for start in range(0, len(a), BLOCK_ROWS):
+        block = a[start : start + BLOCK_ROWS] @ b.T
+        if distance == "margin":
+            block /= (near_a[start : start + BLOCK_ROWS, None] + near_b[None]) / 2
+        elif distance == "csls":
+            block = 2 * block - near_a[start : start + BLOCK_ROWS, None] - near_b[None]
+        best = block.argmax(axis=1)
+        rows.append(best)
+        scores.append(block[np.arange(len(block)), best])
+    return np.concatenate(rows), np.concatenate(scores)
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Rows scaled to length 1.
+
+    Raises:
+        UserError: no rows, a value that is no number, or a row of zeros.
+    """
+    if vectors.ndim != 2 or not len(vectors):
+        raise UserError(f"vectors of shape {vectors.shape}", "(rows, dimensions) with at least one row")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or (lengths == 0).any():
+        row = int(np.argmax(~(np.isfinite(lengths) & (lengths > 0)).ravel()))
+        raise UserError(f"vector {row} has length {float(lengths[row, 0])}", "finite vectors other than zero")
+    return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+def mean_of_nearest(a: Vectors, b: Vectors, k: int) -> npt.NDArray[np.float32]:
+    """Mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
+    if k == 0:
+        return np.zeros(len(a), dtype=np.float32)
+    k = min(k, len(b))
+    means = [
+        np.partition(a[start : start + BLOCK_ROWS] @ b.T, -k, axis=1)[:, -k:].mean(axis=1)
+        for start in range(0, len(a), BLOCK_ROWS)
+    ]
+    return np.concatenate(means)
+
+
+def mine(src: Vectors, tgt: Vectors, distance: Distance = "margin") -> list[Candidate]:
+    """Pairs by falling score, each row in at most one: the best of both directions, taken greedily."""
+    forward, forward_scores = best_rows(src, tgt, distance)
+    backward, backward_scores = best_rows(tgt, src, distance)
+    found = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
+    for j, (i, s) in enumerate(zip(backward, backward_scores, strict=True)):
+        found.setdefault((int(i), j), float(s))
+    pairs, used_src, used_tgt = [], set(), set()
+    for (i, j), score in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+        if i not in used_src and j not in used_tgt:
+            pairs.append(Candidate(i, j, score))
+            used_src.add(i)
+            used_tgt.add(j)
+    return pairs
+
+
+def fit_threshold(pairs: Sequence[Candidate], gold: Set[tuple[int, int]]) -> tuple[float, float]:
+    """The score between two neighbouring candidates that gives the best F1, and that F1 in percent.
+
+    Args:
+        pairs: candidates by falling score, from a training split.
+        gold: its true pairs of rows.
+
+    Raises:
+        UserError: no candidate is right, so no threshold can be fitted.
+    """
+    right, best, threshold = 0, 0.0, float("inf")
+    for count, pair in enumerate(pairs, 1):
+        right += (pair.src, pair.tgt) in gold
+        f1 = 200 * right / (count + len(gold))
+        if right and f1 > best:
+            below = pairs[count].score if count < len(pairs) else pair.score
+            best, threshold = f1, (pair.score + below) / 2
+    if not best:
+        raise UserError(
+            "no mined pair of the training split is right", fix="check that its gold pairs fit its files"
+        )
+    return threshold, best

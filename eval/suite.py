@@ -1,0 +1,379 @@
+"""What a suite is, the registry of them, and the one way to read their rows from a data folder.
+
+A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
+are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
+digest. Files that are not recorded are found by the suite's path pattern and enter the signature with their
+own digest.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from xling.core.errors import UserError, unknown
+from xling.core.manifest import sha256
+from xling.core.registry import Registry
+
+Kind = Literal[
+    "pair",
+    "tag",
+    "classify",
+    "span",
+    "choice",
+    "retrieval",
+    "mining",
+    "bli",
+    "mt",
+    "generation",
+    "intent_slots",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row of a suite.
+
+    ``fields`` and ``label`` by kind of suite:
+
+    ============  ==========================================  ================================================
+    kind          fields                                      label
+    ============  ==========================================  ================================================
+    pair          text_a, text_b                              class name
+    classify      text                                        class name
+    tag           tokens (tuple of str)                       tuple of tags, one per token
+    intent_slots  tokens                                      (intent, tuple of slot tags)
+    span          context, question                           tuple of (answer text, start character) pairs
+    choice        premise, question, choices (tuple)          index of the right choice
+    retrieval     text_a, text_b (translations)               index of the row's own translation
+    mining        text, side (``src`` or ``tgt``)             tuple of ids of its translations
+    bli           word                                        tuple of accepted translations
+    mt            text                                        reference translation
+    generation    text                                        reference text
+    ============  ==========================================  ================================================
+    """
+
+    id: str
+    fields: Mapping[str, Any]
+    label: Any
+
+
+Row = tuple[Path, int, Example]
+"""Where a reader found an example: file, line number from 1, example."""
+
+Reader = Callable[[tuple[Path, ...]], Iterator[Row]]
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A file with a recorded digest; ``path`` is relative to the data folder, ``num_rows`` are examples."""
+
+    lang: str
+    split: str
+    path: str
+    num_rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Online:
+    """Where a suite is in the `datasets` hub.
+
+    Args:
+        name: dataset name.
+        config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
+        revision: git revision of the dataset.
+        to_row: one record and its index -> example.
+        splits: our split name -> theirs, where they differ.
+    """
+
+    name: str
+    config: str
+    revision: str
+    to_row: Callable[[Mapping[str, Any], int], Example]
+    splits: Mapping[str, str] = field(default_factory=lambda: {"dev": "validation"})
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A test of cross-lingual transfer.
+
+    Args:
+        name: registry name.
+        kind: shape of its rows, see `Example`.
+        languages: the languages of the published suite; averages of published systems are over these.
+        splits: split names it has.
+        labels: closed set of class names, of entity types (with ``scheme``) or of tags; empty when open.
+        scheme: ``IOB2`` when tags are spans, else "".
+        reader: reads the rows of one language and split from its files.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; parallel files in order.
+        codes: our language code -> the code in file names, where they differ.
+        metrics: names in `eval.metrics.METRICS`, the main one first.
+        protocol: what a score means, printed under its table.
+        train_from: suite whose training and dev rows serve a suite that has none.
+        synthetic: rows are generated; every table says so.
+        extra: languages that are not part of the published average.
+        pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
+        split_codes: our split name -> the one in file names, where they differ.
+        keep: (example, split) -> whether the row is in the split, when one file holds several splits.
+    """
+
+    name: str
+    kind: Kind
+    languages: tuple[str, ...]
+    splits: tuple[str, ...]
+    reader: Reader
+    patterns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    licence: str
+    citation: str
+    url: str
+    protocol: str
+    labels: tuple[str, ...] = ()
+    scheme: Literal["", "IOB2"] = ""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[SuiteFile, ...] = ()
+    train_from: str = ""
+    online: Online | None = None
+    synthetic: bool = False
+    extra: tuple[str, ...] = ()
+    pivot: str = ""
+    split_codes: Mapping[str, str] = field(default_factory=dict)
+    keep: Callable[[Example, str], bool] | None = None
+
+    @property
+    def metric(self) -> str:
+        """The main metric."""
+        return self.metrics[0]
+
+    @property
+    def sizes(self) -> dict[tuple[str, str], int]:
+        """Number of examples per recorded (lang, split)."""
+        return {(f.lang, f.split): f.num_rows for f in self.files}
+
+    def recorded(self, lang: str, split: str) -> list[SuiteFile]:
+        """The files of a language and split whose digests are known, in reading order."""
+        return [f for part in self._parts(lang) for f in self.files if (f.lang, f.split) == (part, split)]
+
+    def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
+        """Where the files of a language and split are or, when they are missing, should be."""
+        known = tuple(data / f.path for f in self.recorded(lang, split))
+        complete = len(known) == len(self._parts(lang)) * len(self.patterns)
+        if complete and all(p.is_file() for p in known):
+            return known
+        plain = []
+        for part in self._parts(lang):
+            values = {
+                "lang": part,
+                "code": self.codes.get(part, part),
+                "split": self.split_codes.get(split, split),
+                "src": part.partition("-")[0],
+                "tgt": part.partition("-")[2],
+            }
+            plain += [data / pattern.format_map(values) for pattern in self.patterns]
+        found = tuple(p if p.is_file() else _zipped(p) for p in plain)
+        return known if complete and not all(p.is_file() for p in found) else found
+
+    def _parts(self, lang: str) -> tuple[str, ...]:
+        """The languages whose files are read together: one, or both sides of a pair."""
+        if not self.pivot:
+            return (lang,)
+        source, _, target = lang.partition("-")
+        return (source, target or self.pivot)
+
+    def has(self, lang: str, split: str, data: Path) -> bool:
+        """Whether the files of a language and split are in the data folder."""
+        return all(p.is_file() for p in self.paths(lang, split, data))
+
+
+SUITES: Registry[Suite] = Registry("suite")
+
+
+def suites() -> Registry[Suite]:
+    """Every suite, after importing the files of `eval.suites`."""
+    import eval.suites  # noqa: F401
+
+    return SUITES
+
+
+def recorded_files(suite_file: str) -> tuple[SuiteFile, ...]:
+    """The table of digests beside a suite's own file; call it with ``__file__``."""
+    table = Path(suite_file).with_suffix(".tsv")
+    with table.open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle, delimiter="\t"))
+    return tuple(SuiteFile(r["lang"], r["split"], r["path"], int(r["num_rows"]), r["sha256"]) for r in rows)
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """The folder given, or the one that XLING_DATA names.
+
+    Raises:
+        UserError: neither is given, or it is no folder.
+    """
+    chosen = str(data or os.environ.get("XLING_DATA", ""))
+    if not chosen:
+        raise UserError(
+            "no data folder is given",
+            "data=FOLDER or the variable XLING_DATA",
+            "see docs/eval.md for its layout",
+        )
+    if not Path(chosen).is_dir():
+        raise UserError(
+            f"data folder {chosen} does not exist", fix="give the folder that holds the suites' files"
+        )
+    return Path(chosen)
+
+
+def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
+    """The rows of one language and split from the data folder, checked.
+
+    Raises:
+        UserError: language or split missing, digest differs, label outside the set, id twice, no rows.
+    """
+    paths = suite.paths(lang, split, data)
+    for path in paths:
+        if not path.is_file():
+            raise _missing(suite, lang, split, data, path)
+    _check_digests(suite, lang, split, data, paths)
+    rows = [r for r in checked(suite, suite.reader(paths)) if suite.keep is None or suite.keep(r, split)]
+    if not rows:
+        raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
+    return rows
+
+
+def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
+    """Pass rows on, refusing an id seen twice and a label outside the suite's set."""
+    seen: dict[str, int] = {}
+    for path, line, example in rows:
+        if example.id in seen:
+            raise UserError(
+                f"{path}:{line}: id {example.id!r} is there already in line {seen[example.id]}",
+                "one row per id",
+                "delete one of the two rows",
+            )
+        seen[example.id] = line
+        for label in _labels_of(suite, example):
+            if label not in suite.labels:
+                error = unknown("label", label, suite.labels)
+                raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
+        yield example
+
+
+def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
+    """SHA-256 over the digests of the files of a language and split, for signatures."""
+    parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
+    return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
+    """The languages whose files of a split are in the data folder: the published ones first, then others."""
+    found = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
+    found |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
+    found |= _discovered(suite, split, data)
+    found.discard(suite.pivot)
+    order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
+    return sorted(found, key=lambda lang: (order.get(lang, len(order)), lang))
+
+
+def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
+    """Languages whose files match the suite's first pattern."""
+    found: set[str] = set()
+    by_code = {code: lang for lang, code in suite.codes.items()}
+    pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
+    glob, form = re.sub(r"\{(lang|code)\}", "*", pattern), re.escape(pattern)
+    form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
+    form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
+    if glob == pattern:
+        return found
+    for path in data.glob(glob):
+        if match := re.fullmatch(form, path.relative_to(data).as_posix()):
+            lang = by_code.get(match[1], match[1])
+            if suite.has(lang, split, data):
+                found.add(lang)
+    return found
+
+
+def scored_split(suite: Suite, lang: str, data: Path) -> str:
+    """The split that a score is taken on: test where it is at hand, else dev (and tables say which).
+
+    Raises:
+        UserError: the language has neither.
+    """
+    for split in ("test", "dev"):
+        if split in suite.splits and suite.has(lang, split, data):
+            return split
+    split = "test" if "test" in suite.splits else suite.splits[-1]
+    raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
+
+
+def listing(data: Path | None = None) -> str:
+    """What ``xling eval list`` prints: every suite, its languages, metric, licence, and what is at hand."""
+    lines = []
+    for name, suite in sorted(suites().items()):
+        lines.append(f"{name}: {suite.kind}, {', '.join(suite.metrics)}, {suite.licence}")
+        lines.append(f"    languages ({len(suite.languages)}): {' '.join(suite.languages) or 'any'}")
+        lines.append(f"    files: {'  '.join(suite.patterns)}")
+        if data is not None:
+            have = [f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}" for s in suite.splits]
+            lines.append(f"    at hand: {'; '.join(have)}")
+        if suite.train_from:
+            lines.append(f"    trains on: {suite.train_from}")
+        if suite.online:
+            lines.append(f"    online: datasets {suite.online.name} at {suite.online.revision}")
+        lines.append(f"    {suite.protocol}")
+    return "\n".join(lines)
+
+
+def _labels_of(suite: Suite, example: Example) -> Iterable[str]:
+    """The values of an example's label that the suite's closed set must hold."""
+    if not suite.labels or suite.kind not in ("pair", "classify", "tag", "intent_slots"):
+        return ()
+    if suite.kind in ("pair", "classify"):
+        return (example.label,)
+    if suite.kind == "intent_slots":
+        return (example.label[0],)
+    if suite.scheme:
+        return (tag[2:] if tag[:2] in ("B-", "I-") else tag for tag in example.label if tag != "O")
+    return tuple(example.label)
+
+
+def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
+    if split not in suite.splits:
+        return unknown(f"split of {suite.name}", split, suite.splits)
+    have = languages_at(suite, split, data)
+    fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
+    if suite.train_from and split == "train":
+        fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
+    return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: no file {path}", fix=fix)
+
+
+def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+    for known, path in zip(suite.recorded(lang, split), paths, strict=False):
+        if data / known.path != path:
+            continue
+        stat = path.stat()
+        found = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        if found != known.sha256:
+            raise UserError(
+                f"{path} has SHA-256 {found[:16]}..., another file than the one recorded for {suite.name}",
+                f"{known.sha256[:16]}...",
+                "restore the file, or save yours under another language code",
+            )
+
+
+@lru_cache(maxsize=4096)
+def _file_digest(path: Path, mtime_ns: int, num_bytes: int) -> str:
+    return sha256(path)
+
+
+def _zipped(path: Path) -> Path:
+    packed = path.with_name(path.name + ".gz")
+    return packed if packed.is_file() else path

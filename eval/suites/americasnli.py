@@ -1,0 +1,34 @@
+"""AmericasNLI: natural language inference in indigenous languages of the Americas."""
+
+from eval.suite import SUITES, Suite, recorded_files
+from eval.suites.xnli import LABELS, READER
+
+SUITES.add(
+    "americasnli",
+    Suite(
+        name="americasnli",
+        kind="pair",
+        languages=(
+            "ay",
+            "gn",
+            "nah",
+            "quy",
+            "shp",
+        ),
+        splits=("dev",),
+        labels=LABELS,
+        reader=READER,
+        patterns=("nli/americasnli.{split}.{code}.tsv",),
+        codes={"ay": "aym"},
+        files=recorded_files(__file__),
+        metrics=("accuracy",),
+        licence="CC BY-SA 4.0",
+        citation=(
+            "Ebrahimi et al. 2022, AmericasNLI: Evaluating zero-shot natural language understanding in "
+            "truly low-resource languages"
+        ),
+        url="https://github.com/abteen/americasnli",
+        protocol="accuracy; XNLI's task in indigenous languages of the Americas; trained on xnli",
+        train_from="xnli",
+    ),
+)

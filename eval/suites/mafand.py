@@ -1,0 +1,25 @@
+"""MAFAND-MT: news translation into and out of African languages."""
+
+from eval.readers import translation
+from eval.suite import SUITES, Suite, recorded_files
+
+SUITES.add(
+    "mafand",
+    Suite(
+        name="mafand",
+        kind="mt",
+        languages=("en-sw", "sw-en", "fr-wo", "wo-fr"),
+        splits=("train", "dev"),
+        reader=translation,
+        patterns=("mafand/{lang}.{split}.{src}", "mafand/{lang}.{split}.{tgt}"),
+        files=recorded_files(__file__),
+        metrics=("bleu", "chrf", "ter"),
+        licence="CC BY-NC 4.0; the articles carry their publishers' terms",
+        citation=(
+            "Adelani et al. 2022, A few thousand translations go a long way! Leveraging pre-trained "
+            "models for African news translation"
+        ),
+        url="https://github.com/masakhane-io/lafand-mt",
+        protocol="sacreBLEU on raw references; dev rows are the scored ones",
+    ),
+)

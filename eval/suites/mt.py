@@ -1,0 +1,21 @@
+"""Machine translation on any pair of line-aligned files."""
+
+from eval.readers import translation
+from eval.suite import SUITES, Suite
+
+SUITES.add(
+    "mt",
+    Suite(
+        name="mt",
+        kind="mt",
+        languages=(),
+        splits=("train", "dev", "test"),
+        reader=translation,
+        patterns=("mt/{lang}.{split}.{src}", "mt/{lang}.{split}.{tgt}"),
+        metrics=("bleu", "chrf", "ter"),
+        licence="that of your files",
+        citation="your own test set",
+        url="docs/eval.md",
+        protocol="sacreBLEU on raw references: mt/en-sw.test.en beside mt/en-sw.test.sw",
+    ),
+)

@@ -1,0 +1,25 @@
+"""PAWS-X: paraphrase identification."""
+
+from eval.readers import table
+from eval.suite import SUITES, Suite, recorded_files
+
+SUITES.add(
+    "pawsx",
+    Suite(
+        name="pawsx",
+        kind="pair",
+        languages=("en", "de", "es", "fr", "ja", "ko", "zh"),
+        splits=("train", "dev", "test"),
+        labels=("0", "1"),
+        reader=table({"text_a": "sentence1", "text_b": "sentence2"}, "label"),
+        patterns=("pawsx/{split}.{lang}.tsv",),
+        files=recorded_files(__file__),
+        metrics=("accuracy",),
+        licence="may be freely used for any purpose; attribution to Google appreciated",
+        citation=(
+            "Yang et al. 2019, PAWS-X: A cross-lingual adversarial dataset for paraphrase identification"
+        ),
+        url="https://github.com/google-research-datasets/paws",
+        protocol="accuracy; 1 means paraphrase",
+    ),
+)

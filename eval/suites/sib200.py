@@ -1,0 +1,39 @@
+"""SIB-200: topic classification of FLORES sentences."""
+
+from pathlib import Path
+
+from eval.readers import table
+from eval.suite import SUITES, Suite, recorded_files
+
+FILES = recorded_files(__file__)
+
+SUITES.add(
+    "sib200",
+    Suite(
+        name="sib200",
+        kind="classify",
+        languages=tuple(dict.fromkeys(["en", *(f.lang for f in FILES)])),
+        splits=("train", "dev", "test"),
+        labels=(
+            "science/technology",
+            "travel",
+            "politics",
+            "sports",
+            "health",
+            "entertainment",
+            "geography",
+        ),
+        reader=table({"text": "text"}, "category", "index_id"),
+        patterns=("sib200/{code}.{split}.tsv",),
+        codes={f.lang: Path(f.path).name.split(".")[0] for f in FILES},
+        files=FILES,
+        metrics=("accuracy",),
+        licence="CC BY-SA 4.0 (sentences), Apache-2.0 (labels)",
+        citation=(
+            "Adelani et al. 2024, SIB-200: A simple, inclusive, and big evaluation dataset for topic "
+            "classification"
+        ),
+        url="https://github.com/dadelani/sib-200",
+        protocol="accuracy over 7 topics; the published suite has 205 languages, these are the recorded ones",
+    ),
+)

@@ -1,0 +1,49 @@
+"""Universal Dependencies: parts of speech."""
+
+from eval.readers import columns
+from eval.suite import SUITES, Suite, recorded_files
+
+_CODES = "en af ar bg de el es et eu fa fi fr he hi hu id it ja kk ko mr nl pt ru ta te th tl tr ur vi yo zh"
+
+SUITES.add(
+    "udpos",
+    Suite(
+        name="udpos",
+        kind="tag",
+        languages=tuple(_CODES.split()),
+        extra=("wo",),
+        splits=("train", "dev", "test"),
+        labels=(
+            "ADJ",
+            "ADP",
+            "ADV",
+            "AUX",
+            "CCONJ",
+            "DET",
+            "INTJ",
+            "NOUN",
+            "NUM",
+            "PART",
+            "PRON",
+            "PROPN",
+            "PUNCT",
+            "SCONJ",
+            "SYM",
+            "VERB",
+            "X",
+        ),
+        reader=columns(),
+        patterns=("ud/{lang}.{split}.tsv",),
+        files=recorded_files(__file__),
+        metrics=("tag_accuracy",),
+        licence="CC BY-SA 3.0 and 4.0; eu CC BY-NC-SA 3.0",
+        citation=(
+            "Zeman et al., Universal Dependencies; parallel treebanks: Zeman et al. 2017, CoNLL shared task"
+        ),
+        url="https://universaldependencies.org",
+        protocol=(
+            "accuracy over words (not seqeval's F1 over tags, which XTREME prints); test rows are the "
+            "parallel PUD treebanks"
+        ),
+    ),
+)

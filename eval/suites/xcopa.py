@@ -1,0 +1,36 @@
+"""XCOPA: choice of the more plausible cause or effect."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval.readers import json_lines
+from eval.suite import SUITES, Example, Suite, recorded_files
+
+
+def to_example(record: Mapping[str, Any], index: int) -> Example:
+    """A line of XCOPA's files."""
+    choices = (record["choice1"], record["choice2"])
+    fields = {"premise": record["premise"], "question": record["question"], "choices": choices}
+    return Example(str(record["idx"]), fields, int(record["label"]))
+
+
+SUITES.add(
+    "xcopa",
+    Suite(
+        name="xcopa",
+        kind="choice",
+        languages=("et", "ht", "id", "it", "qu", "sw", "ta", "th", "tr", "vi", "zh"),
+        splits=("train", "dev", "test"),
+        reader=json_lines(to_example),
+        patterns=("xcopa/{split}.{lang}.jsonl",),
+        split_codes={"dev": "val"},
+        files=recorded_files(__file__),
+        metrics=("choice_accuracy",),
+        licence="CC BY 4.0",
+        citation="Ponti et al. 2020, XCOPA: A multilingual dataset for causal commonsense reasoning",
+        url="https://github.com/cambridgeltl/xcopa",
+        protocol=(
+            "accuracy of the more plausible of two choices; training rows are English COPA in the same format"
+        ),
+    ),
+)

@@ -1,0 +1,29 @@
+"""XNLI: natural language inference in 15 languages, and four later test sets of the same task."""
+
+from eval.readers import table
+from eval.suite import SUITES, Suite, recorded_files
+
+LABELS = ("entailment", "neutral", "contradiction")
+READER = table(
+    {"text_a": "premise", "text_b": "hypothesis"}, "label", names={"contradictory": "contradiction"}
+)
+
+SUITES.add(
+    "xnli",
+    Suite(
+        name="xnli",
+        kind="pair",
+        languages=("en", "fr", "es", "de", "el", "bg", "ru", "tr", "ar", "vi", "th", "zh", "hi", "sw", "ur"),
+        extra=("ko",),
+        splits=("train", "dev", "test"),
+        labels=LABELS,
+        reader=READER,
+        patterns=("nli/xnli.{split}.{lang}.tsv",),
+        files=recorded_files(__file__),
+        metrics=("accuracy",),
+        licence="CC BY-NC 4.0 (XNLI); MultiNLI terms (train); ko CC BY-SA 4.0",
+        citation="Conneau et al. 2018, XNLI: Evaluating cross-lingual sentence representations",
+        url="https://github.com/facebookresearch/XNLI",
+        protocol="accuracy; trained on MultiNLI (train.fr is its machine translation)",
+    ),
+)

@@ -1,0 +1,26 @@
+"""XNLIvar: native Basque natural language inference."""
+
+from eval.suite import SUITES, Suite, recorded_files
+from eval.suites.xnli import LABELS, READER
+
+SUITES.add(
+    "xnlivar",
+    Suite(
+        name="xnlivar",
+        kind="pair",
+        languages=("eu",),
+        splits=("test",),
+        labels=LABELS,
+        reader=READER,
+        patterns=("nli/xnli_native.{lang}.tsv",),
+        files=recorded_files(__file__),
+        metrics=("accuracy",),
+        licence="CC BY-NC 4.0",
+        citation="Native Basque XNLI pairs (XNLIvar)",
+        url="https://github.com/hitz-zentroa/XNLIvar",
+        protocol=(
+            "accuracy; native Basque premises and hypotheses, not a translation of XNLI; trained on xnli"
+        ),
+        train_from="xnli",
+    ),
+)

@@ -1,0 +1,26 @@
+"""XQuAD: span answers to questions, parallel in every language."""
+
+from eval.readers import squad
+from eval.suite import SUITES, Suite, recorded_files
+
+NAME = "xquad"
+
+SUITES.add(
+    NAME,
+    Suite(
+        name=NAME,
+        kind="span",
+        languages=("en", "ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh"),
+        extra=("ro",),
+        splits=("test",),
+        reader=squad,
+        patterns=("xquad/xquad.{lang}.json",),
+        files=recorded_files(__file__),
+        metrics=("squad_f1", "squad_em"),
+        licence="CC BY-SA 4.0",
+        citation="Artetxe et al. 2020, On the cross-lingual transferability of monolingual representations",
+        url="https://github.com/deepmind/xquad",
+        protocol="token F1 and exact match by SQuAD 1.1's rules in every language; trained on squad",
+        train_from="squad",
+    ),
+)
