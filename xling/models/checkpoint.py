@@ -91,8 +91,15 @@ def save_model(path: Path, model: EncoderModel, langs: list[str], vocab_dir: Pat
     torch.save(state, path)
 
 
-def load_model(directory: Path, precision: str = "fp32") -> tuple[EncoderModel, list[str]]:
-    """A published pre-trained model and its languages.
+def load_model(
+    directory: Path, dropout: float = 0.0, random_init: bool = False
+) -> tuple[EncoderModel, list[str]]:
+    """A published pre-trained model in float32 and its languages.
+
+    Args:
+        directory: what `xling pretrain` published.
+        dropout: probability for further training.
+        random_init: keep the fresh weights of torch's generator instead of the trained ones: the control.
 
     Raises:
         UserError: no model there, a damaged file, or a vocabulary that is not the one it was trained with.
@@ -109,11 +116,12 @@ def load_model(directory: Path, precision: str = "fp32") -> tuple[EncoderModel, 
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path} is no checkpoint of ours", FORMAT, "use `xling import` for models of others")
     check_vocabulary(state["vocab_digest"], directory, path)
-    shape = from_dict(
-        EncoderConfig, {k: str(v) for k, v in state["shape"].items()} | {"precision": precision}
-    )
+    settings = {k: str(v) for k, v in state["shape"].items()} | {"dropout": str(dropout)}
+    shape = from_dict(EncoderConfig, settings, str(path))
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     model = EncoderModel(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)
+    if random_init:
+        return model, state["langs"]
     missing, unexpected = model.load_state_dict(state["weights"], strict=False)
     assert set(missing) <= {"lm_head.weight"} and not unexpected, (
         f"missing {missing}, unexpected {unexpected}"

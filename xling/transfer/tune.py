@@ -24,7 +24,7 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
-from xling.models.encoder import Encoder, EncoderModel, working_dtype
+from xling.models.encoder import Encoder, working_dtype
 from xling.models.optim import AdamWConfig, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
@@ -140,7 +140,7 @@ def fit(
     if not train:
         raise UserError(f"{what}: no training rows", fix="check the training split")
     torch.manual_seed(cfg.seed)
-    encoder = load_encoder(ckpt, cfg)
+    encoder = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)[0].encoder
     model = TaskModel(encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
     tuned = Tuned(model, vocab.load(ckpt), min(cfg.max_length, encoder.cfg.max_positions), [])
     examples = [e for _, e in _encode(tuned.processor, kind, train, model.labels, tuned.max_length)]
@@ -161,18 +161,6 @@ def fit(
     if best_state is not None:
         model.load_state_dict(best_state)
     return tuned
-
-
-def load_encoder(ckpt: Path, cfg: TuneConfig) -> Encoder:
-    """The encoder of a checkpoint with dropout as configured; fresh weights when ``cfg.random_init``."""
-    loaded, langs = checkpoint.load_model(ckpt)
-    loaded.cfg.dropout = cfg.dropout
-    if cfg.random_init:
-        num_langs = len(langs) if loaded.cfg.lang_embeddings else 0
-        loaded = EncoderModel(loaded.cfg, loaded.encoder.tokens.num_embeddings, num_langs)
-    for layer in loaded.encoder.layers:
-        layer.dropout = cfg.dropout
-    return loaded.encoder
 
 
 def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: TuneConfig) -> float:
