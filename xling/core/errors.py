@@ -35,15 +35,21 @@ def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     return difflib.get_close_matches(name, list(names), n=limit, cutoff=0.5)
 
 
-def unknown(kind: str, name: str, names: Iterable[str]) -> UserError:
+def unknown(kind: str, name: str, names: Iterable[str], close: Iterable[str] | None = None) -> UserError:
     """The error for a name that is not in a closed list, naming the nearest valid ones.
+
+    Args:
+        kind: what the names are, for example ``objective``.
+        name: what was given.
+        names: the closed list.
+        close: the names to suggest, best first; by default those nearest in spelling.
 
     Example:
         >>> str(unknown("language", "swx", ["sw", "sv"]))
         "unknown language 'swx'; valid: sv, sw; fix: did you mean 'sw' or 'sv'?"
     """
     valid = sorted(names)
-    close = nearest(name, valid)
+    close = nearest(name, valid) if close is None else close
     shown = ", ".join(valid[:40]) + (f", ... ({len(valid)} in all)" if len(valid) > 40 else "")
     hint = " or ".join(repr(n) for n in close)
     fix = f"did you mean {hint}?" if close else f"choose one {kind} from the list"

@@ -1,0 +1,261 @@
+"""The only table of languages: names, scripts, families and the codes that each data set uses for them.
+
+The table is ``languages.tsv`` beside this module. A language has one code here, BCP-47 style: ISO 639-1 where
+there is one (``sw``), else ISO 639-3 (``ceb``), with a script only where it matters (``sr_Latn``). Where a
+macrolanguage has a two-letter code, its usual written standard shares it (``swh``, ``swa`` -> ``sw``).
+
+`get` reads the codes of every scheme in `SCHEMES`. A code that two schemes use for different languages is
+refused unless the scheme is given: ``als`` is Swiss German to fastText and Wikipedia, Albanian in ISO 639-3.
+
+Sources: ISO 639-3 and 15924; the FLORES-200, NTREX-128, LASER Tatoeba v1, lid.176, CC-100 and mBART-50 lists.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from xling.core.errors import UserError, nearest, unknown
+
+SCHEMES = ("flores", "ntrex", "tatoeba", "fasttext", "wiki", "cc100", "mbart")
+NO_SCRIPT = "Zyyy"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language in one script.
+
+    Attributes:
+        code: the code used everywhere in this project.
+        name: English name.
+        iso639_3: ISO 639-3 code, or ISO 639-5 for a group whose member the data sets leave open.
+        script: ISO 15924 code of the script; ``Jpan``, ``Kore``, ``Hans`` and ``Hant`` name mixtures.
+        family: branch as in the tables of the field, for example ``Germanic`` or ``Bantu``.
+        spaces: whether words are written with spaces between them.
+        direction: ``ltr`` or ``rtl``.
+        flores: FLORES-200 code, empty where the scheme lacks the language; so are the next six.
+        ntrex: NTREX-128 code.
+        tatoeba: code in LASER's Tatoeba set.
+        fasttext: label of fastText's lid.176.
+        wiki: prefix of the Wikipedia dump.
+        cc100: CC-100 code.
+        mbart: mBART-50 code.
+        also: other codes read for it, for example ISO 639-2/B and withdrawn ones.
+    """
+
+    code: str
+    name: str
+    iso639_3: str
+    script: str
+    family: str
+    spaces: bool
+    direction: str
+    flores: str
+    ntrex: str
+    tatoeba: str
+    fasttext: str
+    wiki: str
+    cc100: str
+    mbart: str
+    also: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """The code without its script or variety: ``sr`` of ``sr_Latn``."""
+        return self.code.partition("_")[0]
+
+
+def _read(path: Path) -> Iterator[Language]:
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            spaces, also = row.pop("spaces"), row.pop("also")
+            assert spaces in ("yes", "no"), f"{path}: spaces is {spaces!r} for {row['code']}"
+            yield Language(spaces=spaces == "yes", also=tuple(also.split()), **row)
+
+
+LANGUAGES: Mapping[str, Language] = MappingProxyType(
+    {lang.code: lang for lang in _read(Path(__file__).with_name("languages.tsv"))}
+)
+
+
+def get(code: str, scheme: str = "") -> Language:
+    """The language that ``code`` means, in upper or lower case, with ``-`` or ``_``.
+
+    Args:
+        code: a code of any scheme, for example ``sw``, ``swh``, ``swh_Latn`` or ``zh-CN``.
+        scheme: one of `SCHEMES` to read the code in that scheme only; empty reads all of them.
+
+    Raises:
+        UserError: no scheme has that code, or two schemes use it for different languages.
+    """
+    found = _index(_known_scheme(scheme) if scheme else "").get(_key(code), ())
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise unknown("language", code, LANGUAGES, _suggest(code))
+    meanings = " or ".join(f"{lang.code} ({lang.name})" for lang in found)
+    raise UserError(f"language code {code!r} is ambiguous", meanings, "write the code that you mean")
+
+
+def get_pair(pair: str) -> tuple[Language, Language]:
+    """The two languages of ``en-sw``; either side may be a code of any scheme (``en-zh-CN``).
+
+    Raises:
+        UserError: a side is unknown, both sides are the same, or the dash can be read in two ways.
+    """
+    parts = pair.replace("_", "-").split("-")
+    sides = [("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts))]
+    known = [(get(a), get(b)) for a, b in sides if _key(a) in _index("") and _key(b) in _index("")]
+    if len(known) == 1 and known[0][0] != known[0][1]:
+        return known[0]
+    if not known and len(sides) == 1:
+        for side in sides[0]:
+            get(side)
+    raise UserError(f"language pair {pair!r}", "two different languages with a dash, for example en-sw")
+
+
+def code_for(lang: Language | str, scheme: str) -> str:
+    """The code of ``lang`` in ``scheme``.
+
+    Raises:
+        UserError: unknown language or scheme, or the scheme lacks the language.
+    """
+    language = get(lang) if isinstance(lang, str) else lang
+    code: str = getattr(language, _known_scheme(scheme))
+    if not code:
+        has = [s for s in SCHEMES if getattr(language, s)]
+        raise UserError(
+            f"{scheme} has no code for {language.code} ({language.name})",
+            f"schemes that have it: {', '.join(has) or 'none'}",
+            "choose another language or another data set",
+        )
+    return code
+
+
+def script_shares(text: str) -> dict[str, float]:
+    """Share of the letters of ``text`` in each ISO 15924 script; empty where it has no letters.
+
+    Mixtures are told apart: Japanese text has shares of ``Hani``, ``Hira`` and ``Kana``.
+    """
+    counts: Counter[str] = Counter()
+    for char, count in Counter(text).items():
+        if char.isalpha():
+            counts[_script_of_letter(char)] += count
+    total = counts.total()
+    return {script: count / total for script, count in counts.items()}
+
+
+def script_of(text: str) -> str:
+    """The ISO 15924 script of most letters of ``text``; ``Zyyy`` where it has no letters.
+
+    East Asian text is ``Jpan`` from a tenth of kana, ``Kore`` from a tenth of Hangul, else ``Hani``: the
+    simplified and traditional characters share their code points and cannot be told apart here.
+    """
+    shares = script_shares(text)
+    han, bopomofo, hiragana, katakana, hangul = (shares.pop(script, 0.0) for script in _EAST_ASIAN)
+    if east := han + bopomofo + hiragana + katakana + hangul:
+        kana = hiragana + katakana
+        name = "Jpan" if kana >= max(east / 10, hangul) else "Kore" if hangul >= east / 10 else "Hani"
+        shares[name] = east
+    return max(shares, key=lambda script: (shares[script], script), default=NO_SCRIPT)
+
+
+def matches_script(text: str, lang: Language | str, min_share: float = 0.5) -> bool:
+    """Whether at least ``min_share`` of the letters of ``text`` are in the script of ``lang``.
+
+    Text without letters matches no script.
+    """
+    language = get(lang) if isinstance(lang, str) else lang
+    shares = script_shares(text)
+    wanted = _MIXTURES.get(language.script, (language.script,))
+    return bool(shares) and sum(shares.get(script, 0.0) for script in wanted) >= min_share
+
+
+_EAST_ASIAN = ("Hani", "Bopo", "Hira", "Kana", "Hang")
+_MIXTURES = {
+    "Jpan": ("Hani", "Hira", "Kana"),
+    "Kore": ("Hang", "Hani"),
+    "Hans": ("Hani", "Bopo"),
+    "Hant": ("Hani", "Bopo"),
+}
+
+# First and last code point of each run of letters, in order. Latin covers ASCII, so letters that belong to
+# no script alone (the feminine ordinal, the micro sign) count as Latin.
+_RANGES = (
+    (0x0041, 0x02B8, "Latn"), (0x02EA, 0x02EB, "Bopo"), (0x0370, 0x03FF, "Grek"), (0x0400, 0x052F, "Cyrl"),
+    (0x0531, 0x0588, "Armn"), (0x05D0, 0x05F2, "Hebr"), (0x0620, 0x06FF, "Arab"), (0x0750, 0x077F, "Arab"),
+    (0x0780, 0x07BF, "Thaa"), (0x07C0, 0x07FF, "Nkoo"), (0x0870, 0x08FF, "Arab"), (0x0900, 0x097F, "Deva"),
+    (0x0980, 0x09FF, "Beng"), (0x0A00, 0x0A7F, "Guru"), (0x0A80, 0x0AFF, "Gujr"), (0x0B00, 0x0B7F, "Orya"),
+    (0x0B80, 0x0BFF, "Taml"), (0x0C00, 0x0C7F, "Telu"), (0x0C80, 0x0CFF, "Knda"), (0x0D00, 0x0D7F, "Mlym"),
+    (0x0D80, 0x0DFF, "Sinh"), (0x0E00, 0x0E7F, "Thai"), (0x0E80, 0x0EFF, "Laoo"), (0x0F00, 0x0FFF, "Tibt"),
+    (0x1000, 0x109F, "Mymr"), (0x10A0, 0x10FF, "Geor"), (0x1100, 0x11FF, "Hang"), (0x1200, 0x139F, "Ethi"),
+    (0x13A0, 0x13FF, "Cher"), (0x1780, 0x17FF, "Khmr"), (0x1800, 0x18AF, "Mong"), (0x1C50, 0x1C7F, "Olck"),
+    (0x1C80, 0x1C8F, "Cyrl"), (0x1C90, 0x1CBF, "Geor"), (0x1E00, 0x1EFF, "Latn"), (0x1F00, 0x1FFF, "Grek"),
+    (0x2C60, 0x2C7F, "Latn"), (0x2D00, 0x2D2F, "Geor"), (0x2D30, 0x2D7F, "Tfng"), (0x2D80, 0x2DDF, "Ethi"),
+    (0x3005, 0x3007, "Hani"), (0x3041, 0x309F, "Hira"), (0x30A1, 0x30FF, "Kana"), (0x3105, 0x312F, "Bopo"),
+    (0x3131, 0x318E, "Hang"), (0x31A0, 0x31BF, "Bopo"), (0x31F0, 0x31FF, "Kana"), (0x3400, 0x4DBF, "Hani"),
+    (0x4E00, 0x9FFF, "Hani"), (0xA640, 0xA69F, "Cyrl"), (0xA722, 0xA7FF, "Latn"), (0xA8E0, 0xA8FF, "Deva"),
+    (0xA960, 0xA97F, "Hang"), (0xA9E0, 0xA9FF, "Mymr"), (0xAA60, 0xAA7F, "Mymr"), (0xAB01, 0xAB2F, "Ethi"),
+    (0xAB30, 0xAB64, "Latn"), (0xABC0, 0xABFF, "Mtei"), (0xAC00, 0xD7FF, "Hang"), (0xF900, 0xFAFF, "Hani"),
+    (0xFB00, 0xFB06, "Latn"), (0xFB13, 0xFB17, "Armn"), (0xFB1D, 0xFB4F, "Hebr"), (0xFB50, 0xFDFF, "Arab"),
+    (0xFE70, 0xFEFC, "Arab"), (0xFF21, 0xFF5A, "Latn"), (0xFF66, 0xFF9F, "Kana"), (0xFFA0, 0xFFDC, "Hang"),
+    (0x1E000, 0x1E02F, "Glag"), (0x20000, 0x3FFFF, "Hani"),
+)  # fmt: skip
+_STARTS = [start for start, _, _ in _RANGES]
+
+
+def _script_of_letter(char: str) -> str:
+    point = ord(char)
+    position = bisect_right(_STARTS, point) - 1
+    if position < 0 or point > _RANGES[position][1]:
+        return "Zzzz"
+    return _RANGES[position][2]
+
+
+def _key(code: str) -> str:
+    return code.replace("-", "_").lower()
+
+
+def _known_scheme(scheme: str) -> str:
+    if scheme not in SCHEMES:
+        raise unknown("code scheme", scheme, SCHEMES)
+    return scheme
+
+
+def _aliases(lang: Language) -> Iterator[str]:
+    """Every code of ``lang``, and the short ones again with its script (``swa_Latn``)."""
+    own = [lang.code, *lang.also] if lang.code != lang.base else [lang.code, lang.iso639_3, *lang.also]
+    yield from own
+    yield from (f"{code}_{lang.script}" for code in own if "_" not in code)
+    yield from (code for scheme in SCHEMES if (code := getattr(lang, scheme)))
+
+
+@cache
+def _index(scheme: str) -> Mapping[str, tuple[Language, ...]]:
+    """Key of a code to the languages it may mean: one, or more where schemes contradict each other."""
+    found: dict[str, dict[str, Language]] = {}
+    for lang in LANGUAGES.values():
+        for alias in (getattr(lang, scheme),) if scheme else _aliases(lang):
+            if alias:
+                found.setdefault(_key(alias), {})[lang.code] = lang
+    # A code that a variety shares with its base language (zh for both scripts) means the base language.
+    return {
+        key: tuple(lang for lang in langs.values() if lang.code == lang.base or lang.base not in langs)
+        for key, langs in found.items()
+    }
+
+
+def _suggest(code: str) -> list[str]:
+    """Up to three codes whose own spelling, alias or English name is nearest to ``code``."""
+    wanted = _key(code)
+    # Long forms (en_xx, zho_hans) are near to every long form: offer them for a long form only.
+    spellings = {key: found[0].code for key, found in _index("").items() if "_" not in key or "_" in wanted}
+    spellings |= {lang.name.lower(): lang.code for lang in LANGUAGES.values()}
+    close = nearest(wanted, spellings, limit=12)
+    return list(dict.fromkeys(spellings[spelling] for spelling in close))[:3]
