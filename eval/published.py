@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 
 FILE = Path(__file__).with_name("published.yaml")
 AVERAGE = "average"
-ROUNDING = 0.051
+ROUNDING = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 
 
