@@ -31,6 +31,7 @@ from xling.core.stage import STAGES
 from xling.models import checkpoint
 from xling.models.encoder import num_parameters
 from xling.objectives import OBJECTIVES
+from xling.objectives.multi import MultiConfig
 
 __all__ = ["PretrainConfig", "run"]
 
@@ -91,12 +92,14 @@ class PretrainConfig:
         data: binarised directory.
         out: directory to publish.
         objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
+        mix: how several objectives meet; see `xling.objectives.multi`.
         langs: languages to train on; empty for all in ``data``.
     """
 
     data: str
     out: str
     objectives: dict[str, dict[str, str]] = field(default_factory=lambda: {"mmlm": {}})
+    mix: Literal["alternate", "sum"] = "alternate"
     langs: tuple[str, ...] = ()
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
@@ -148,12 +151,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     """The recipe as fairseq's own configuration."""
-    name, settings = next(iter(cfg.objectives.items()))
-    task_class = OBJECTIVES[name].config
-    known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
+    task_name, task_settings = _task_of(cfg)
     full = OmegaConf.structured(FairseqConfig)
     with_name: dict[str, tuple[str, Any]] = {
-        "task": (f"xling_{name}", config.from_dict(task_class, known | settings, f"objectives.{name}")),
+        "task": (task_name, task_settings),
         "model": ("xling_encoder", OmegaConf.create(asdict(cfg.model))),
         "criterion": ("xling_objective", OmegaConf.create({})),
         "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": 0.98, "eps": 1e-6})),
@@ -189,6 +190,17 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     return full
 
 
+def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
+    """Name and settings of the task for fairseq: one objective's own, or the mix of several."""
+    known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
+    if len(cfg.objectives) == 1:
+        ((name, settings),) = cfg.objectives.items()
+        own = {key: value for key, value in settings.items() if key != "weight"}
+        return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
+    mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
+    return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")
+
+
 def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any]) -> None:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
@@ -216,7 +228,7 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
 def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
     """The batches of the current epoch, ``accumulate`` to an update."""
     trainer.begin_epoch(epoch_itr.next_epoch_idx)
-    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
     yield from iterators.GroupedIterator(itr, accumulate)
 
 

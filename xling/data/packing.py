@@ -37,12 +37,13 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
 
     Args:
         examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
-            ``chosen`` (num_chosen,) with ``target`` (num_chosen,); ``lang`` (1,); ``langs`` (length,) optionally.
+            ``chosen`` (num_chosen,) with ``target`` and ``target_langs``
+            (num_chosen,); ``langs`` (length,) optionally.
 
     Returns:
         A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
         ``langs`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch, ``target`` (M,),
-        ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens``.
+        ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``id`` (B,); ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
@@ -70,6 +71,7 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         counts = [len(e["chosen"]) for e in ordered]
         sample["chosen"] = torch.from_numpy(np.concatenate(rows).astype(np.int64))
         sample["target"] = joined("target")
-        langs = np.repeat([int(e["lang"][0]) for e in ordered], counts)
-        sample["target_langs"] = torch.from_numpy(langs.astype(np.int64))
+        sample["num_chosen"] = counts
+        if "target_langs" in ordered[0]:
+            sample["target_langs"] = joined("target_langs")
     return sample

@@ -80,7 +80,11 @@ def save_model(path: Path, model: EncoderModel, langs: list[str], vocab_dir: Pat
     """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only."""
     shape = OmegaConf.to_container(model.cfg) if OmegaConf.is_config(model.cfg) else asdict(model.cfg)
     names = {f for f in EncoderConfig.__dataclass_fields__ if not f.startswith("_")}
-    weights = {k: v.detach().float().cpu() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    weights = {
+        k: v.detach().float().cpu()
+        for k, v in model.state_dict().items()
+        if k.startswith(("encoder.", "lm_head.")) and k != "lm_head.weight"
+    }
     state = {
         "format": FORMAT,
         "shape": {k: v for k, v in dict(shape).items() if k in names},  # type: ignore[arg-type]

@@ -183,6 +183,7 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         self.cfg = cfg
         self.encoder = Encoder(cfg, vocab_size, num_langs)
         self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight)
+        self.extras = nn.ModuleDict()
 
     @classmethod
     def build_model(cls, cfg: EncoderConfig, task: Any) -> EncoderModel:

@@ -8,7 +8,7 @@ fairseq task ``xling_<name>``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,12 @@ from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
-from torch import Tensor
+from torch import Tensor, nn
 
 from xling import compat
 from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
+from xling.core.sampling import rng
 from xling.data import shards
 from xling.data.packing import Example, pack
 
@@ -73,6 +74,7 @@ class Objective(ABC):
         langs: all languages of the model; an example's ``lang`` is an index into them.
     """
 
+    name: str
     config: type[TaskConfig]
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
@@ -86,6 +88,13 @@ class Objective(ABC):
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """The loss of a packed batch."""
 
+    def modules(self, model: Any) -> nn.Module | None:
+        """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
+        return None
+
+    def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
+        """Called after every optimiser step, for a momentum encoder or a queue."""
+
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 
@@ -93,8 +102,8 @@ OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     """Examples by index for one split, the same for the same (seed, epoch, index) whatever the workers do."""
 
-    def __init__(self) -> None:
-        self.epoch = 1
+    def __init__(self, seed: int) -> None:
+        self.seed, self.epoch = seed, 1
         self.set_epoch(1)
 
     @abstractmethod
@@ -135,10 +144,11 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[np.ndarray]:
-        """Cut ordered indices into batches of at most ``max_tokens`` real tokens; nothing is padded."""
-        return batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
+        """Cut ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
+        batches = batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
+        return [batches[i] for i in rng(self.seed, "batches", self.epoch).permutation(len(batches))]
 
-    def collater(self, samples: list[Example]) -> dict[str, Any]:
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
         """A packed batch; see `xling.data.packing.pack`."""
         return pack(samples)
 
@@ -169,7 +179,11 @@ def batches_of(
 
 
 class XlingTask(FairseqTask):  # type: ignore[misc]
-    """A fairseq task that trains one objective."""
+    """A fairseq task that trains one objective.
+
+    Attributes:
+        objectives: the objectives by name; one here, several in `xling.objectives.multi`.
+    """
 
     objective_class: type[Objective]
 
@@ -178,7 +192,41 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         self.langs = langs_of(cfg, self.data)
-        self.objective = self.objective_class(cfg, self.dictionary, self.langs)
+        self.objectives = self.build_objectives()
+
+    def build_objectives(self) -> dict[str, Objective]:
+        """The objectives of this task."""
+        objective_class = self.objective_class
+        return {objective_class.name: objective_class(self.cfg, self.dictionary, self.langs)}
+
+    def build_dataset(self, split: str) -> ObjectiveDataset:
+        """The examples of a split."""
+        (only,) = self.objectives.values()
+        return only.dataset(self.data, split)
+
+    def losses(self, model: Any, sample: dict[str, Any]) -> dict[str, Loss]:
+        """The loss of each objective on a batch."""
+        ((name, only),) = self.objectives.items()
+        return {name: only.loss(model, sample)}
+
+    def combine(self, losses: dict[str, Loss]) -> tuple[Tensor, int]:
+        """The loss to differentiate and what the gradient is divided by."""
+        (only,) = losses.values()
+        return only.total, only.num
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """The model, with what the objectives keep in it."""
+        model = super().build_model(cfg, from_checkpoint)
+        for name, entry in self.objectives.items():
+            if (extra := entry.modules(model)) is not None:
+                model.extras[name] = extra
+        return model
+
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """One step, and what the objectives do after it."""
+        optimizer.step()
+        for entry in self.objectives.values():
+            entry.after_update(model)
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> XlingTask:
@@ -218,7 +266,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     def load_dataset(self, split: str, **kwargs: Any) -> None:
         """Map the shards of a split; a dataset that is there is kept, its epoch is set by the iterator."""
         if split not in self.datasets:
-            self.datasets[split] = self.objective.dataset(self.data, split)
+            self.datasets[split] = self.build_dataset(split)
 
 
 def load_dictionary(data: Path) -> Dictionary:
@@ -252,6 +300,7 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
 
     def decorate(cls: type[Objective]) -> type[Objective]:
         OBJECTIVES.add(name, cls)
+        cls.name = name
         task = type(
             f"Xling{cls.__name__}Task", (XlingTask,), {"objective_class": cls, "__doc__": cls.__doc__}
         )
@@ -262,14 +311,13 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
     return decorate
 
 
-def by_language(losses: Iterable[Loss], langs: list[str]) -> dict[str, float]:
-    """Sums and counts of losses by language, as ``loss_<lang>`` and ``count_<lang>``."""
+def by_language(losses: Mapping[str, Loss], langs: list[str]) -> dict[str, float]:
+    """Sums and counts by objective and language: ``loss/<objective>/<lang>``, ``count/<objective>/<lang>``."""
     logs: dict[str, float] = {}
-    for loss in losses:
+    for name, loss in losses.items():
         sums = torch.zeros(len(langs)).index_add_(0, loss.langs.cpu(), loss.rows.cpu().float())
         counts = torch.bincount(loss.langs.cpu(), minlength=len(langs))
         for index in torch.nonzero(counts).flatten().tolist():
-            lang = langs[index]
-            logs[f"loss_{lang}"] = logs.get(f"loss_{lang}", 0.0) + float(sums[index])
-            logs[f"count_{lang}"] = logs.get(f"count_{lang}", 0.0) + float(counts[index])
+            logs[f"loss/{name}/{langs[index]}"] = float(sums[index])
+            logs[f"count/{name}/{langs[index]}"] = float(counts[index])
     return logs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -15,32 +16,35 @@ from xling.objectives.base import by_language
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)
 class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
-    """Ask the task's objective for its loss and log it by language."""
+    """Ask the task's objectives for their losses and log them by objective and language."""
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
         """The loss sum, how many losses it sums, and what to log."""
-        loss = self.task.objective.loss(model, sample)
+        losses = self.task.losses(model, sample)
+        total, divisor = self.task.combine(losses)
         logs = {
-            "loss": float(loss.total.detach()),
-            "sample_size": loss.num,
+            "sample_size": divisor,
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
-            **by_language([loss], self.task.langs),
+            **by_language(losses, self.task.langs),
         }
-        return loss.total, loss.num, logs
+        return total, divisor, logs
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, float]]) -> None:
-        """Log mean loss in nats and perplexity, over all and by language."""
-        keys = {key for output in logging_outputs for key in output}
-        sums = {key: sum(output.get(key, 0.0) for output in logging_outputs) for key in keys}
-        count = sums.get("sample_size", 0.0)
-        metrics.log_scalar("loss", sums.get("loss", 0.0) / max(count, 1), count, round=4)
+        """Log mean losses in nats: ``loss`` over all, ``loss/<objective>`` and ``loss/<objective>/<lang>``."""
+        sums: dict[str, float] = defaultdict(float)
+        for output in logging_outputs:
+            for key, value in output.items():
+                head, _, rest = key.partition("/")
+                if head in ("loss", "count"):
+                    for name in (head, f"{head}/{rest.partition('/')[0]}", key):
+                        sums[name] += value
+        for key in sorted(sums):
+            if key.startswith("loss"):
+                num = sums["count" + key[4:]]
+                metrics.log_scalar(key, sums[key] / num, num, round=4)
         metrics.log_derived("ppl", lambda meters: math.exp(min(meters["loss"].avg, 50)))
-        for key in sorted(keys):
-            if key.startswith("loss_"):
-                counted = sums[f"count_{key[5:]}"]
-                metrics.log_scalar(key, sums[key] / max(counted, 1), counted, round=4)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fairseq.data import Dictionary
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
@@ -67,7 +68,7 @@ class BlockDataset(ObjectiveDataset):
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
             )
         self.num_items_of = {lang: -(-n // self._length) for lang, n in self.num_tokens_of.items()}
-        super().__init__()
+        super().__init__(cfg.seed)
 
     def set_epoch(self, epoch: int) -> None:
         """Draw the blocks of an epoch."""
@@ -93,7 +94,11 @@ class BlockDataset(ObjectiveDataset):
         block = self._streams[self._langs[lang]][start : start + self._length]
         tokens = np.concatenate([[BOS], block]).astype(np.int64)
         made = example(tokens, self._rule, rng(self._cfg.seed, self.epoch, index, "mmlm", self._split))
-        return made | {"id": np.array([index]), "lang": np.array([lang]), "langs": np.full(len(tokens), lang)}
+        return made | {
+            "id": np.array([index]),
+            "langs": np.full(len(tokens), lang),
+            "target_langs": np.full(len(made["target"]), lang),
+        }
 
 
 @objective("mmlm")
@@ -104,19 +109,27 @@ class Mmlm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Blocks of the split in every language of the task."""
-        size = len(self.dictionary)
-        rule = MaskRule(
-            prob=self.cfg.mask_prob,
-            leave=self.cfg.leave_unmasked_prob,
-            random=self.cfg.random_token_prob,
-            mask_id=self.dictionary.index("<mask>"),
-            first_piece=FIRST_PIECE,
-            end_piece=size - 1,
-        )
-        return BlockDataset(self.cfg, data, split, self.langs, rule)
+        return BlockDataset(self.cfg, data, split, self.langs, rule_of(self.cfg, self.dictionary))
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Cross-entropy at the chosen positions only."""
-        hidden = model(**sample["net_input"])
-        total, rows = model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
-        return Loss(total, len(rows), rows, sample["target_langs"])
+        return masked_loss(model, sample)
+
+
+def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
+    """The masking rule of an objective's settings; random pieces exclude the specials."""
+    return MaskRule(
+        prob=cfg.mask_prob,
+        leave=cfg.leave_unmasked_prob,
+        random=cfg.random_token_prob,
+        mask_id=dictionary.index("<mask>"),
+        first_piece=FIRST_PIECE,
+        end_piece=dictionary.index("<mask>"),
+    )
+
+
+def masked_loss(model: Any, sample: dict[str, Any]) -> Loss:
+    """Cross-entropy of the original pieces at the chosen positions of a packed batch."""
+    hidden = model(**sample["net_input"])
+    total, rows = model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
+    return Loss(total, len(rows), rows, sample["target_langs"])

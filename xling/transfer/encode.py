@@ -106,5 +106,4 @@ def _example(tokens: list[int], chosen: list[int], target: list[int]) -> Example
         "positions": np.arange(len(tokens)),
         "chosen": np.array(chosen, dtype=np.int64),
         "target": np.array(target, dtype=np.int64),
-        "lang": np.zeros(1, dtype=np.int64),
     }

@@ -1,0 +1,172 @@
+"""Several objectives in one run: fairseq task ``xling_multi``.
+
+``alternate`` (XLM): every batch is of one objective; of 100 batches as many are of an objective as its weight says,
+spread evenly. ``sum`` (InfoXLM, ERNIE-M): every batch holds a part of each, their losses are added by weight.
+In both, a loss is divided by its own count before it meets another, since sentences and masked tokens cannot be
+counted together.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.tasks import register_task
+from torch import Tensor
+
+from xling.core import config
+from xling.core.errors import UserError
+from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
+
+MODES = ("alternate", "sum")
+
+
+@dataclass
+class MultiConfig(TaskConfig):
+    """Settings of a mix.
+
+    ``objectives`` is JSON: name -> settings, of which ``weight`` (default 1) is the mix's and the others the
+    objective's own; settings of the mix such as ``alpha`` are the defaults of every objective.
+    """
+
+    objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
+    mode: str = "alternate"
+
+
+class MultiDataset(ObjectiveDataset):
+    """The examples of several objectives under one index, in batches that are never mixed up.
+
+    Args:
+        parts: dataset and weight by objective.
+        mode: see the module.
+        split: ``train`` draws batches by weight; other splits take every batch once.
+    """
+
+    def __init__(self, parts: dict[str, tuple[ObjectiveDataset, float]], mode: str, split: str) -> None:
+        self._parts, self._mode, self._split = parts, mode, split
+        super().__init__(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the items of an epoch of every part."""
+        self.epoch = epoch
+        for part, _ in self._parts.values():
+            part.set_epoch(epoch)
+        self._sizes = np.concatenate([part.sizes for part, _ in self._parts.values()])
+        lengths = [len(part) for part, _ in self._parts.values()]
+        self._offsets = np.concatenate([[0], np.cumsum(lengths)])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens of each example, the parts one behind the other."""
+        return self._sizes
+
+    def __getitem__(self, index: int) -> Any:
+        part = int(np.searchsorted(self._offsets, index, side="right")) - 1
+        name = list(self._parts)[part]
+        return name, self._parts[name][0][index - int(self._offsets[part])]
+
+    def batch_by_size(
+        self,
+        indices: np.ndarray,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        required_batch_size_multiple: int = 1,
+    ) -> list[np.ndarray]:
+        """Batches of the parts, interleaved or joined by weight."""
+        queues = []
+        for number, (part, _) in enumerate(self._parts.values()):
+            first, end = self._offsets[number], self._offsets[number + 1]
+            own = indices[(indices >= first) & (indices < end)] - first
+            queues.append([batch + first for batch in part.batch_by_size(own, max_tokens, max_sentences)])
+        if self._split != "train":
+            return [batch for queue in queues for batch in queue]
+        weights = np.array([weight for _, weight in self._parts.values()])
+        return joined(queues) if self._mode == "sum" else interleaved(queues, weights)
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """A batch of each part that has examples here."""
+        parts = {}
+        for name, (part, _) in self._parts.items():
+            if own := [example for whose, example in samples if whose == name]:
+                parts[name] = part.collater(own)
+        return {
+            "parts": parts,
+            "id": [part["id"] for part in parts.values()],
+            "ntokens": sum(part["ntokens"] for part in parts.values()),
+            "nsentences": sum(part["nsentences"] for part in parts.values()),
+        }
+
+
+def interleaved(queues: list[list[np.ndarray]], weights: np.ndarray) -> list[np.ndarray]:
+    """Batches in an order in which queue i holds a share ``weights[i]`` of every stretch; ends with the first queue
+    that runs out, so that an epoch never repeats a batch.
+    """  # noqa: D205
+    shares = weights / weights.sum()
+    debt, taken = np.zeros(len(queues)), [0] * len(queues)
+    order: list[np.ndarray] = []
+    while True:
+        debt += shares
+        turn = int(np.argmax(debt))
+        if taken[turn] == len(queues[turn]):
+            return order
+        order.append(queues[turn][taken[turn]])
+        taken[turn] += 1
+        debt[turn] -= 1
+
+
+def joined(queues: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """One batch of each queue at a time, as many as the shortest queue has."""
+    return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
+
+
+@register_task("xling_multi", dataclass=MultiConfig)
+class XlingMultiTask(XlingTask):
+    """Several objectives, alternating or summed."""
+
+    def build_objectives(self) -> dict[str, Objective]:
+        """The objectives of the mix.
+
+        Raises:
+            UserError: the mix is empty, a name or a setting is unknown, or a weight is not above 0.
+        """
+        if self.cfg.mode not in MODES:
+            raise UserError(f"mode={self.cfg.mode}", " or ".join(MODES))
+        mix = json.loads(self.cfg.objectives)
+        if not mix:
+            raise UserError(
+                "the mix holds no objective", "objectives.NAME.weight=1, for example objectives.mmlm"
+            )
+        self.weights = {name: float(settings.get("weight", 1)) for name, settings in mix.items()}
+        if bad := [name for name, weight in self.weights.items() if weight <= 0]:
+            raise UserError(f"objectives.{bad[0]}.weight={self.weights[bad[0]]}", "a number above 0")
+        shared = {
+            key: str(getattr(self.cfg, key))
+            for key in ("data", "langs", "alpha", "tokens_per_sample", "seed")
+        }
+        built = {}
+        for name, settings in mix.items():
+            own = {key: str(value) for key, value in settings.items() if key != "weight"}
+            settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
+            built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
+        return built
+
+    def build_dataset(self, split: str) -> ObjectiveDataset:
+        """The examples of all objectives."""
+        parts = {
+            name: (entry.dataset(Path(entry.cfg.data), split), self.weights[name])
+            for name, entry in self.objectives.items()
+        }
+        return MultiDataset(parts, self.cfg.mode, split)
+
+    def losses(self, model: Any, sample: dict[str, Any]) -> dict[str, Loss]:
+        """The losses of the objectives that have a part in the batch."""
+        return {name: self.objectives[name].loss(model, part) for name, part in sample["parts"].items()}
+
+    def combine(self, losses: dict[str, Loss]) -> tuple[Tensor, int]:
+        """Each loss by its own count; weighted when summed (alternating, the weight is the share of batches)."""
+        scale = self.weights if self.cfg.mode == "sum" else dict.fromkeys(losses, 1.0)
+        means = [loss.total * (scale[name] / max(loss.num, 1)) for name, loss in losses.items()]
+        return sum(means[1:], means[0]), 1

@@ -1,0 +1,76 @@
+"""Translation language modelling (XLM): masked LM over a sentence and its translation.
+
+Sequence: ``<s> x </s> </s> y </s>`` as in InfoXLM, where XLM writes ``</s>`` for ``<s>``. With
+``restart_positions`` the positions of y start at 0 again (XLM), else they run on (XLM-R style).
+
+Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without language embeddings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.data.masking import MaskRule, choose_positions, corrupt
+from xling.data.packing import Example
+from xling.objectives.base import BOS, EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.pairs import Pair, PairConfig, PairDataset
+
+OVERHEAD = 2
+
+
+@dataclass
+class TlmConfig(PairConfig):
+    """Settings of TLM; masking as in masked LM, on both sides."""
+
+    mask_prob: float = 0.15
+    leave_unmasked_prob: float = 0.1
+    random_token_prob: float = 0.1
+    restart_positions: bool = True
+
+
+def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Generator) -> Example:
+    """One masked pair.
+
+    Returns:
+        ``tokens``, ``positions`` and ``langs`` (length,), ``chosen`` and ``target`` (M,),
+        ``target_langs`` (M,) the language of each prediction.
+    """
+    first = np.concatenate([[BOS], pair.src])
+    second = np.concatenate([[EOS], pair.tgt])
+    tokens = np.concatenate([first, second])
+    start = 0 if restart else len(first)
+    langs = np.repeat([pair.src_lang, pair.tgt_lang], [len(first), len(second)])
+    chosen = choose_positions(tokens >= FIRST_PIECE, rule.prob, generator)
+    return {
+        "tokens": corrupt(tokens, chosen, rule, generator),
+        "positions": np.concatenate([np.arange(len(first)), start + np.arange(len(second))]),
+        "langs": langs,
+        "chosen": chosen,
+        "target": tokens[chosen],
+        "target_langs": langs[chosen],
+    }
+
+
+@objective("tlm")
+class Tlm(Objective):
+    """Masked LM on aligned sentences laid side by side."""
+
+    config = TlmConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
+
+        def build(pair: Pair, generator: np.random.Generator) -> Example:
+            return example(pair, rule, restart, generator)
+
+        return PairDataset(self.cfg, data, split, self.langs, "tlm", build, OVERHEAD)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy at the chosen positions of both sides."""
+        return masked_loss(model, sample)
