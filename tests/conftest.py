@@ -123,16 +123,16 @@ def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPath
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _children_import_this_checkout() -> None:
+    """Put this checkout first on the path of every child process."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @pytest.fixture(scope="session")
 def python() -> Run:
-    """Run Python with this checkout first on its path; arguments as for the interpreter."""
+    """Run Python with this checkout on its path; arguments as for the interpreter."""
     return _python
-
-
-def environment() -> dict[str, str]:
-    """The environment of a child process: this checkout first on its path."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path}
 
 
 def _python(
@@ -141,7 +141,6 @@ def _python(
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env=environment(),
         capture_output=True,
         text=True,
         timeout=timeout,
