@@ -132,10 +132,9 @@ def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
             if len(words[-1]) != 4:
                 raise UserError(f"{path}:{number}: {len(words[-1])} columns", "number, form, intent, slot")
         elif words:
-            if not {"id", "intent"} <= set(facts):
-                raise UserError(
-                    f"{path}:{start}: utterance without its id or intent", "# id = and # intent ="
-                )
+            count += 1
+            if "intent" not in facts:
+                raise UserError(f"{path}:{start}: utterance without an intent", "a line # intent = NAME")
             label = (facts["intent"], tuple(w[3] for w in words))
             yield (
                 path,

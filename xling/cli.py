@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from xling.core.errors import UserError, nearest, unknown
 from xling.core.stage import STAGES, Stage, load, run_local
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
+_KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _OTHER_WORDS = ("run", "quickstart", "config", "slurm")
 
 
@@ -107,7 +109,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         key, sign, value = word.partition("=")
         if sign and key in launch:
             launch[key] = value
-        elif sign and key.replace(".", "").replace("_", "").isalnum():
+        elif sign and _KEY.fullmatch(key):
             overrides.append(word)
         elif word.endswith((".yaml", ".yml")):
             recipe = recipe_path(word)
