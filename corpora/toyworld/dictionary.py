@@ -6,7 +6,7 @@ from corpora.toyworld.grammar import LANGS
 from corpora.toyworld.lexicon import WORLD, load
 from xling.core.errors import unknown
 
-_COLUMNS = {
+_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "noun": {"ru": ("nom",), "tr": ("form",), "": ("sg", "pl")},
     "verb": {"en": ("past",), "sw": ("stem",), "tr": ("past",), "ru": ("m",), "": ("form",)},
     "adjective": {

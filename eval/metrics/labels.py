@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+
 from eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
 from eval.suite import Example
 from xling.core.errors import UserError
