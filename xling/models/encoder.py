@@ -161,12 +161,23 @@ class Encoder(nn.Module):
         Returns:
             (N, D).
         """
-        x = self.tokens(src_tokens) + self.positions(positions)
+        how = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
+        return self.contextualise(self.tokens(src_tokens), positions, how, langs, layer)
+
+    def contextualise(
+        self,
+        words: Tensor,
+        positions: Tensor,
+        how: Attention,
+        langs: Tensor | None = None,
+        layer: int | None = None,
+    ) -> Tensor:
+        """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
+        x = words + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
-        how = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
         for block in self.layers[:layer]:
             x = block(x, how)
         out: Tensor = self.final_norm(x)
