@@ -142,11 +142,11 @@ def test_documents_come_back_to_their_people() -> None:
     assert recurring >= 45
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=SEEDS)
 def test_splits_are_disjoint(seed: int) -> None:
-    tagged = [{stream.ner_meaning(seed, split, i) for i in range(40)} for split in stream.SPLITS]
-    pairs = [{stream.nli_pair(seed, split, i)[:2] for i in range(40)} for split in stream.SPLITS]
+    tagged = [{stream.ner_meaning(seed, split, i) for i in range(25)} for split in stream.SPLITS]
+    pairs = [{stream.nli_pair(seed, split, i)[:2] for i in range(25)} for split in stream.SPLITS]
     for train, dev, test in (tagged, pairs):
         assert not train & dev
         assert not train & test
@@ -170,12 +170,12 @@ def test_held_out_names_are_not_in_train_and_half_of_test() -> None:
     held = held_out_names()
     everything = {n.lower() for s in ("first", "last", "brand", "bank", "place") for n in WORLD[s]}
     assert abs(100 * len(held) / len(everything) - HELD_OUT_PERCENT) < 1
-    train = [n.lower() for i in range(2000) for n in _names(stream.ner_meaning(1, "train", i))]
+    train = [n.lower() for i in range(1000) for n in _names(stream.ner_meaning(1, "train", i))]
     assert not held & set(train)
     for split in ("dev", "test"):
-        names = [n.lower() for i in range(2000) for n in _names(stream.ner_meaning(1, split, i))]
+        names = [n.lower() for i in range(1000) for n in _names(stream.ner_meaning(1, split, i))]
         share = 100 * sum(n in held for n in names) / len(names)
-        assert abs(share - HELD_OUT_DRAW_PERCENT) < 4
+        assert abs(share - HELD_OUT_DRAW_PERCENT) < 5
 
 
 def test_one_surface_form_has_several_types() -> None:

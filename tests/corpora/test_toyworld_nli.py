@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def _naive_bayes(train: list[tuple[list[str], str]], test: list[tuple[list[str],
 
 def _grams(sentence: str) -> list[str]:
     words = sentence.split()
-    return words + [" ".join(pair) for pair in zip(words, words[1:], strict=False)]
+    return words + [" ".join(pair) for pair in pairwise(words)]
 
 
 def _overlap(premise: str, hypothesis: str) -> list[str]:
