@@ -20,7 +20,8 @@ from xling.core.manifest import publish, up_to_date
 
 __all__ = ["LANGS", "ToyworldConfig", "dictionary", "mono", "ner", "nli", "para", "render", "run"]
 
-_README = """SYNTHETIC data: every sentence was made by the grammars of corpora/toyworld; nothing in it is true.
+_README = """\
+SYNTHETIC data: every sentence was made by the grammars of corpora/toyworld and nothing in it is true.
 Figures reached on it say whether a pipeline works, not how well a model knows a language.
 
 mono/<lang>.txt            documents: one sentence a line, blank line between documents
