@@ -62,7 +62,7 @@ class AlternatingDataset(ObjectiveDataset):
     def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
         self._cfg, self._split, self._rule = cfg, split, rule
         self._room = cfg.tokens_per_sample - 1
-        self._pairs = {}
+        self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
         for pair in pairs_of(cfg, data, langs):
             names = split_pair(pair)
             two = [shards.open_shard(data / pair / f"{split}.{pair}.{lang}") for lang in names]
