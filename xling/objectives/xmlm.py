@@ -71,7 +71,7 @@ class AlternatingDataset(ObjectiveDataset):
                 two,
                 [shard.starts() for shard in two],
                 starts,
-                tuple(map(langs.index, names)),
+                (langs.index(names[0]), langs.index(names[1])),
             )
         super().__init__(cfg.seed)
 
