@@ -144,10 +144,10 @@ pretrain: install  ## pre-train a model (RECIPE= OUT= CLUSTER=)
 	$(XLING) pretrain $(recipe) $(common)
 
 finetune: install  ## fine-tune a checkpoint on a task (TASK= CKPT= RECIPE= OUT= CLUSTER=)
-	$(XLING) finetune $${XLING_ARG_TASK:+"$$XLING_ARG_TASK"} $(recipe) $(call opt,CKPT,ckpt) $(common)
+	$(XLING) finetune $${XLING_ARG_TASK:+"$$XLING_ARG_TASK"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
 
 eval: install  ## score a checkpoint in every language (SUITE= CKPT= RECIPE= OUT= CLUSTER=)
-	$(XLING) eval $${XLING_ARG_SUITE:+"$$XLING_ARG_SUITE"} $(recipe) $(call opt,CKPT,ckpt) $(common)
+	$(XLING) eval $${XLING_ARG_SUITE:+"$$XLING_ARG_SUITE"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
 
 report: install  ## tables and a page from scores (RUNS='runs/a runs/b' OUT=)
 	$(XLING) report $$XLING_ARG_RUNS $(common)

@@ -157,7 +157,7 @@ def test_every_other_setting_arrives_as_it_was_typed(installed, value):
     words = [f"{name.lower()}={value}" for name in ("SOURCE", "SIZE", "OUT", "CLUSTER")]
     assert [argv for argv, _ in calls(installed)] == [
         ["corpus", "parallel", f"{value}.yaml", "pair=en-zh_Hant", *words],
-        ["eval", value, f"ckpt={value}"],
+        ["eval", value, f"checkpoint={value}"],
     ]
     assert not (installed / "pwned").exists()
 
@@ -181,8 +181,11 @@ def test_words_of_args_are_split_at_spaces_and_nothing_else(installed):
         (["vocab", "RECIPE=recipes/v.yaml", "SIZE=8000"], ["vocab", "recipes/v.yaml", "size=8000"]),
         (["binarize", "ARGS=vocab=v out=b"], ["binarize", "vocab=v", "out=b"]),
         (["pretrain", "RECIPE=xlm", "CLUSTER=slurm"], ["pretrain", "xlm.yaml", "cluster=slurm"]),
-        (["finetune", "TASK=ner", "CKPT=runs/p"], ["finetune", "ner", "ckpt=runs/p"]),
-        (["eval", "SUITE=xnli", "CKPT=p", "CLUSTER=slurm"], ["eval", "xnli", "ckpt=p", "cluster=slurm"]),
+        (["finetune", "TASK=ner", "CKPT=runs/p"], ["finetune", "ner", "checkpoint=runs/p"]),
+        (
+            ["eval", "SUITE=xnli", "CKPT=p", "CLUSTER=slurm"],
+            ["eval", "xnli", "checkpoint=p", "cluster=slurm"],
+        ),
     ],
 )
 def test_each_target_is_one_command(installed, words, argv):
