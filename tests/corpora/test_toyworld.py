@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.toyworld import LANGS, ToyworldConfig, dictionary, mono, ner, nli, para, render, run, stream
@@ -95,15 +95,17 @@ def test_documents_come_back_to_their_people() -> None:
     assert recurring >= 45
 
 
-@settings(max_examples=10)
-@given(seed=SEEDS)
-def test_splits_are_disjoint(seed: int) -> None:
-    tagged = [{stream.ner_meaning(seed, split, i) for i in range(25)} for split in stream.SPLITS]
-    pairs = [{stream.nli_pair(seed, split, i)[:2] for i in range(25)} for split in stream.SPLITS]
-    for train, dev, test in (tagged, pairs):
-        assert not train & dev
-        assert not train & test
-        assert not dev & test
+@given(seed=SEEDS, split=SPLITS, index=st.integers(0, 10**9))
+def test_every_item_belongs_to_one_split(seed: int, split: str, index: int) -> None:
+    for item in ((stream.ner_meaning(seed, split, index),), stream.nli_pair(seed, split, index)[:2]):
+        assert [s for s in stream.SPLITS if stream.in_split(s, *item)] == [split]
+
+
+def test_splits_share_no_sentence() -> None:
+    train, dev, test = ({stream.ner_meaning(1, split, i) for i in range(1000)} for split in stream.SPLITS)
+    assert not train & dev
+    assert not train & test
+    assert not dev & test
 
 
 def _names(entity: object) -> tuple[str, ...]:
