@@ -227,7 +227,12 @@ def _clean_up(out: Path) -> None:
     prefix = f".{out.name}.{socket.gethostname()}."
     for path in out.parent.iterdir():
         pid, _, ending = path.name.removeprefix(prefix).partition(".")
-        if path.name.startswith(prefix) and ending in ("tmp", "old") and pid.isdigit() and not _alive(int(pid)):
+        if (
+            path.name.startswith(prefix)
+            and ending in ("tmp", "old")
+            and pid.isdigit()
+            and not _alive(int(pid))
+        ):
             shutil.rmtree(path, ignore_errors=True)
 
 
