@@ -8,8 +8,6 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from seqeval.metrics.sequence_labeling import get_entities
-from seqeval.scheme import IOB2, Entities
 
 from eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
 from eval.suite import Example
@@ -51,12 +49,17 @@ def span_f1_strict(examples: Sequence[Example], predictions: TagRows, lang: str 
 @lru_cache(maxsize=1 << 16)
 def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     """Spans (type, first word, last word) in seqeval's default mode."""
+    # seqeval loads scikit-learn and pandas, two seconds that a rerun without new predictions must not pay.
+    from seqeval.metrics.sequence_labeling import get_entities
+
     return frozenset(get_entities(list(tags)))
 
 
 @lru_cache(maxsize=1 << 16)
 def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     """Spans (type, first word, last word) in seqeval's strict IOB2 mode."""
+    from seqeval.scheme import IOB2, Entities
+
     (entities,) = Entities([list(tags)], scheme=IOB2).entities
     return frozenset((e.tag, e.start, e.end - 1) for e in entities)
 

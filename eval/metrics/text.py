@@ -9,10 +9,6 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from eval.suite import Example
@@ -34,6 +30,10 @@ def target_of(lang: str) -> str:
 @cache
 def scorer(name: str, lang: str) -> Any:
     """The sacrebleu metric for a target language, tokeniser chosen."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
     if name == "bleu":
         tokenizer = "zh" if lang == "zh" else "char" if lang in CHARACTER_LANGS else "13a"
         return BLEU(tokenize=tokenizer)
@@ -79,6 +79,8 @@ class UnicodeTokenizer:
 
 def rouge_l(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
     """Statistics (F-measure of the longest common subsequence, 1) by rouge-score."""
+    from rouge_score.rouge_scorer import RougeScorer
+
     judge = RougeScorer(["rougeL"], tokenizer=UnicodeTokenizer())
     pairs = zip(examples, predictions, strict=True)
     return with_count([judge.score(e.label, p)["rougeL"].fmeasure for e, p in pairs])

@@ -8,6 +8,7 @@ Source: Devlin et al. 2019 (masking); Conneau et al. 2020 (languages sampled by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,20 @@ def example(tokens: np.ndarray, rule: MaskRule, generator: np.random.Generator) 
     }
 
 
+BuildExample = Callable[[np.ndarray, np.random.Generator], Example]
+
+
 class BlockDataset(ObjectiveDataset):
-    """Blocks of monolingual streams, languages mixed by alpha, masked anew every epoch.
+    """Blocks of monolingual streams, languages mixed by alpha, made into examples anew every epoch.
 
     Training epochs are drawn by `xling.data.mixer`; other splits hold every block once, with fixed masks.
     """
 
-    def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
-        self._cfg, self._rule, self._split, self._langs = cfg, rule, split, langs
+    def __init__(
+        self, cfg: Any, data: Path, split: str, langs: list[str], name: str, build: BuildExample
+    ) -> None:
+        self._cfg, self._split, self._langs = cfg, split, langs
+        self._name, self._build = name, build
         self._streams = {lang: shards.open_shard(data / lang / split).tokens for lang in langs}
         self._length = cfg.tokens_per_sample - 1
         self.num_tokens_of = {lang: len(stream) for lang, stream in self._streams.items()}
@@ -93,7 +100,7 @@ class BlockDataset(ObjectiveDataset):
         start = int(self._draw.items[index]) * self._length
         block = self._streams[self._langs[lang]][start : start + self._length]
         tokens = np.concatenate([[BOS], block]).astype(np.int64)
-        made = example(tokens, self._rule, rng(self._cfg.seed, self.epoch, index, "mmlm", self._split))
+        made = self._build(tokens, rng(self._cfg.seed, self.epoch, index, self._name, self._split))
         return made | {
             "id": np.array([index]),
             "langs": np.full(len(tokens), lang),
@@ -109,7 +116,12 @@ class Mmlm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Blocks of the split in every language of the task."""
-        return BlockDataset(self.cfg, data, split, self.langs, rule_of(self.cfg, self.dictionary))
+        rule = rule_of(self.cfg, self.dictionary)
+
+        def build(tokens: np.ndarray, generator: np.random.Generator) -> Example:
+            return example(tokens, rule, generator)
+
+        return BlockDataset(self.cfg, data, split, self.langs, "mmlm", build)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Cross-entropy at the chosen positions only."""
@@ -128,8 +140,8 @@ def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
     )
 
 
-def masked_loss(model: Any, sample: dict[str, Any]) -> Loss:
-    """Cross-entropy of the original pieces at the chosen positions of a packed batch."""
-    hidden = model(**sample["net_input"])
+def masked_loss(model: Any, sample: dict[str, Any], **how: Any) -> Loss:
+    """Cross-entropy of the targets at the chosen positions of a packed batch; ``how`` goes to the encoder."""
+    hidden = model(**sample["net_input"], **how)
     total, rows = model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
     return Loss(total, len(rows), rows, sample["target_langs"])

@@ -1,0 +1,183 @@
+"""Predictions on disk: one Parquet file per suite and language, with ids; a re-score needs no model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from eval import stats
+from eval.metrics import METRICS, evaluate
+from eval.results import Score, signature
+from eval.suite import Example, data_digest, load, suites
+from xling.core.errors import UserError
+
+FORMAT = "xling-predictions 1"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where predictions come from: everything of a signature that is no number.
+
+    Attributes:
+        suite: registry name.
+        lang: language or pair.
+        split: rows predicted.
+        system: name in tables.
+        seed: of the fine-tuning; -1 when nothing was random.
+        protocol: name in `eval.protocols.PROTOCOLS`.
+        select: how the checkpoint was chosen.
+        source: language trained on, or "".
+        checkpoint: digest of the model.
+        extra: rest of the signature, for example layer, pooling and distance of a retrieval.
+    """
+
+    suite: str
+    lang: str
+    split: str
+    system: str
+    seed: int
+    protocol: str = "zero_shot"
+    select: str = "source-dev"
+    source: str = "en"
+    checkpoint: str = ""
+    extra: str = ""
+
+    def path(self, folder: Path) -> Path:
+        """The place of this file in a folder of predictions."""
+        how = f"{self.protocol}.{self.select}.{self.source or 'none'}.seed{self.seed}"
+        return folder / self.suite / self.system / how / f"{self.lang}.{self.split}.parquet"
+
+
+def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions: Sequence[Any]) -> Path:
+    """Write the predictions for ``examples`` in one step and return the file.
+
+    Raises:
+        UserError: another number of predictions than of examples.
+    """
+    if len(examples) != len(predictions):
+        raise UserError(
+            f"{len(predictions)} predictions for {origin.suite}/{origin.lang}/{origin.split}",
+            f"{len(examples)}, one for each row",
+        )
+    path = origin.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = pl.DataFrame(
+        {
+            "id": [e.id for e in examples],
+            "prediction": [json.dumps(p, ensure_ascii=False) for p in predictions],
+        },
+        schema={"id": pl.String, "prediction": pl.String},
+    )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    frame.write_parquet(temporary, metadata={"format": FORMAT, "origin": json.dumps(asdict(origin))})
+    temporary.replace(path)
+    return path
+
+
+def read_origin(path: Path) -> Origin:
+    """Where the predictions in a file come from.
+
+    Raises:
+        UserError: no such file, or not one of predictions.
+    """
+    if not path.is_file():
+        raise UserError(f"no predictions at {path}", fix="run the evaluation that makes them")
+    try:
+        facts = pl.read_parquet_metadata(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+    if facts.get("format") != FORMAT:
+        raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
+    return Origin(**json.loads(facts["origin"]))
+
+
+def read(path: Path, examples: Sequence[Example]) -> list[Any]:
+    """The predictions in a file in the order of ``examples``.
+
+    Raises:
+        UserError: another number of rows, an id missing or there twice.
+    """
+    frame = pl.read_parquet(path)
+    if len(frame) != len(examples):
+        raise UserError(
+            f"{path} has {len(frame)} predictions",
+            f"{len(examples)}, one for each row of the suite",
+            "predict again, or check that it is the file of this suite, language and split",
+        )
+    found = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
+    if len(found) != len(frame):
+        twice = frame["id"].filter(frame["id"].is_duplicated())[0]
+        raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
+    for position, example in enumerate(examples):
+        if example.id not in found:
+            raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
+    return [json.loads(found[e.id]) for e in examples]
+
+
+def score_file(
+    path: Path, data: Path, metrics: Sequence[str] = (), keep: Mapping[str, bool] | None = None
+) -> list[Score]:
+    """Score a file of predictions against the suite's rows, without a model.
+
+    Args:
+        path: file written by `write`.
+        data: folder of the suites.
+        metrics: names of metrics; default: all of the suite.
+        keep: row id -> whether to score it; for the uncontaminated rest of a suite.
+    """
+    origin = read_origin(path)
+    suite = suites()[origin.suite]
+    rows = load(suite, origin.lang, origin.split, data)
+    answers = read(path, rows)
+    if keep is not None:
+        chosen = [i for i, row in enumerate(rows) if keep[row.id]]
+        rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
+        if not rows:
+            return []
+    digest = data_digest(suite, origin.lang, origin.split, data)
+    scores = []
+    for name in metrics or suite.metrics:
+        metric = METRICS[name]
+        value, rowstats = evaluate(metric, rows, answers, origin.lang)
+        low, high = stats.bootstrap(rowstats, metric, f"{suite.name}/{origin.lang}/{name}")
+        text = signature(metric.signature(origin.lang), digest, origin.seed, origin.checkpoint, origin.extra)
+        scores.append(
+            Score(
+                suite=origin.suite,
+                lang=origin.lang,
+                metric=name,
+                value=value,
+                n=len(rows),
+                seed=origin.seed,
+                system=origin.system,
+                signature=text,
+                split=origin.split,
+                source=origin.source,
+                protocol=origin.protocol,
+                select=origin.select,
+                low=low,
+                high=high,
+                synthetic=suite.synthetic,
+            )
+        )
+    return scores
+
+
+def files(folder: Path) -> list[Path]:
+    """Every file of predictions below a folder, sorted.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
+    if not found:
+        raise UserError(
+            f"no predictions below {folder}", fix="give the predictions folder of an evaluation run"
+        )
+    return found
