@@ -134,7 +134,7 @@ class MonoConfig:
             UserError: an unknown stage, or a setting that the stage does not have.
         """
         registry = load_all()
-        built = []
+        built: list[StreamingStage] = []
         for name in names:
             cls = registry[name]
             own: dict[str, Any] = dict(self.settings.get(name, {}))

@@ -144,10 +144,12 @@ def announce(plan: Plan, cfg: MonoConfig) -> None:
 
 
 def _human(num_bytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if num_bytes < 1000:
-            break
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while num_bytes >= 1000 and len(units) > 1:
         num_bytes /= 1000
-    else:
-        unit = "TB"
-    return f"{num_bytes:,.0f} {unit}" if num_bytes >= 10 or unit == "B" else f"{num_bytes:,.1f} {unit}"
+        units.pop(0)
+    return (
+        f"{num_bytes:,.1f} {units[0]}"
+        if num_bytes < 10 and units[0] != "B"
+        else f"{num_bytes:,.0f} {units[0]}"
+    )

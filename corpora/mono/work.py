@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from corpora.document import Document, Ledger
+from corpora.mono.tally import Tally
 from corpora.shards import REJECT_SCHEMA, TableWriter
 
 _SEPARATOR = "\t"
@@ -82,23 +83,29 @@ def read_json(path: Path) -> Any:
 
 
 class RejectLog(Ledger):
-    """A ledger that also writes every dropped text to ``rejects.parquet``, and itself to ``ledger.json``.
+    """A ledger that also writes every dropped text to ``rejects.parquet``, itself and a tally to JSON files.
 
     Args:
         folder: the part in the making.
+        partial: stages and reasons that drop a piece of a document; the others drop all of it.
         num_samples: dropped texts kept for the data card per stage and reason.
         max_chars: characters kept of each dropped text; 0 writes no rejects.
     """
 
-    def __init__(self, folder: Path, num_samples: int = 5, max_chars: int = 2000) -> None:
+    def __init__(
+        self, folder: Path, partial: Collection[tuple[str, str]], num_samples: int = 5, max_chars: int = 2000
+    ) -> None:
         super().__init__(num_samples=num_samples)
         self._folder, self._max_chars = folder, max_chars
-        self.dropped_langs: Counter[str] = Counter()
+        self.tally = Tally()
+        self._partial = partial
         self._table = TableWriter(folder / "rejects.parquet", REJECT_SCHEMA) if max_chars else None
 
     def drop(self, stage: str, reason: str, doc: Document, text: str | None = None) -> None:
         """Count the loss, and write what was lost."""
         super().drop(stage, reason, doc, text)
+        if (stage, reason) not in self._partial:
+            self.tally.dropped(doc)
         lost = doc.text if text is None else text
         if self._table is not None:
             row = {"id": doc.id, "stage": stage, "reason": reason, "url": doc.url, "lang": doc.lang}
@@ -114,6 +121,7 @@ class RejectLog(Ledger):
             self._table.__exit__(kind, error, trace)
         if kind is None:
             write_json(self._folder / "ledger.json", ledger_to_json(self))
+            write_json(self._folder / "tally.json", self.tally.to_json())
 
 
 def ledger_to_json(ledger: Ledger) -> dict[str, Any]:

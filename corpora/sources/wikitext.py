@@ -49,7 +49,8 @@ _LANG_PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,12}){0,2}|simple")
 _SHOWN = {
     "lang": 2, "nowrap": 1, "nobr": 1, "nobreak": 1, "formatnum": 1, "small": 1, "abbr": 1, "abbrlink": 1,
     "transl": -1, "transliteration": -1, "script": -1, "bidi": 1, "unicode": 1, "mvar": 1, "sc": 1, "smallcaps": 1,
-    "nihongo": 1, "ruby": 1, "ill": 1, "interlanguage link": 1, "le": 1, "仮リンク": 1, "tsl": 3, "وإو": 1, "em": 1, "visible anchor": 1, "anchord": 1, "lc": 1, "uc": 1,
+    "nihongo": 1, "ruby": 1, "ill": 1, "interlanguage link": 1, "le": 1, "仮リンク": 1, "tsl": 3, "وإو": 1,
+    "em": 1, "visible anchor": 1, "lc": 1, "uc": 1,
 }  # fmt: skip
 _CONVERTED = frozenset({"convert", "cvt", "unit", "unità", "einheit"})
 
