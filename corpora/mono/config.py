@@ -12,7 +12,7 @@ from corpora.document import StreamingStage
 from corpora.mono.work import Work
 from corpora.sources.source import Context
 from corpora.stages import load_all
-from xling.core import config
+from xling.core import config, languages
 from xling.core.errors import UserError, unknown
 
 STAGE_NAME = "corpus mono"
@@ -66,7 +66,7 @@ class MonoConfig:
     before_dedup: tuple[str, ...] = ("repair", "length")
     dedup: bool = True
     after_dedup: tuple[str, ...] = ()
-    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     part_mb: int = 256
     shard_mb: int = 256
     memory_mb: int = 1024
@@ -82,6 +82,7 @@ class MonoConfig:
         Raises:
             UserError: a number out of range, an unknown stage or setting.
         """
+        object.__setattr__(self, "lang", languages.get(self.lang).code)
         for name in ("part_mb", "shard_mb", "memory_mb", "num_connections", "max_chars"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
@@ -128,7 +129,7 @@ class MonoConfig:
         )
 
     def stages(self, names: tuple[str, ...]) -> list[StreamingStage]:
-        """The streaming stages called ``names`` with their settings; ``lang`` fills a field of that name.
+        """The streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
         Raises:
             UserError: an unknown stage, or a setting that the stage does not have.
@@ -138,7 +139,10 @@ class MonoConfig:
         for name in names:
             cls = registry[name]
             own: dict[str, Any] = dict(self.settings.get(name, {}))
-            if any(f.name == "lang" for f in fields(cls)):  # type: ignore[arg-type]
+            names_of_fields = {f.name for f in fields(cls)}
+            if "lang" in names_of_fields:
                 own.setdefault("lang", self.lang)
+            if "langs" in names_of_fields:
+                own.setdefault("langs", (self.lang,))
             built.append(config.from_dict(cls, own, f"settings.{name}"))
         return built

@@ -36,6 +36,14 @@ def partial_reasons() -> set[tuple[str, str]]:
     return pairs | {(name, reason) for name, cls in load_all().items() for reason in cls.partial}
 
 
+def meanings() -> dict[str, str]:
+    """``stage<TAB>reason`` -> what it means, of every stage."""
+    found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
+    for name, cls in load_all().items():
+        found |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
+    return found
+
+
 def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Fetch and read the shards of one part, run the first stages and write the paragraphs' keys."""
     work, shards = cfg.work(), plan.parts[index]

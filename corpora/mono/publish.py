@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 from corpora import card
 from corpora.document import Ledger
 from corpora.mono.config import STAGE_NAME, MonoConfig
-from corpora.mono.parts import partial_reasons
+from corpora.mono.parts import meanings, partial_reasons
 from corpora.mono.plan import FILE_NAME as PLAN
 from corpora.mono.plan import Plan, save_plan
 from corpora.mono.tally import Tally
 from corpora.mono.work import Work, ledger_to_json, merged_ledger, read_json, write_json
+from corpora.stages import paragraphs as dedup
 from xling.core.errors import UserError
 from xling.core.manifest import publish
 
@@ -77,6 +78,14 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[st
         "config": cfg.content(),
         "sources": plan.sources,
         "inputs": inputs,
+        "stages": [
+            "read",
+            *cfg.before_dedup,
+            *([dedup.STAGE] if cfg.dedup else []),
+            *cfg.after_dedup,
+            "corpus",
+        ],
+        "reasons": meanings(),
         "partial": sorted(partial_reasons()),
         "ledger": ledger_to_json(ledger),
         "tally": tally.to_json(),

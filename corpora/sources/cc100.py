@@ -8,10 +8,8 @@ from pathlib import Path
 from corpora.document import Document, Ledger
 from corpora.sources.source import Context, Shard, is_url
 from corpora.sources.text import read_text
+from xling.core import languages
 from xling.core.errors import UserError
-
-# Where CC-100 names a language otherwise than xling.core.languages; romanised files keep CC-100's own name.
-_NAMES = {"zh": "zh-Hans", "zh_Hant": "zh-Hant", "fil": "tl", "nb": "no", "or": "or"}
 
 
 class CC100:
@@ -21,7 +19,7 @@ class CC100:
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         self.uri, self._context = uri, context
-        self._name = rest or _NAMES.get(context.lang, context.lang)
+        self._name = rest or languages.code_for(context.lang, "cc100")
 
     def shards(self) -> list[Shard]:
         """One shard: the language's file."""

@@ -16,19 +16,11 @@ from typing import Any
 from corpora.document import Document, Ledger
 from corpora.sources.jsonl import from_row
 from corpora.sources.source import Context, Shard
+from xling.core import languages
 from xling.core.errors import UserError
 
-# How FineWeb-2 calls a language: ISO 639-3 and script.
-_FINEWEB2 = {
-    "am": "amh_Ethi", "ar": "arb_Arab", "bn": "ben_Beng", "cs": "ces_Latn",
-    "de": "deu_Latn", "el": "ell_Grek", "es": "spa_Latn", "eu": "eus_Latn",
-    "fa": "fas_Arab", "fi": "fin_Latn", "fr": "fra_Latn", "he": "heb_Hebr",
-    "hi": "hin_Deva", "id": "ind_Latn", "it": "ita_Latn", "ja": "jpn_Jpan",
-    "ka": "kat_Geor", "ko": "kor_Hang", "nl": "nld_Latn", "pl": "pol_Latn",
-    "pt": "por_Latn", "ro": "ron_Latn", "ru": "rus_Cyrl", "sw": "swh_Latn",
-    "ta": "tam_Taml", "th": "tha_Thai", "tr": "tur_Latn", "uk": "ukr_Cyrl",
-    "ur": "urd_Arab", "vi": "vie_Latn", "yo": "yor_Latn", "zh": "cmn_Hani",
-}  # fmt: skip
+# FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
+_FINEWEB2 = {"zh": "cmn_Hani", "zh_Hant": "cmn_Hani", "fa": "fas_Arab", "et": "ekk_Latn", "sq": "als_Latn"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,8 @@ class HuggingFace:
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
         known = _KNOWN.get(name, _Known(name))
-        fineweb2 = _FINEWEB2.get(context.lang, context.lang)
-        fill = {"lang": context.lang, "fineweb2": fineweb2}
+        fineweb2 = _FINEWEB2.get(context.lang) or languages.get(context.lang).flores
+        fill = {"lang": languages.get(context.lang).base, "fineweb2": fineweb2 or context.lang}
         self.licence = known.licence
         self._split = split or "train"
         self._arguments: dict[str, Any] = {"path": known.path, "split": self._split, "streaming": True}

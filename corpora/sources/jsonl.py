@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from corpora.document import Document, Ledger
-from corpora.sources.source import STAGE, LocalFiles, Shard, admit, paragraphs
+from corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
 from corpora.sources.stored import lines
 
 _TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL = ("url", "u", "source_url", "warc-target-uri")
+_LANG = ("lang", "language")
 _DATE = ("date", "timestamp", "ts", "date_download", "warc-date")
 
 
@@ -43,6 +44,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | Non
         _refuse(name, source, "no text field", ledger)
         return None
     doc = Document(name, paragraphs(text), _first(row, _URL), source, _first(row, _DATE))
+    if declared := declared_lang(_first(row, _LANG)):
+        doc.meta["declared_lang"] = declared
     return admit(doc, ledger)
 
 

@@ -6,6 +6,7 @@ A damaged record, a truncated file or a wrong charset is counted in the ledger, 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Protocol
 
 from corpora.document import Document, Ledger
 from corpora.fetch import Download, fetch
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 
@@ -234,6 +236,15 @@ def unique_names(shards: list[Shard]) -> list[Shard]:
 def paragraphs(text: str) -> str:
     """``text`` in the shape of `Document.text`: one stripped paragraph a line, no empty lines."""
     return "\n".join([line for raw in text.splitlines() if (line := raw.strip())])
+
+
+@functools.cache
+def declared_lang(code: str, scheme: str = "") -> str:
+    """Our code of the language that a source declares, or "" when it declares none that we know."""
+    try:
+        return languages.get(code, scheme).code
+    except UserError:
+        return ""
 
 
 def decode(data: bytes, ledger: Ledger) -> str:

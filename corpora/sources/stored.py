@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import bz2
-import io
 import lzma
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 import zstandard
-from isal import igzip
+from isal import isal_zlib
 
 from corpora.document import Ledger
 
@@ -37,13 +35,13 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
     with path.open("rb") as raw:
         kind = compression(raw.read(6))
         raw.seek(0)
-        read = _open(kind, raw)
+        read = _Frames(raw, _FRAMES[kind]).read if kind else raw.read
         try:
             while chunk := read(CHUNK_BYTES):
                 yield chunk
         except EOFError:
             ledger.note(f"truncated {kind} file")
-        except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        except (OSError, isal_zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk failed, not the format
             ledger.note(f"damaged {kind} file, rest not read")
@@ -70,42 +68,76 @@ def lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[byte
         yield rest.removesuffix(b"\r")
 
 
-def _open(kind: str, raw: BinaryIO) -> Callable[[int], bytes]:
-    if kind == "gzip":
-        return cast(Callable[[int], bytes], igzip.open(raw, "rb").read1)
-    if kind == "xz":
-        return lzma.LZMAFile(raw).read1
-    if kind == "bzip2":
-        return bz2.BZ2File(raw).read1
-    if kind == "zstd":
-        return _Zstd(raw).read
-    return raw.read
+class _Frames:
+    """The members of a compressed file as one stream.
 
+    Library file objects either lose what they have read of a truncated file or do not tell it from a whole
+    one; this yields every byte that can be had, then raises.
+    """
 
-class _Zstd:
-    """Frames of a zstd file; unlike the library's reader it tells a truncated file from a whole one."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._inside = False
+    def __init__(self, raw: BinaryIO, make: Callable[[], Any]) -> None:
+        self._raw, self._make, self._frame = raw, make, make()
+        self._rest, self._inside, self._hungry = b"", False, True
 
     def read(self, size: int) -> bytes:
-        """About ``size`` bytes or more; b"" at the end.
+        """At least one byte and about ``size`` at most; b"" at the end.
 
         Raises:
-            EOFError: the file ends inside a frame.
+            EOFError: the file ends inside a member.
         """
-        made = io.BytesIO()
-        while made.tell() < size and (data := self._raw.read(size >> 4)):
-            while data:
-                self._inside = True
-                made.write(self._frame.decompress(data))
-                data = b""
-                if self._frame.eof:
-                    data = self._frame.unused_data
-                    self._frame = zstandard.ZstdDecompressor().decompressobj()
-                    self._inside = False
-        if not made.tell() and self._inside:
-            raise EOFError("zstd frame is not complete")
-        return made.getvalue()
+        while True:
+            if not self._rest and self._hungry:
+                self._rest = self._raw.read(size >> 4)
+                if not self._rest:
+                    return self._last(size)
+            if not self._inside and not (rest := self._rest.lstrip(b"\0")):  # padding between members
+                self._rest = rest
+                continue
+            self._inside = True
+            made: bytes = self._frame.decompress(self._rest, size)
+            if self._frame.eof:
+                self._rest, self._inside, self._hungry = self._frame.unused_data, False, True
+                self._frame = self._make()
+            else:
+                self._rest = getattr(self._frame, "unconsumed_tail", b"")
+                self._hungry = getattr(self._frame, "needs_input", True)
+            if made:
+                return made
+
+    def _last(self, size: int) -> bytes:
+        """What a member holds back when the file has ended."""
+        made: bytes = self._frame.decompress(b"", size) if self._inside else b""
+        if self._frame.eof:
+            self._inside = False
+        if self._inside and not made:
+            raise EOFError("the last member is not complete")
+        return made
+
+
+class _ZstdFrame:
+    """One zstd frame with the methods of the standard library's decompressors."""
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        """Everything in ``data``: frames shrink text about fourfold, so a piece of the file is little."""
+        return self._frame.decompress(data) if data else b""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame is complete."""
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the frame."""
+        return self._frame.unused_data
+
+
+_FRAMES: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: isal_zlib.decompressobj(31),
+    "xz": lzma.LZMADecompressor,
+    "bzip2": bz2.BZ2Decompressor,
+    "zstd": _ZstdFrame,
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from corpora.document import Document, Ledger
 from corpora.sources.records import Record, records
-from corpora.sources.source import STAGE, Context, LocalFiles, Shard, admit, decode, paragraphs
+from corpora.sources.source import STAGE, Context, LocalFiles, Shard, admit, declared_lang, decode, paragraphs
 from corpora.sources.stored import chunks
 
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
@@ -36,6 +36,10 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
             source=shard.source,
             date=record.headers.get("warc-date", ""),
         )
+        # A page may name several languages, the main one first.
+        code = record.headers.get("warc-identified-content-language", "").partition(",")[0]
+        if code and (declared := declared_lang(code)):
+            doc.meta["declared_lang"] = declared
         if not record.complete:
             ledger.enter(STAGE, doc)
             ledger.drop(STAGE, "truncated record", doc)

@@ -10,12 +10,11 @@ from typing import cast
 
 from corpora.document import Document, Ledger
 from corpora.fetch import Download, fetch
-from corpora.sources.source import STAGE, Context, Shard, admit, is_url, local_shards
+from corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
 from corpora.sources.stored import chunks
 from corpora.sources.wikitext import Names, clean
+from xling.core import languages
 
-# Where Wikipedia's own code differs from xling.core.languages.
-_WIKIS = {"nb": "no", "zh_Hant": "zh", "sr_Latn": "sr", "yue": "zh_yue", "fil": "tl", "be_tarask": "be_x_old"}
 _FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
 
 
@@ -34,7 +33,7 @@ class Wiki:
         """One shard a dump file."""
         if self._pattern:
             return local_shards(self.uri, self._pattern)
-        wiki = _WIKIS.get(self._context.lang, self._context.lang) + "wiki"
+        wiki = languages.code_for(self._context.lang, "wiki").replace("-", "_") + "wiki"
         name = f"{wiki}-latest-pages-articles.xml.bz2"
         folder = self._context.resolve("wiki", f"{wiki}/latest/")
         if is_url(folder):
@@ -59,6 +58,7 @@ class Wiki:
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document an article."""
         dump = _Dump()
+        declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
         for page in dump.pages(self._context.local(shard), ledger):
             number = page.findtext("id") or page.findtext("title") or ""
             title = page.findtext("title") or ""
@@ -68,7 +68,7 @@ class Wiki:
                 url=dump.site + urllib.parse.quote(title.replace(" ", "_")),
                 source=shard.source,
                 date=page.findtext("revision/timestamp") or "",
-                meta={"title": title},
+                meta={"title": title} | ({"declared_lang": declared} if declared else {}),
             )
             if reason := _not_an_article(page):
                 ledger.enter(STAGE, doc)
