@@ -196,6 +196,8 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
         UserError: no file matches.
     """
     path = Path(pattern)
+    if not pattern:
+        raise UserError(f"{uri!r}: an empty path", "a file or a glob such as crawl/*.warc.wet.gz")
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     anchor = Path(path.anchor or ".")
@@ -207,10 +209,7 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
 
 def _relative(pattern: str) -> str:
     path = Path(pattern)
-    relative = str(path.relative_to(path.anchor)) if path.anchor else pattern
-    if not relative or relative == ".":
-        raise UserError("an empty path", "a file or a glob such as crawl/*.warc.wet.gz")
-    return relative
+    return str(path.relative_to(path.anchor)) if path.anchor else pattern
 
 
 _ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml", ".parquet")

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 from isal import isal_zlib
+from isal.igzip_lib import IsalError
 
 from corpora.document import Ledger
 
@@ -41,7 +42,7 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
                 yield chunk
         except EOFError:
             ledger.note(f"truncated {kind} file")
-        except (OSError, isal_zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        except (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk failed, not the format
             ledger.note(f"damaged {kind} file, rest not read")
@@ -90,9 +91,10 @@ class _Frames:
                 self._rest = self._raw.read(size >> 4)
                 if not self._rest:
                     return self._last(size)
-            if not self._inside and not (rest := self._rest.lstrip(b"\0")):  # padding between members
-                self._rest = rest
-                continue
+            if not self._inside:
+                self._rest = self._rest.lstrip(b"\0")  # padding between members
+                if not self._rest:
+                    continue
             self._inside = True
             made: bytes = self._frame.decompress(self._rest, size)
             if self._frame.eof:

@@ -10,7 +10,6 @@ from corpora.toyworld import LANGS, mono
 from xling.core.errors import UserError, unknown
 
 _NUM_DOCS = 4000
-_DOCS_PER_SHARD = 1000
 
 
 class Toyworld:
@@ -27,20 +26,12 @@ class Toyworld:
         self._num_docs = int(rest or _NUM_DOCS)
 
     def shards(self) -> list[Shard]:
-        """A thousand documents a shard."""
-        starts = range(0, self._num_docs, _DOCS_PER_SHARD)
-        return [
-            Shard(f"toyworld.{self._context.lang}.{i}", str(start), self.uri)
-            for i, start in enumerate(starts)
-        ]
+        """One shard."""
+        return [Shard(f"toyworld.{self._context.lang}", self.uri, self.uri)]
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents of one shard; each depends on its number and the seed alone."""
-        start = int(shard.location)
-        stop = min(start + _DOCS_PER_SHARD, self._num_docs)
-        for number, text in enumerate(mono(self._context.lang, stop, self._context.seed)):
-            if number < start:
-                continue
-            doc = Document(f"{shard.name}/{number - start}", paragraphs(text), source=shard.source)
+        """Yield the documents; each depends on its number and the seed alone."""
+        for number, text in enumerate(mono(self._context.lang, self._num_docs, self._context.seed)):
+            doc = Document(f"{shard.name}/{number}", paragraphs(text), source=shard.source)
             if kept := admit(doc, ledger):
                 yield kept

@@ -35,6 +35,8 @@ _SWITCH = re.compile(r"__[A-Z]{3,}__")
 _HEADING = re.compile(r"^(={1,6})\s*(.+?)\s*\1\s*$")
 _MARKER = re.compile(r"^[*#;:]+\s*")
 _HOLLOW = re.compile(r"[(\[（［][\s,;:،؛、，；：/–—-]*[)\]）］]")
+_HOLE = "\x04"  # where a template showed nothing; stops around it were written for what it showed
+_STOP_AT_HOLE = re.compile("[,;،؛、；] *\x04+ *(?=[,;،؛、；)）])|(?<=[(（]) *\x04+ *[,;،؛、；]? *")
 _LEADING_STOP = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
 _SPACE_STOP = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$))")
@@ -100,7 +102,7 @@ class _Frame:
 
 
 def _brackets(text: str, names: Names) -> str:
-    """Resolve links, templates and tables from the inside out; what is never closed is text, but a table."""
+    """Resolve links, templates and tables from the inside out; what an unclosed one holds stays, but a table's."""
     stack = [_Frame("", [])]
     at = 0
     for token in _BRACKET.finditer(text):
@@ -119,7 +121,7 @@ def _brackets(text: str, names: Names) -> str:
         while len(stack) - 1 > depth:
             _abandon(stack)
         inner = "".join(stack.pop().pieces)
-        stack[-1].pieces.append(_RENDER[closes](inner, names))
+        stack[-1].pieces.append(_RENDER[closes](inner, names) or (_HOLE if closes == "{{" else ""))
     stack[-1].pieces.append(text[at:])
     while len(stack) > 1:
         _abandon(stack)
@@ -223,6 +225,8 @@ def _prose(lines: list[str]) -> list[str]:
 def _tidy(line: str) -> str:
     """One paragraph without the holes that removed markup left."""
     line = _SPACE.sub(" ", line.replace("\x01", ""))
+    if _HOLE in line:
+        line = _STOP_AT_HOLE.sub("", line).replace(_HOLE, "")
     if "(" in line or "（" in line or "[" in line:
         line = _LEADING_STOP.sub(r"\1", _HOLLOW.sub("", line))
     return _SPACE_STOP.sub("", _SPACE.sub(" ", line)).strip()
