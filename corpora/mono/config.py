@@ -63,9 +63,9 @@ class MonoConfig:
     max_docs: int = 0
     max_chars: int = 1_000_000
     seed: int = 1
-    before_dedup: tuple[str, ...] = ("repair", "length")
+    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
     dedup: bool = True
-    after_dedup: tuple[str, ...] = ()
+    after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     part_mb: int = 256
     shard_mb: int = 256
@@ -139,7 +139,7 @@ class MonoConfig:
         for name in names:
             cls = registry[name]
             own: dict[str, Any] = dict(self.settings.get(name, {}))
-            names_of_fields = {f.name for f in fields(cls)}
+            names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
             if "lang" in names_of_fields:
                 own.setdefault("lang", self.lang)
             if "langs" in names_of_fields:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 import zstandard
 
-from corpora.document import Document, Ledger, StreamingStage
+from corpora.document import Document, StreamingStage
 from corpora.fetch import fetch_all
 from corpora.mono.config import MonoConfig
 from corpora.mono.plan import Plan
@@ -23,6 +23,7 @@ from corpora.sources.source import STAGE as READ
 from corpora.sources.source import Context, Shard, open_source
 from corpora.stages import load_all
 from corpora.stages import paragraphs as dedup
+from corpora.stages.langid import LangId
 from xling.core.manifest import sha256
 
 DOCS = "docs.parquet"
@@ -125,10 +126,19 @@ def _input(context: Context, shard: Shard) -> dict[str, Any]:
     return facts | ({"bytes": path.stat().st_size, "sha256": sha256(path)} if path.is_file() else {})
 
 
-def _chain(stages: Iterable[StreamingStage], docs: Iterable[Document], ledger: Ledger) -> Iterable[Document]:
+def _chain(stages: Iterable[StreamingStage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
     for stage in stages:
-        docs = stage(docs, ledger)
+        docs = stage(docs, log)
+        if stage.name == LangId.name:
+            docs = _identified(docs, log)
     return docs
+
+
+def _identified(docs: Iterable[Document], log: RejectLog) -> Iterator[Document]:
+    """Count the languages of the documents that language identification lets pass."""
+    for doc in docs:
+        log.tally.identified(doc)
+        yield doc
 
 
 def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:

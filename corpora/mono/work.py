@@ -24,6 +24,7 @@ from typing import Any
 from corpora.document import Document, Ledger
 from corpora.mono.tally import Tally
 from corpora.shards import REJECT_SCHEMA, TableWriter
+from corpora.stages.langid import LangId
 
 _SEPARATOR = "\t"
 
@@ -106,6 +107,8 @@ class RejectLog(Ledger):
         super().drop(stage, reason, doc, text)
         if (stage, reason) not in self._partial:
             self.tally.dropped(doc)
+            if stage == LangId.name:
+                self.tally.identified(doc)
         lost = doc.text if text is None else text
         if self._table is not None:
             row = {"id": doc.id, "stage": stage, "reason": reason, "url": doc.url, "lang": doc.lang}

@@ -15,6 +15,7 @@ from isal.igzip_lib import IsalError
 from corpora.document import Ledger
 
 CHUNK_BYTES = 1 << 20
+_DAMAGED: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
 _MAGIC: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
     b"\xfd7zXZ\x00": "xz",
@@ -42,7 +43,7 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
                 yield chunk
         except EOFError:
             ledger.note(f"truncated {kind} file")
-        except (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError) as error:
+        except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk failed, not the format
             ledger.note(f"damaged {kind} file, rest not read")
