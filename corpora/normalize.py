@@ -59,7 +59,12 @@ def for_dedup_batch(lines: Sequence[str]) -> list[bytes]:
         points = np.take(table, np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32))
         if not points.all():
             points = points[points != 0]
-        keys = points.tobytes().decode("utf-32-le", "surrogatepass").encode("utf-8", "surrogatepass").split(b"\n")
+        keys = (
+            points.tobytes()
+            .decode("utf-32-le", "surrogatepass")
+            .encode("utf-8", "surrogatepass")
+            .split(b"\n")
+        )
     assert len(keys) == max(1, len(lines)), "a paragraph holds a newline"
     return keys if lines else []
 

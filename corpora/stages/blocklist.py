@@ -106,7 +106,9 @@ def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
         try:
             lines += path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"blocklist {path} cannot be read: {error}", "a UTF-8 text file, one entry a line")
+            raise UserError(
+                f"blocklist {path} cannot be read: {error}", "a UTF-8 text file, one entry a line"
+            ) from None
     entries = (line.partition("#")[0].strip().lower() for line in lines)
     return frozenset((e.partition("://")[2] or e).rstrip("/") for e in entries if e)
 

@@ -22,7 +22,9 @@ class Length:
     min_chars: int = 300
 
     name: ClassVar[str] = "length"
-    reasons: ClassVar[dict[str, str]] = {"short": "the text after the title has fewer than min_chars characters"}
+    reasons: ClassVar[dict[str, str]] = {
+        "short": "the text after the title has fewer than min_chars characters"
+    }
     partial: ClassVar[frozenset[str]] = frozenset()
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:

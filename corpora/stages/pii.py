@@ -18,7 +18,9 @@ EMAIL_MASK, PHONE_MASK, IP_MASK = "[EMAIL]", "[PHONE]", "[IP]"
 _EMAIL = re.compile(
     r"(?<![\w.+%-])[\w+%-][\w.+%-]{0,63}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w@])"
 )
-_IP = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\.?\w)|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:]))")
+_IP = re.compile(
+    r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\.?\w)|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:]))"
+)
 _DIGIT_GROUPS = re.compile(r"(?<![\w+])[+(]{0,2}\d+(?:[ \u00a0.()/\-\u2010-\u2013]{1,3}\d+){0,8}(?!\w)")
 _MIN_DIGITS, _MAX_DIGITS = 7, 15  # ITU-T E.164 allows 15
 # What announces a telephone number, in lower case; it may end in a colon or a dot.

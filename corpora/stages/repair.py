@@ -14,7 +14,9 @@ from corpora.document import Document, Ledger
 from corpora.stages import STREAMING
 
 # A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
-_CONTINUATION = "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
+_CONTINUATION = (
+    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
+)
 _MOJIBAKE = re.compile(f"[\u00c2-\u00f4][{_CONTINUATION}]")
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\u2028\u2029]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners

@@ -134,7 +134,9 @@ def test_other_documents_are_refused(tmp_path: Path) -> None:
         [["t", "one"], shard[1]],
     ):
         with pytest.raises(UserError, match="not those hashed"):
-            list(paragraphs.drop_duplicates(documents(other, 0), tmp_path / "0", [tmp_path / "dup"], Ledger()))
+            list(
+                paragraphs.drop_duplicates(documents(other, 0), tmp_path / "0", [tmp_path / "dup"], Ledger())
+            )
 
 
 def test_hashes_appear_whole_or_not_at_all(tmp_path: Path) -> None:
