@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Protocol
 
-from corpora.document import StreamingStage
+from corpora.document import Document, Ledger
 from xling.core.registry import Registry
 
 
-class ConfiguredStage(StreamingStage, Protocol):
-    """A streaming stage with its drop reasons; built from keyword arguments, all with defaults."""
+class ConfiguredStage(Protocol):
+    """A `StreamingStage` with its drop reasons; built from keyword arguments, all with defaults."""
 
     name: ClassVar[str]
     reasons: ClassVar[Mapping[str, str]]
     partial: ClassVar[frozenset[str]]
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents that survive, in their order."""
+        ...
 
 
 STREAMING: Registry[type[ConfiguredStage]] = Registry("corpus stage")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,8 +155,9 @@ class Filters:
         for code, given in self.per_lang.items():
             if languages.get(code) == language:
                 changes |= given
-        whole = {"min_words", "max_words", "short_line", "units_per_word"}
-        return replace(self.limits, **{k: int(v) if k in whole else v for k, v in changes.items()})
+        kinds = {f.name: type(f.default) for f in fields(Limits)}
+        exact: dict[str, Any] = {name: kinds[name](value) for name, value in changes.items()}
+        return replace(self.limits, **exact)
 
 
 def failed(text: str, limits: Limits) -> str:

@@ -9,7 +9,7 @@ the language it proposes, the two vote; py3langid is better on short lines and s
 from __future__ import annotations
 
 import importlib.util
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -119,7 +119,7 @@ def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
     first, score = _of_label(labels[0]), min(1.0, float(scores[0]))
     if score >= SURE or not second_opinion or first not in _second()[1]:
         return first, score
-    votes: Counter[str] = Counter()
+    votes: defaultdict[str, float] = defaultdict(float)
     for label, value in zip(labels, scores, strict=True):
         votes[_of_label(label)] += value
     for code, value in _second_opinion(text):

@@ -229,7 +229,8 @@ def _without(
 ) -> list[str]:
     """The paragraphs of ``body`` that are not lost; the others go to the ledger by reason."""
     repeated = (keys == REPEATED).tolist()
-    kept, dropped = [], {True: [""], False: [""]}
+    kept: list[str] = []
+    dropped = {True: [""], False: [""]}
     for line, is_lost, is_repeated in zip(body, lost.tolist(), repeated, strict=True):
         (dropped[is_repeated] if is_lost else kept).append(line)
     for is_repeated, reason in ((False, "duplicate_paragraphs"), (True, "repeated_paragraphs")):

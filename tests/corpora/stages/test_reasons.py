@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 
@@ -181,8 +182,8 @@ def test_overlap(tmp_path: Path) -> None:
     stage = Contamination((plain, packed, lines))
     assert reason(stage, "Before, " + " - ".join(words[3:16]).upper() + "!") == "overlap"
     assert reason(stage, "before " + " ".join(words[3:15]) + " after") == ""  # twelve
-    assert reason(stage, " ".join(words[:7] + ["other"] + words[7:])) == "overlap"  # 13 behind the gap
-    assert reason(stage, " ".join(words[:8] + ["other"] + words[8:])) == ""
+    assert reason(stage, " ".join([*words[:7], "other", *words[7:]])) == "overlap"  # 13 behind the gap
+    assert reason(stage, " ".join([*words[:8], "other", *words[8:]])) == ""
     assert reason(stage, "他说委员会下周将再次开会，讨论有关公共图书馆") == "overlap"
     assert reason(stage, "他说委员会下周将再次开会吗") == ""
     assert reason(stage, "these EIGHT words in here are sought as whole.") == "overlap"
@@ -235,7 +236,7 @@ def test_filter_reasons(text: str, expected: str) -> None:
 
 
 def test_limits_by_language() -> None:
-    long_words = " ".join(a + b + "kilometri" for a, b in zip(WORDS, WORDS[1:], strict=False)) + "."
+    long_words = " ".join(a + b + "kilometri" for a, b in itertools.pairwise(WORDS)) + "."
     assert reason(Filters(), long_words) == "mean_word_length"
     assert reason(Filters(per_lang={"eng_Latn": {"max_mean_word": 20}}), long_words, lang="en") == ""
     assert (
