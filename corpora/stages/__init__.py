@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Protocol
 
 from corpora.document import Document, Ledger
@@ -21,7 +21,7 @@ class ConfiguredStage(Protocol):
     """A `StreamingStage` with its drop reasons; built from keyword arguments, all with defaults."""
 
     name: ClassVar[str]
-    reasons: ClassVar[Mapping[str, str]]
+    reasons: ClassVar[dict[str, str]]
     partial: ClassVar[frozenset[str]]
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:

@@ -155,8 +155,8 @@ class Filters:
         for code, given in self.per_lang.items():
             if languages.get(code) == language:
                 changes |= given
-        kinds = {f.name: type(f.default) for f in fields(Limits)}
-        exact: dict[str, Any] = {name: kinds[name](value) for name, value in changes.items()}
+        whole = {f.name for f in fields(Limits) if isinstance(f.default, int)}
+        exact: dict[str, Any] = {k: int(v) if k in whole else v for k, v in changes.items()}
         return replace(self.limits, **exact)
 
 
