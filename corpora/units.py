@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,3 +61,19 @@ def unspaced_share(text: str) -> float:
     num_single = int((classes == _SINGLE).sum())
     num_spaced = int((classes == _SPACED).sum())
     return num_single / max(1, num_single + num_spaced)
+
+
+@lru_cache(maxsize=64)
+def _powers(n: int) -> tuple[np.uint64, ...]:
+    return tuple(np.uint64(pow(0x100000001B3, k, 1 << 64)) for k in range(n))
+
+
+def runs(mixed: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+    """Hash of every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
+    num = len(mixed) - n + 1
+    if num <= 0:
+        return np.zeros(0, dtype=np.uint64)
+    out = np.zeros(num, dtype=np.uint64)
+    for k, power in enumerate(_powers(n)):
+        out += mixed[k : k + num] * power
+    return out

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from corpora.document import Document, Ledger
 from corpora.stages import STREAMING
-from corpora.units import units, unspaced_share
+from corpora.units import runs, units, unspaced_share
 from xling.core import languages
 from xling.core.errors import unknown
 
@@ -229,22 +228,6 @@ def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int, lim
         if chars <= (limits.max_repeated_runs - 0.05) * total:
             break  # longer repeated runs lie inside these
     return ""
-
-
-@lru_cache(maxsize=64)
-def _powers(n: int) -> tuple[np.uint64, ...]:
-    return tuple(np.uint64(pow(0x100000001B3, k, 1 << 64)) for k in range(n))
-
-
-def runs(mixed: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
-    """Hash of every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
-    num = len(mixed) - n + 1
-    if num <= 0:
-        return np.zeros(0, dtype=np.uint64)
-    out = np.zeros(num, dtype=np.uint64)
-    for k, power in enumerate(_powers(n)):
-        out += mixed[k : k + num] * power
-    return out
 
 
 def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int, enough: float) -> int:
