@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections import Counter, defaultdict
@@ -17,6 +18,7 @@ from corpora.lm.arpa import write_arpa
 from corpora.lm.kneser_ney import FALLBACK, discounts_of, estimate
 from corpora.lm.ngrams import BOS, EOS, UNK, count_ngrams, read_tokens
 
+GOLDEN = Path(__file__).parent / "golden"
 Gram = tuple[str, ...]
 
 
@@ -174,3 +176,14 @@ def test_counts_stop_at_the_end_of_lines() -> None:
         grams.append((*pair, vocabulary[word], int(count)))
     assert sorted(grams) == [(BOS, "a", "b", 1), (BOS, "b", "a", 1), ("a", "b", EOS, 1), ("b", "a", EOS, 1)]
     assert read_tokens(["a b", "c d"], max_tokens=4)[0] == [UNK, BOS, EOS, "a", "b"]
+
+
+@pytest.mark.parametrize("name", ["whole", "pruned"])
+def test_equals_lmplz(name: str, tmp_path: Path) -> None:
+    """Golden numbers of KenLM's lmplz (kenlm 0.3.0, --discount_fallback 0.5 1 1.5) on the same text."""
+    golden = json.loads((GOLDEN / f"lmplz_{name}.json").read_text(encoding="utf-8"))
+    model = train(zipf_lines(10, 400), golden["order"], tmp_path / "lm.arpa", tuple(golden["prune"]))
+    head = (tmp_path / "lm.arpa").read_text(encoding="utf-8").split("\n")[1 : golden["order"] + 1]
+    assert [int(line.split("=")[1]) for line in head] == golden["sizes"]
+    scores = {line: model.score(line) for line in golden["scores"]}
+    assert scores == pytest.approx(golden["scores"], abs=2e-3)
