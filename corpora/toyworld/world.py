@@ -179,11 +179,9 @@ class Sampler:
         draw = self.draw
         who = draw.below(20)
         verb = draw.choice(ORG_VERBS if who >= 16 else VERBS)
-        agent: Entity
-        if who >= 16:
-            agent = self.org()
-        else:
-            agent = self.person() if who < 13 else Role(draw.choice(ROLES))
+        agent: Entity = self.org() if who >= 16 else self.person()
+        if 13 <= who < 16:
+            agent = Role(draw.choice(ROLES))
         noun = draw.choice(_BUILDINGS if who >= 18 and "building" in NOUNS[verb] else NOUNS[verb])
         things = self.things(noun, 1 if negated else self.count())
         place = self.place() if draw.chance(55) else ""

@@ -99,8 +99,8 @@ def _feminine(entity: Entity | None) -> bool:
     return False
 
 
-def _verb(m: Meaning) -> Phrase:
-    """Verb with its negation around the finite part."""
+def _verb(m: Meaning, reported: bool) -> Phrase:
+    """Verb with its negation around the finite part; in reported speech one tense further back."""
     lexicon, end = LEX["verb"], ""
     if m.verb in LEX["comparative"]:
         end = "plus " + LEX["comparative"][m.verb]["f" if _feminine(m.agent) else "m"]
@@ -111,19 +111,21 @@ def _verb(m: Meaning) -> Phrase:
         finite = lexicon[m.verb]["form"]
     else:
         finite, end = "a", lexicon[m.verb]["form"]
+    if reported:
+        finite = {"a": "avait", "est": "était"}.get(finite) or finite[:-1] + "ait"
     if m.negated:
-        return seq("n'" if finite[0] in "aeh" else "ne", finite, "pas", end)
+        return seq("n'" if finite[0] in "aeéh" else "ne", finite, "pas", end)
     return seq(finite, end)
 
 
-def _clause(m: Meaning) -> Phrase:
+def _clause(m: Meaning, reported: bool = False) -> Phrase:
     time = time_phrase(LEX["time"], m.time)
     other = _who(m.other) if m.other else ()
     return seq(
         f"{time} ," if m.front else "",
         _who(m.agent),
-        _verb(m),
-        _elided("que", _clause(m.said)) if m.said else "",
+        _verb(m, reported),
+        _elided("que", _clause(m.said, reported=True)) if m.said else "",
         "pour" if m.verb == "work" else "",
         _things(m.things, m.negated),
         _elided("que", other) if m.verb in LEX["comparative"] else other,

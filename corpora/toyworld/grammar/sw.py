@@ -80,7 +80,7 @@ def _verb(m: Meaning) -> str:
         case "own":
             return negative + "na" if m.negated else positive + "na"
     verb = LEX["verb"][m.verb]
-    tail = {"meet": " na", "acquire": " kampuni ya", "say": " kwamba"}.get(m.verb, "")
+    tail = {"meet": " na", "say": " kwamba"}.get(m.verb, "")
     if m.negated:
         return f"{negative}ku{verb['negative'] or verb['stem']}{tail}"
     return f"{positive}li{verb['stem']}{tail}"
@@ -103,6 +103,7 @@ def _clause(m: Meaning) -> Phrase:
         _verb(m),
         _clause(m.said) if m.said else "",
         _things(m.things),
+        "kampuni ya" if m.verb == "acquire" and isinstance(m.other, Org) and not m.other.generic else "",
         _who(m.other) if m.other else "",
         m.score,
         place,

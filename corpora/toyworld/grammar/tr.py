@@ -10,7 +10,7 @@ from corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_na
 
 LEX = load("tr")
 _VOWELS = "aeıioöuü"
-_VOICELESS = "fstkçşhp"
+_VOICELESS = "fstkçşhpx"
 _FOUR_WAY = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö": "ü", "ü": "ü"}
 
 
@@ -39,7 +39,7 @@ def suffix(word: str, case: str, possessed: bool = False) -> str:
     last = next((letter for letter in reversed(spelt) if letter in _VOWELS), "e")
     two = "a" if last in "aıou" else "e"
     four = _FOUR_WAY[last]
-    vowel_final = spelt[-1] in _VOWELS or (spelt[-1] == "y" and spelt[-2] not in _VOWELS)
+    vowel_final = spelt[-1] in _VOWELS
     d = "t" if spelt[-1] in _VOICELESS else "d"
     match case:
         case "loc":
