@@ -124,7 +124,7 @@ def test_every_piece_of_text_is_in_train_or_valid_once(
     texts: list[list[str]] = []
     for split in ("train", "valid"):
         shard = open_shard(shards / lang / split)
-        documents = [[]]  # type: list[list[str]]
+        found: list[list[str]] = [[]]
         for start, size in zip(shard.starts(), shard.sizes, strict=True):
             item = shard.tokens[start : start + size].tolist()
             assert item[-1] == binarize.EOS and binarize.EOS not in item[:-1]
