@@ -75,6 +75,12 @@ def test_batches_do_not_depend_on_workers_or_on_what_was_read_before(objective: 
     assert not equal(first, second)
 
 
+def test_an_example_is_the_same_however_it_is_asked_for(objective: Mmlm, shards: Path) -> None:
+    data = objective.dataset(shards, "train")
+    for index in (0, 3):
+        assert (data[index]["chosen"] == data[np.int64(index)]["chosen"]).all()
+
+
 def test_masks_change_from_epoch_to_epoch(objective: Mmlm, shards: Path) -> None:
     data = objective.dataset(shards, "train")
     made = []
