@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import typing
 from typing import Any
 
@@ -64,6 +65,24 @@ def import_door() -> None:
     import importlib
 
     importlib.import_module("xling.tasks.register")
+
+
+def resolve_annotations() -> None:
+    """Cause: fairseq makes command-line options from ``field.type`` of a configuration.
+
+    That is text where annotations are postponed (``from __future__ import annotations``), and fairseq stops
+    with "field should be a type". Called when everything of ours is imported.
+    """
+    from fairseq.dataclass import FairseqDataclass
+
+    waiting = [FairseqDataclass]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("xling."):
+            hints = typing.get_type_hints(cls)
+            for field in dataclasses.fields(cls):
+                field.type = hints[field.name]
 
 
 def check_new(kind: str, name: str) -> None:

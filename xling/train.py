@@ -295,6 +295,7 @@ class Log:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
+        metrics.reset_meters("train")  # of a run before this one in the same process
         self._tokens, self._since = 0, time.perf_counter()
 
     def count(self, samples: list[Any]) -> None:
@@ -307,7 +308,8 @@ class Log:
         rate = self._tokens / (time.perf_counter() - self._since)
         self._tokens, self._since = 0, time.perf_counter()
         metrics.reset_meters("train")
-        losses = {k: float(v) for k, v in values.items() if k.startswith("loss")}
+        # fairseq keeps the name of a language that had no text since the last line, with None for its mean.
+        losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
         self._write(
             {"update": trainer.get_num_updates(), "split": "train", "tokens_per_s": round(rate), **losses}
         )
