@@ -178,6 +178,8 @@ def _page(facts: Facts) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
     yield from _page_plots(facts)
+    if note := facts.stats["lm_note"]:
+        yield f'<p class="quiet">{html.escape(note)}</p>'
     yield "<h2>Kept: a few documents</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
     yield "<h2>Dropped: samples of every reason</h2>"

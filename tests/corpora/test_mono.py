@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import lzma
 import os
@@ -20,17 +21,19 @@ from datasets import load_dataset
 
 from corpora.mono import MonoConfig
 from corpora.shards import read_corpus
-from tests.corpora.crawl import BOILERPLATE, sentences, write_crawl
+from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.sampling import rng
 from xling.core.stage import run_local
 
 LANGS = ["sw", "ar", "zh", "th"]
+BUCKETS = ("head", "middle", "tail")
 
 
 def build(out: Path, lang: str, source: str, workers: int = 1, **settings: Any) -> str:
     data = {"lang": lang, "out": str(out), "source": source, "part_mb": 0.03, "shard_mb": 0.01}
-    data |= {"settings": {"length": {"min_chars": "100"}}} | settings
+    data |= {"settings": {"length": {"min_chars": "100"}}, "near_dedup": "false"} | settings
     return str(run_local("corpus mono", config.from_dict(MonoConfig, data), workers))
 
 
@@ -141,6 +144,56 @@ def test_without_dedup_boilerplate_stays(tmp_path: Path, crawl: str) -> None:
     assert all(BOILERPLATE in doc.text for doc in read_corpus(tmp_path / "a"))
 
 
+@pytest.mark.parametrize(("min_jaccard", "num_dropped"), [(0.85, 3), (0.99, 0)])
+def test_near_duplicates_go_but_for_the_first(tmp_path: Path, min_jaccard: float, num_dropped: int) -> None:
+    docs = [f"{document('sw', 'near', i)}\n{sentences('sw')[i]}" for i in range(6)]
+    again = [doc.replace("Mwalimu", "Profesa") for doc in docs[:3]]
+    (tmp_path / "a.txt").write_text("\n\n".join(docs), encoding="utf-8")
+    (tmp_path / "b.txt").write_text("\n\n".join(again), encoding="utf-8")
+    settings = {
+        "dedup": "false",
+        "near_dedup": "true",
+        "part_mb": 0.001,
+        "near": {"min_jaccard": str(min_jaccard)},
+    }
+    build(tmp_path / "out", "sw", f"text:{tmp_path}/*.txt", **settings)
+    kept = [doc.id for doc in read_corpus(tmp_path / "out")]
+    assert len([name for name in kept if name.startswith("b/")]) == 3 - num_dropped
+    stats = json.loads((tmp_path / "out" / "stats.json").read_text(encoding="utf-8"))
+    assert stats["ledger"]["dropped"] == ({"near_dedup\tnear_duplicate": num_dropped} if num_dropped else {})
+
+
+def test_a_language_model_of_the_reference_splits_the_corpus(tmp_path: Path, crawl: str) -> None:
+    # The more words of a text stand in another order, the less it reads like the reference.
+    texts = []
+    for i in range(12):
+        words = document("sw", "web", i).split(" ")
+        moved = rng("words", i).permutation(len(words))[: 2 + 8 * i]
+        for a, b in itertools.pairwise(moved.tolist()):
+            words[a], words[b] = words[b], words[a]
+        texts.append(" ".join(words))
+    (tmp_path / "web.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    source = f"{crawl.partition(',')[0]},text:{tmp_path}/web.txt"
+    build(tmp_path / "all", "sw", source, lm={"min_chars": "1000"}, dedup="false")
+    docs = list(read_corpus(tmp_path / "all"))
+    web = {b: [d for d in docs if d.meta["bucket"] == b and d.source[:4] == "text"] for b in BUCKETS}
+    assert [len(found) for found in web.values()] == [3, 4, 5]
+    order = [int(doc.id.partition("/")[2]) for found in web.values() for doc in found]
+    assert set(order[:3]) <= set(range(5)), "the least shuffled are the head"
+    assert all(doc.meta["perplexity"] > 1 for doc in docs)
+    stats = json.loads((tmp_path / "all" / "stats.json").read_text(encoding="utf-8"))
+    assert 0 < stats["cutoffs"]["head"] < stats["cutoffs"]["tail"]
+    assert "Language model trained on" in stats["lm_note"]
+    build(tmp_path / "head", "sw", source, lm={"min_chars": "1000", "keep": "head,middle"}, dedup="false")
+    assert {doc.meta["bucket"] for doc in read_corpus(tmp_path / "head")} == {"head", "middle"}
+
+
+def test_too_little_reference_text_is_said(corpora: dict[str, Path]) -> None:
+    note = json.loads((corpora["sw"] / "stats.json").read_text(encoding="utf-8"))["lm_note"]
+    assert note.startswith("No perplexity: ")
+    assert note in (corpora["sw"] / "card.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -150,6 +203,9 @@ def test_without_dedup_boilerplate_stays(tmp_path: Path, crawl: str) -> None:
         ({"before_dedup": "repair,repair"}, "listed twice"),
         ({"settings": {"length": {"min_char": "3"}}}, "settings.length.*min_char"),
         ({"settings": {"lenght": {}}}, "unknown stage in settings"),
+        ({"after_dedup": "perplexity"}, "set it up with lm"),
+        ({"lm": {"percentiles": "30"}}, "two numbers"),
+        ({"lm": {"percentiles": "60,30"}}, "0 <= head <= tail"),
         ({"source": "x:y"}, "unknown source 'x'"),
         ({"source": "text:/nowhere"}, "no file matches"),
     ],
@@ -182,7 +238,7 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
 
 
 COMMAND = [sys.executable, "-m", "xling.cli", "corpus", "mono", "lang=th", "part_mb=0.03"]
-COMMAND += ["shard_mb=0.01", "settings.length.min_chars=100"]
+COMMAND += ["shard_mb=0.01", "settings.length.min_chars=100", "near_dedup=false"]
 # Dies by SIGKILL at the n-th rename, before or after it: every moment at which something appears.
 KILLER = """
 import os, pathlib, signal, sys
