@@ -33,6 +33,10 @@ from xling.core.manifest import sha256
 
 DOCS, HASHES = "docs.parquet", "hashes"
 SKETCH, PAIRS, SHINGLES = "sketch.parquet", "pairs.parquet", "shingles.parquet"
+_TRAINED = (
+    "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
+    "the left and are left out when the cut-offs are fitted."
+)
 CHOICE, CUTOFFS = "choice.parquet", "cutoffs.json"
 _MB = 1 << 20
 
@@ -138,10 +142,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     out.mkdir()
     settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
     train(texts, out, settings)
-    return {
-        "model": "auto",
-        "note": f"Language model trained on {num_chars:,} characters of the corpus itself.",
-    }
+    return {"model": "auto", "note": _TRAINED.format(num_chars)}
 
 
 def _is_reference(cfg: MonoConfig, doc: Document) -> bool:
