@@ -26,7 +26,16 @@ from corpora.mono.parts import (
     run_score,
     run_shingle,
 )
-from corpora.mono.plan import FILE_NAME, Plan, announce, make_plan, read_plan, save_plan, still_true
+from corpora.mono.plan import (
+    FILE_NAME,
+    Plan,
+    announce,
+    announce_default,
+    make_plan,
+    read_plan,
+    save_plan,
+    still_true,
+)
 from corpora.mono.publish import run_publish, summary
 from xling.core import manifest
 from xling.core.errors import UserError
@@ -113,6 +122,7 @@ def _run_plan(cfg: MonoConfig) -> None:
         shutil.rmtree(path.parent)  # parts of other input
     elif _published(cfg):
         return
+    announce_default(cfg)
     plan = make_plan(cfg)
     save_plan(plan, path)
     announce(plan, cfg)

@@ -141,13 +141,14 @@ def _join(pieces: Iterable[Path], target: Path) -> None:
 
 
 def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
-    """Seconds in all and largest memory of each phase."""
+    """Wall and processor seconds of all parts together and the largest memory, by phase."""
     facts = {}
     for phase in sorted(p for p in work.root.iterdir() if p.is_dir()):
         parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
         facts[phase.name] = {
             "parts": len(parts),
             "seconds": round(sum(p["seconds"] for p in parts), 3),
+            "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
             "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
         }
     return facts

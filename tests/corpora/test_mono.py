@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import itertools
 import json
 import lzma
@@ -12,7 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -235,6 +239,11 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
             run_local("corpus mono", cfg)
     finally:
         corpora.fetch.fetch.__defaults__ = original
+    said = capsys.readouterr().err
+    assert (
+        "no source= given: its Wikipedia dump from http://127.0.0.1:1/ and 4 files of CC-MAIN-2024-22" in said
+    )
+    assert "about 315 MB" in said
 
 
 COMMAND = [sys.executable, "-m", "xling.cli", "corpus", "mono", "lang=th", "part_mb=0.03"]
@@ -308,3 +317,45 @@ def test_real_samples_give_a_corpus(tmp_path: Path, lang: str) -> None:
     first = contents(tmp_path / lang)
     build(tmp_path / "again", lang, source)
     assert contents(tmp_path / "again") == first
+
+
+def test_the_default_sources_from_a_mirror_over_http(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = tmp_path / "mirror"
+    write_crawl(mirror / "files")
+    wet, wiki = mirror / "crawl-data" / "CC-MAIN-2024-22", mirror / "swwiki" / "latest"
+    wet.mkdir(parents=True)
+    wiki.mkdir(parents=True)
+    paths = [f"files/crawl-{i:05d}.warc.wet.gz" for i in range(3)]
+    (wet / "wet.paths.gz").write_bytes(gzip.compress("\n".join(paths).encode()))
+    dump = (mirror / "files" / "swwiki.xml.bz2").read_bytes()
+    (wiki / "swwiki-latest-pages-articles.xml.bz2").write_bytes(dump)
+    sums = f"{hashlib.sha1(dump).hexdigest()}  swwiki-20240601-pages-articles.xml.bz2\n"
+    (wiki / "swwiki-latest-sha1sums.txt").write_text(sums, encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SilentHandler, directory=str(mirror))) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        settings = {
+            "source": "",
+            "size": 2,
+            "base_urls": {"cc": address, "wiki": address},
+            "cache": str(tmp_path / "cache"),
+        }
+        build(tmp_path / "sw", "sw", **settings)
+        server.shutdown()
+        thread.join()
+    docs = list(read_corpus(tmp_path / "sw"))
+    assert {doc.source for doc in docs} == {"wiki:", "cc:CC-MAIN-2024-22"}
+    assert len(docs) == 4 + 2 * 6
+    said = capsys.readouterr().err
+    assert "to download: 3 of 3 files, about" in said
+    assert f"{address}/swwiki/latest/swwiki-latest-pages-articles.xml.bz2" in said
+    # A second build with other settings finds the downloads in place: the server is gone.
+    build(tmp_path / "sw", "sw", **settings | {"reject_chars": 0})
+
+
+class SilentHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
