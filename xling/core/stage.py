@@ -66,6 +66,12 @@ for _stage in (
         help="turn web crawl, dumps or files into a clean monolingual corpus",
     ),
     Stage(
+        "corpus lm",
+        config="corpora.lm.train:LmConfig",
+        run="corpora.lm.train:run",
+        help="train an n-gram language model from clean text, for the perplexity filter",
+    ),
+    Stage(
         "vocab",
         config="corpora.vocab:VocabConfig",
         run="corpora.vocab:run",
