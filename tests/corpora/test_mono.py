@@ -82,6 +82,12 @@ def test_every_document_is_accounted_for(corpora: dict[str, Path], lang: str) ->
     ledger, partial = stats["ledger"], {"\t".join(pair) for pair in stats["partial"]}
     whole = sum(count for key, count in ledger["dropped"].items() if key not in partial)
     assert ledger["seen"]["read"] == 88 == ledger["seen"]["corpus"] + whole
+    tally = stats["tally"]
+    assert sum(tally["confusion"].values()) == ledger["seen"]["langid"]
+    assert tally["confusion"][f"{lang}\t{lang}"] == 4
+    assert tally["confusion"][f"\t{lang}"] == 18
+    assert sum(tally["histograms"]["length kept"].values()) == 22
+    assert sum(tally["histograms"]["length dropped"].values()) == 66
     rejects = pl.read_parquet(corpora[lang] / "rejects/*.parquet")
     assert len(rejects) == sum(ledger["dropped"].values())
     found = manifest.verify(corpora[lang])
@@ -133,6 +139,9 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
     write_crawl(tmp_path / "crawl", num_files=4)
     assert build(out, "sw", source) != first
     assert len(list(read_corpus(out))) == 28
+    (tmp_path / "crawl" / "crawl-00003.warc.wet.gz").write_bytes(b"")
+    build(out, "sw", source)
+    assert len(list(read_corpus(out))) == 22
     assert not list(tmp_path.glob(".*"))
 
 
