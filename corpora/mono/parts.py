@@ -195,6 +195,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
         docs: Iterator[Document] = read_documents(source / DOCS)
         if cutoffs:
             docs = cfg.perplexity(**cutoffs)(docs, log)
+        docs = _named(docs, cfg.lang)
         for number in itertools.count():
             first = next(docs, None)
             if first is None:
@@ -254,6 +255,13 @@ def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:
         for doc in docs:
             table.add(to_row(doc))
             yield doc
+
+
+def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
+    """Give documents that no stage has identified the language of the corpus."""
+    for doc in docs:
+        doc.lang = doc.lang or lang
+        yield doc
 
 
 def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:

@@ -152,6 +152,20 @@ def test_settings_reach_the_stages_and_the_card(tmp_path: Path, crawl: str) -> N
     assert not (tmp_path / "a").exists()
 
 
+def test_without_any_stage_everything_stays(tmp_path: Path, crawl: str) -> None:
+    build(tmp_path / "a", "sw", crawl, dedup="false", before_dedup=[], after_dedup=[], settings={})
+    docs = list(read_corpus(tmp_path / "a"))
+    assert len(docs) == 88
+    assert {doc.lang for doc in docs} == {"sw"}
+
+
+def test_the_first_documents_only(tmp_path: Path, crawl: str) -> None:
+    build(tmp_path / "a", "sw", crawl, max_docs=4)
+    assert len(list(read_corpus(tmp_path / "a"))) == 3 + 4
+    with pytest.raises(UserError, match="read/longer than max_chars 88"):
+        build(tmp_path / "b", "sw", crawl, max_chars=50)
+
+
 def test_without_dedup_boilerplate_stays(tmp_path: Path, crawl: str) -> None:
     build(tmp_path / "a", "sw", crawl, dedup="false")
     assert all(BOILERPLATE in doc.text for doc in read_corpus(tmp_path / "a"))
