@@ -86,6 +86,12 @@ for _stage in (
         help="draw from several corpora with the languages balanced by alpha",
     ),
     Stage(
+        "corpus lm",
+        config="corpora.lm.train:LmConfig",
+        run="corpora.lm.train:run",
+        help="train an n-gram language model from clean text, for the perplexity filter",
+    ),
+    Stage(
         "vocab",
         config="corpora.vocab:VocabConfig",
         run="corpora.vocab:run",
