@@ -44,7 +44,7 @@ class Pieces:
         words = text.replace(_WORD_START, " ").split()
         found = list(map(self._known.get, words))
         if None in found:
-            self._learn(list(dict.fromkeys(w for w, pieces in zip(words, found, strict=True) if not pieces)))
+            self._learn(list(set(words).difference(self._known)))
             found = list(map(self._known.get, words))
         return " ".join(found)  # type: ignore[arg-type]  # every word is known now
 
