@@ -105,16 +105,16 @@ for _stage in (
     ),
     Stage(
         "finetune",
-        config="xling.transfer.finetune:FinetuneConfig",
-        run="xling.transfer.finetune:run",
-        positional="task",
+        config="eval.finetune:FinetuneConfig",
+        run="eval.finetune:run",
+        positional="suite",
         help="fine-tune a checkpoint on a labelled task in the source language",
     ),
     Stage(
         "eval",
-        config="eval.zero_shot:EvalConfig",
-        run="eval.zero_shot:run",
-        positional="suite",
+        config="eval.run:EvalConfig",
+        run="eval.run:run",
+        positional="suites",
         help="score a checkpoint on a suite in every language, with controls beside it",
     ),
     Stage(

@@ -7,6 +7,7 @@ evaluation's decision, not made here.
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +19,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora import vocab
+from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
-from xling.models.encoder import Attention, Encoder, working_dtype
+from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
 from xling.models.optim import AdamWConfig, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
+TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,39 @@ def fit(
                 progress.update(1, f"loss {loss:.3f}")
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
+
+
+def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
+    """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
+    for name in ("dict.txt", "spm.model"):
+        shutil.copy(ckpt / name, directory / name)
+    model = tuned.model
+    facts = {
+        "shape": checkpoint.shape_of(model.encoder.cfg),
+        "langs": langs,
+        "kind": model.kind,
+        "labels": list(model.labels),
+        "max_length": tuned.max_length,
+    }
+    checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
+
+
+def load(directory: Path, lang: str = "en") -> Tuned:
+    """A fine-tuned model that `save` wrote, in float32.
+
+    Raises:
+        UserError: as `xling.models.checkpoint.read_published`.
+    """
+    path = directory / TASK_FILE
+    state = checkpoint.read_published(path, TASK)
+    shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
+    langs = state["langs"]
+    vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
+    encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
+    model = TaskModel(encoder, state["kind"], state["labels"], 0.0)
+    model.load_state_dict(state["weights"])
+    code = langs.index(lang) if lang in langs else 0
+    return Tuned(model.requires_grad_(False).eval(), vocab.load(directory), state["max_length"], code)
 
 
 def average(checkpoints: Sequence[Tuned]) -> Tuned:
