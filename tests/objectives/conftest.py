@@ -45,7 +45,6 @@ def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 # Settings that fit every objective onto the tiny corpus and model.
 SETTINGS: dict[str, dict[str, str]] = {
-    "alm": {"pairs": "en-ar"},
     "xlco": {"queue_size": "64", "momentum": "0.9"},
     "hictl": {"num_words": "16"},
 }

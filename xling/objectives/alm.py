@@ -26,10 +26,27 @@ from xling.objectives.pairs import pairs_of
 
 @dataclass
 class AlmConfig(MaskConfig):
-    """Settings: ``pairs`` comma-separated (empty: all), ``switched`` the share of code-switched tokens."""
+    """Settings: ``pairs`` comma-separated (empty: all with switched text), ``switched`` its share of the tokens."""
 
     pairs: str = ""
     switched: float = 0.8
+
+
+def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
+    """The pairs named, or all of the task's languages that have code-switched text.
+
+    Raises:
+        UserError: a pair that is named has none, or no pair has any.
+    """
+    there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
+    chosen = [pair for pair in pairs_of(cfg, data, langs) if pair in there or cfg.pairs]
+    if missing := [pair for pair in chosen or ["any pair"] if pair not in there]:
+        raise UserError(
+            f"no code-switched text for {missing[0]} in {data}",
+            ", ".join(there) or "none",
+            "give switched.SRC-TGT= to `xling binarize`",
+        )
+    return chosen
 
 
 class SwitchedDataset(BlockDataset):
@@ -40,13 +57,8 @@ class SwitchedDataset(BlockDataset):
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
-        for pair in pairs_of(self._cfg, data, self._langs):
+        for pair in switched_pairs(self._cfg, data, self._langs):
             prefix = data / pair / f"{self._split}.{pair}.switched"
-            if not prefix.with_name(f"{prefix.name}.idx").is_file():
-                raise UserError(
-                    f"no code-switched text for {pair} in {data}",
-                    fix=f"give switched.{pair}= to `xling binarize`, or name other pairs",
-                )
             first, second = split_pair(pair)
             streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens
             self._sides += [shards.open_shard(prefix.with_name(f"{prefix.name}-sides")).tokens, None, None]
