@@ -27,7 +27,7 @@ from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
 from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
-from xling.models.optim import AdamWConfig, XlingAdamW
+from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
@@ -244,7 +244,12 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
         )
     loss.backward()
     optimizer.multiply_grads(1.0)
-    optimizer.clip_grad_norm(cfg.clip)
+    try:
+        optimizer.clip_grad_norm(cfg.clip)
+    except NotFiniteError:
+        raise UserError(
+            "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
+        ) from None
     optimizer.step()
     return float(loss.detach())
 
