@@ -25,7 +25,8 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from xling.core import config, manifest
+from xling import parallel
+from xling.core import config, job, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
@@ -124,10 +125,21 @@ def run(cfg: PretrainConfig) -> manifest.Manifest:
     # whose gradient is not finite uses old hooks.
     for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
         warnings.filterwarnings("ignore", message=message)
+    with parallel.joined():
+        _train_and_publish(cfg, out, data)
+        parallel.wait()
+    return manifest.read(out)
+
+
+def _train_and_publish(cfg: PretrainConfig, out: Path, data: Path) -> None:
     partial = out.with_name(f"{out.name}.partial")
     run_key = {"config": config.to_dict(cfg), "data": manifest.digest(data)}
+    if parallel.size() > 1:  # a batch then means another amount of text
+        run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
     _train(cfg, trainer, partial, run_key)
+    if parallel.rank() > 0:
+        return
     with manifest.publish(out, STAGE, cfg, [data]) as made:
         for name in ("dict.txt", "spm.model"):
             shutil.copy(data / name, made.path / name)
@@ -140,7 +152,6 @@ def run(cfg: PretrainConfig) -> manifest.Manifest:
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
-    return manifest.read(out)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
@@ -211,7 +222,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.optimization.update_freq = [cfg.train.accumulate]
     full.optimization.lr = [cfg.train.lr]
     full.checkpoint.save_dir = str(save_dir)
-    full.distributed_training.distributed_world_size = 1
+    parallel.configure(full.distributed_training)
     return full
 
 
@@ -235,8 +246,9 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
             f"no validation text in {cfg.data}: every language is a single document",
             fix="separate documents by blank lines, or give more text",
         )
-    log = Log(partial / "log.jsonl", trainer.get_num_updates())
-    with Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+    rank = parallel.rank()
+    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    with job.resumable(), Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -244,14 +256,21 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                 done = trainer.get_num_updates()
                 log.count(samples)
                 last = done == cfg.train.updates
+                stop = parallel.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer))
+                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * parallel.size())
                 if done % cfg.train.valid_every == 0 or last:
                     log.write_valid(trainer, validate(trainer))
-                if done % cfg.train.save_every == 0 or last:
-                    checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                if done % cfg.train.save_every == 0 or last or stop:
+                    if rank == 0:
+                        checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                    job.beat(done, cfg.train.updates, "updates", saved=done)
                 if last:
                     break
+                if stop:
+                    parallel.wait()
+                    raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
 
 
@@ -295,16 +314,16 @@ class Log:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
-        self._tokens, self._since = 0, time.perf_counter()
+        self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
 
     def count(self, samples: list[Any]) -> None:
         """Count the real tokens of an update."""
-        self._tokens += sum(sample["ntokens"] for sample in samples)
+        self._tokens += sum(sample["ntokens"] for sample in samples if sample)
 
     def write_train(self, trainer: Trainer) -> str:
         """Write the training loss since the last line; returns it in short for the progress bar."""
         values = metrics.get_smoothed_values("train")
-        rate = self._tokens / (time.perf_counter() - self._since)
+        rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
         self._tokens, self._since = 0, time.perf_counter()
         metrics.reset_meters("train")
         losses = {k: float(v) for k, v in values.items() if k.startswith("loss")}
