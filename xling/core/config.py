@@ -119,6 +119,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     """``value`` as type ``kind``; ``key`` is its dotted name for messages."""
+    if kind is Any:
+        return value
     origin, args = get_origin(kind), get_args(kind)
     wrong = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
