@@ -1,0 +1,46 @@
+"""Pairs by the score that a model or a file gave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from corpora.parallel.filters import PAIR_FILTERS, Context
+
+
+@PAIR_FILTERS.register("score")
+@dataclass(frozen=True)
+class Score:
+    """Drop pairs whose score is low, and keep the best of the others.
+
+    Pairs without a score are kept: a model that was not given cannot condemn.
+
+    Args:
+        threshold: lowest score kept.
+        top_k: pairs kept in all, those with the highest scores, earlier ones first; 0 for no limit.
+    """
+
+    threshold: float = float("-inf")
+    top_k: int = 0
+
+    name: ClassVar[str] = "score"
+    reasons: ClassVar[dict[str, str]] = {
+        "low_score": "the score is under the threshold",
+        "below_top_k": "enough pairs have higher scores",
+    }
+
+    def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """The scores."""
+        return pairs.select("score")
+
+    def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
+        """See `corpora.parallel.filters.CorpusFilter`."""
+        low = (pl.col("score") < self.threshold).fill_null(False)
+        answer = pl.when(low).then(pl.lit("low_score"))
+        if self.top_k:
+            worth = pl.when(low).then(None).otherwise(pl.col("score").fill_null(float("inf")))
+            rank = worth.rank("ordinal", descending=True)
+            answer = answer.when(rank > self.top_k).then(pl.lit("below_top_k"))
+        return keys.select(answer.otherwise(pl.lit(None, dtype=pl.String)).alias("reason"))["reason"]
