@@ -117,7 +117,7 @@ bench: install  ## run every benchmark in benchmarks/
 	done
 
 quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT=)
-	$(XLING) quickstart $(common)
+	@$(XLING) quickstart $(common)
 
 given-lang:
 	@$(call needs,LANG,$(CODE),sw)
@@ -126,31 +126,31 @@ given-pair:
 	@$(call needs,PAIR,$(CODE)-$(CODE),en-sw)
 
 corpus: given-lang install  ## clean text of one language (LANG=sw SOURCE= SIZE= OUT=)
-	$(XLING) corpus mono $(recipe) "lang=$$XLING_ARG_LANG" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+	@$(XLING) corpus mono $(recipe) "lang=$$XLING_ARG_LANG" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
 
 parallel: given-pair install  ## clean sentence pairs (PAIR=en-sw SOURCE= SIZE= OUT=)
-	$(XLING) corpus parallel $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+	@$(XLING) corpus parallel $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
 
 codeswitch: given-pair install  ## code-switched text from pairs (PAIR=en-sw SOURCE= OUT=)
-	$(XLING) corpus codeswitch $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+	@$(XLING) corpus codeswitch $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
 
 vocab: install  ## train the vocabulary (RECIPE= SIZE= OUT=)
-	$(XLING) vocab $(recipe) $(call opt,SIZE,size) $(common)
+	@$(XLING) vocab $(recipe) $(call opt,SIZE,size) $(common)
 
 binarize: install  ## encode text into memory-mapped shards (RECIPE= OUT=)
-	$(XLING) binarize $(recipe) $(common)
+	@$(XLING) binarize $(recipe) $(common)
 
 pretrain: install  ## pre-train a model (RECIPE= OUT= CLUSTER=)
-	$(XLING) pretrain $(recipe) $(common)
+	@$(XLING) pretrain $(recipe) $(common)
 
 finetune: install  ## fine-tune a checkpoint on a task (TASK= CKPT= RECIPE= OUT= CLUSTER=)
-	$(XLING) finetune $${XLING_ARG_TASK:+"$$XLING_ARG_TASK"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
+	@$(XLING) finetune $${XLING_ARG_TASK:+"$$XLING_ARG_TASK"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
 
 eval: install  ## score a checkpoint in every language (SUITE= CKPT= RECIPE= OUT= CLUSTER=)
-	$(XLING) eval $${XLING_ARG_SUITE:+"$$XLING_ARG_SUITE"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
+	@$(XLING) eval $${XLING_ARG_SUITE:+"$$XLING_ARG_SUITE"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
 
 report: install  ## tables and a page from scores (RUNS='runs/a runs/b' OUT=)
-	$(XLING) report $$XLING_ARG_RUNS $(common)
+	@$(XLING) report $$XLING_ARG_RUNS $(common)
 
 clean:  ## remove caches and .venv; leaves corpora, checkpoints and results alone
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -118,9 +118,16 @@ class Facts:
         return rows
 
     def loss_rows(self) -> list[list[str]]:
-        """One row a reason: stage, reason, meaning, documents, characters."""
+        """One row a reason: stage, reason, meaning, documents, whether only a part of each, characters."""
         return [
-            [_words(loss.stage), _words(loss.reason), loss.meaning, _documents(loss), f"{loss.characters:,}"]
+            [
+                _words(loss.stage),
+                _words(loss.reason),
+                loss.meaning,
+                f"{loss.documents:,}",
+                "in part" if loss.partial else "",
+                f"{loss.characters:,}",
+            ]
             for loss in self.losses
         ]
 
@@ -151,7 +158,7 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
 
 
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
-_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "characters"]
+_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 
 
@@ -165,12 +172,11 @@ def _page(facts: Facts) -> Iterable[str]:
     yield _table(_SOURCE_HEAD, facts.source_rows(), numbers=(2, 3, 4))
     yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
     yield plots.funnel(facts.steps())
-    yield _table(_LOSS_HEAD, facts.loss_rows(), numbers=(3, 4))
+    yield _table(_LOSS_HEAD, facts.loss_rows(), numbers=(3, 5))
     if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
-        yield "<h3>Noted, nothing dropped</h3>"
-        yield _table(
-            ["event", "count"], [[_words(name), f"{count:,}"] for name, count in notes], numbers=(1,)
-        )
+        rows = [[_words(name), f"{count:,}"] for name, count in notes]
+        head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
+        yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
     yield from _page_plots(facts)
     yield "<h2>Kept: a few documents</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)

@@ -67,8 +67,8 @@ class MonoConfig:
     dedup: bool = True
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    part_mb: int = 256
-    shard_mb: int = 256
+    part_mb: float = 256
+    shard_mb: float = 256
     memory_mb: int = 1024
     num_connections: int = 8
     num_samples: int = 5
@@ -83,7 +83,10 @@ class MonoConfig:
             UserError: a number out of range, an unknown stage or setting.
         """
         object.__setattr__(self, "lang", languages.get(self.lang).code)
-        for name in ("part_mb", "shard_mb", "memory_mb", "num_connections", "max_chars"):
+        for name in ("part_mb", "shard_mb"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
+        for name in ("memory_mb", "num_connections", "max_chars"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
         for name in ("size", "max_docs", "num_samples", "reject_chars"):

@@ -149,7 +149,7 @@ def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:
             yield doc
 
 
-def _take(docs: Iterator[Document], num_chars: int) -> Iterator[Document]:
+def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
     """Documents until they hold about ``num_chars``; at least one."""
     taken = 0
     while taken < num_chars and (doc := next(docs, None)) is not None:

@@ -86,7 +86,7 @@ def _bytes(shard: Shard) -> int:
     return _USUAL_MB * _MB if shard.num_bytes is None else shard.num_bytes
 
 
-def _group(shards: list[Shard], part_bytes: int) -> list[list[Shard]]:
+def _group(shards: list[Shard], part_bytes: float) -> list[list[Shard]]:
     parts: list[list[Shard]] = []
     size = 0
     for shard in shards:

@@ -125,10 +125,10 @@ def run(cfg: ToyworldConfig) -> dict[str, int]:
         if getattr(cfg, key) < 0:
             raise UserError(f"{key}={getattr(cfg, key)}", "a number of at least 0", f"give {key}=1000")
     out = Path(cfg.out)
-    if found := up_to_date(out, "corpus toyworld", cfg):
+    if found := up_to_date(out, "toyworld", cfg):
         return dict(found.counts)
     counts: dict[str, int] = {}
-    with publish(out, "corpus toyworld", cfg) as made:
+    with publish(out, "toyworld", cfg) as made:
         for lang in cfg.langs:
             _write(made.path / "mono" / f"{lang}.txt", mono(lang, cfg.num_docs, cfg.seed))
             counts[f"mono/{lang}"] = cfg.num_docs

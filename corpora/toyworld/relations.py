@@ -267,7 +267,7 @@ def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
     h = hypothesis(sampler)
     label = draw.choice(LABELS)
     premises = _Premises(h, sampler)
-    while True:
+    for _ in range(1000):
         p = _candidate(label, premises)
         if p is None or replace(p, front=False) == h:
             continue
@@ -275,3 +275,4 @@ def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
             p = replace(p, things=_single_if_negated(p.things, p.negated))
         if relation(p, h) == label:
             return p, h, label
+    raise AssertionError(f"no premise makes {h} a case of {label}")

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.toyworld import nli, stream
@@ -52,7 +52,6 @@ def test_relation(premise: Meaning, hypothesis: Meaning, label: str) -> None:
     assert relation(premise, hypothesis) == label
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**40), split=st.sampled_from(stream.SPLITS), index=st.integers(0, 10**9))
 def test_labels_follow_from_the_meanings(seed: int, split: str, index: int) -> None:
     premise, hypothesis, label = stream.nli_pair(seed, split, index)

@@ -66,6 +66,26 @@ for _stage in (
         help="turn web crawl, dumps or files into a clean monolingual corpus",
     ),
     Stage(
+        "corpus why",
+        config="corpora.why:WhyConfig",
+        run="corpora.why:run",
+        positional="query",
+        help="say why a document or a line was dropped from a corpus",
+    ),
+    Stage(
+        "corpus score",
+        config="corpora.score:ScoreConfig",
+        run="corpora.score:run",
+        positional="files",
+        help="score any files by language, perplexity and filters; builds nothing",
+    ),
+    Stage(
+        "corpus sample",
+        config="corpora.sample:SampleConfig",
+        run="corpora.sample:run",
+        help="draw from several corpora with the languages balanced by alpha",
+    ),
+    Stage(
         "vocab",
         config="corpora.vocab:VocabConfig",
         run="corpora.vocab:run",

@@ -1,6 +1,18 @@
-"""Meanings that meet each rule of the grammars at least once; their renderings are the golden file."""
+"""The grammars of the toy world against a golden file that was read line by line."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corpora.toyworld import LANGS, render
+from corpora.toyworld.grammar.ru import decline
+from corpora.toyworld.grammar.tr import suffix
 from corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
+from corpora.toyworld.tokens import text_of
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "toyworld.txt"
 
 ANNA = Person("Anna", "Smith")
 HASSAN = Person("Hassan", "Tanaka")
@@ -11,6 +23,7 @@ NORDIA = Org("brand", "Nordia")
 COMPANY = Org("brand", "Zentrix", generic=True)
 BANK = Org("bank", "Delta")
 
+# Together they meet each rule of the grammars at least once.
 MEANINGS = (
     Meaning("buy", ANNA, Things("car", 3), place="paris", time="monday"),
     Meaning("buy", ANNA, Things("car", 3), place="paris", time="monday", front=True),
@@ -78,3 +91,43 @@ MEANINGS = (
     Meaning("say", HASSAN, said=Meaning("work", IVAN, other=COMPANY)),
     Meaning("say", HASSAN, said=Meaning("acquire", COMPANY, other=NORDIA, time="december")),
 )
+
+
+def _golden_text() -> str:
+    blocks = ("".join(f"{lang}\t{text_of(render(lang, m))}\n" for lang in LANGS) for m in MEANINGS)
+    return "\n".join(blocks)
+
+
+def test_renderings_equal_the_golden_file() -> None:
+    assert _golden_text() == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("word", "case", "expected"),
+    [
+        ("Londra", "loc", "da"), ("Paris", "loc", "te"), ("İstanbul", "abl", "dan"), ("Münih", "loc", "te"),
+        ("Ürdün", "dat", "e"), ("Floransa", "dat", "ya"), ("Zentrix", "loc", "te"), ("Tokyo", "acc", "yu"),
+        ("Roma", "acc", "yı"), ("Kamau", "gen", "nun"), ("Demir", "gen", "in"), ("Aydin", "gen", "in"),
+    ],
+)  # fmt: skip
+def test_turkish_suffixes_harmonise(word: str, case: str, expected: str) -> None:
+    assert suffix(word, case) == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"), [("loc", "nde"), ("acc", "ni"), ("gen", "nin"), ("abl", "nden")]
+)
+def test_turkish_possessed_noun_takes_buffer_n(case: str, expected: str) -> None:
+    assert suffix("Üniversitesi", case, possessed=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "forms"),
+    [
+        ("Мария", "Марии Марию Марии Марией"), ("Ольга", "Ольги Ольгу Ольге Ольгой"),
+        ("Аиша", "Аиши Аишу Аише Аишей"), ("Петер", "Петера Петера Петере Петером"),
+        ("Мейер", "Мейера Мейера Мейере Мейером"), ("Танака", "Танаки Танаку Танаке Танакой"),
+    ],
+)  # fmt: skip
+def test_russian_names_decline(form: str, forms: str) -> None:
+    assert [decline(form, case, animate=True) for case in ("gen", "acc", "prep", "ins")] == forms.split()
