@@ -13,6 +13,7 @@ import shutil
 import struct
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -116,6 +117,12 @@ class ShardWriter:
         self._sizes = array("i")
         self.num_tokens = self.num_unknown = 0
 
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
     def add(self, item: np.ndarray) -> None:
         """Append one item, an integer array of shape (num_tokens,)."""
         self._file.write(item.astype(self._dtype).tobytes())
@@ -139,19 +146,23 @@ class ShardWriter:
 def _binarize_language(
     cfg: BinarizeConfig, processor: Any, lang: str, paths: Iterable[str], out: Path
 ) -> dict[str, Any]:
+    paths = list(paths)
     total = sum(1 for _ in reader.documents(paths))
+    if total == 0:
+        raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     chosen = _held_out(total, cfg, lang)
     out.mkdir()
-    writers = {split: ShardWriter(out / split, processor.get_piece_size()) for split in ("train", "valid")}
+    size = processor.get_piece_size()
     boundary = np.array([EOS], dtype=np.int32)
-    with Progress(f"binarize {lang}", total, "docs") as progress:
+    with Progress(f"binarize {lang}", total, "docs") as progress, ExitStack() as stack:
+        writers = {s: stack.enter_context(ShardWriter(out / s, size)) for s in ("train", "valid")}
         for index, doc in enumerate(reader.documents(paths)):
             writer = writers["valid" if index in chosen else "train"]
             for item in encode(processor, doc):
                 writer.add(item)
             writer.add(boundary)
             progress.update()
-    return {split: writer.close() for split, writer in writers.items()}
+        return {split: writer.close() for split, writer in writers.items()}
 
 
 def _binarize_pair(
@@ -166,20 +177,21 @@ def _binarize_pair(
     chosen = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
-    writers = {
-        (split, side): ShardWriter(out / f"{split}.{pair}.{side}", size)
-        for split in ("train", "valid")
-        for side in sides
-    }
     num_empty = 0
-    for index, pair_of_lines in enumerate(_aligned(files)):
-        if not all(line.strip() for line in pair_of_lines):
-            num_empty += 1
-            continue
-        split = "valid" if index in chosen else "train"
-        for side, item in zip(sides, encode(processor, list(pair_of_lines)), strict=True):
-            writers[split, side].add(item)
-    counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
+    with ExitStack() as stack:
+        writers = {
+            (split, side): stack.enter_context(ShardWriter(out / f"{split}.{pair}.{side}", size))
+            for split in ("train", "valid")
+            for side in sides
+        }
+        for index, pair_of_lines in enumerate(_aligned(files)):
+            if not all(line.strip() for line in pair_of_lines):
+                num_empty += 1
+                continue
+            split = "valid" if index in chosen else "train"
+            for side, item in zip(sides, encode(processor, list(pair_of_lines)), strict=True):
+                writers[split, side].add(item)
+        counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
     return counts | {"dropped_empty": num_empty}
 
 

@@ -28,6 +28,7 @@ from xling.core.stage import STAGES, Stage, load, run_local
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
+_CLUSTERS = ("local", "slurm", "debug")
 _OTHER_WORDS = ("run", "quickstart", "config", "slurm")
 
 
@@ -83,7 +84,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
         name = " ".join(words[:length])
         if name in STAGES:
             return STAGES[name], words[length:]
-    two = " ".join(words[:2])
+    two = " ".join(word for word in words[:2] if "=" not in word)
     names = [*STAGES, *_OTHER_WORDS]
     raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
 
@@ -104,13 +105,11 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
-    launch = {"cluster": "local", "workers": "1"}
+    launch, words = split_launch(words)
     for word in words:
-        key, sign, value = word.partition("=")
-        if sign and key in launch:
-            launch[key] = value
-        elif sign and _KEY.fullmatch(key):
-            overrides.append(word)
+        key, sign, value = word.removeprefix("--").partition("=")
+        if sign and _KEY.fullmatch(key):
+            overrides.append(f"{key}={value}")
         elif word.endswith((".yaml", ".yml")):
             recipe = recipe_path(word)
         elif word.startswith("--"):
@@ -125,9 +124,24 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         overrides.append(
             f"{stage.positional}={bare[0]}" if len(bare) == 1 else f"{stage.positional}={json.dumps(bare)}"
         )
-    if not launch["workers"].isdigit() or int(launch["workers"]) < 1:
-        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
     return config.load(load(stage.config), recipe, overrides), launch
+
+
+def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The launch settings among the words, and the other words."""
+    launch = {"cluster": "local", "workers": "1"}
+    rest = []
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and key in launch:
+            launch[key] = value
+        else:
+            rest.append(word)
+    if launch["cluster"] not in _CLUSTERS:
+        raise unknown("cluster", launch["cluster"], _CLUSTERS)
+    if not launch["workers"].isdecimal() or int(launch["workers"]) < 1:
+        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
+    return launch, rest
 
 
 def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
@@ -141,9 +155,8 @@ def run_pipeline(path: Path, words: Sequence[str]) -> int:
     """Run the steps of a pipeline in order, or submit them as a graph."""
     from xling.core import pipeline
 
-    launch = {"cluster": "local", "workers": "1"}
-    launch |= {k: v for k, _, v in (w.partition("=") for w in words) if k in launch}
-    plan = pipeline.read(path, [w for w in words if w.partition("=")[0] not in launch])
+    launch, overrides = split_launch(words)
+    plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
         load("slurm.launch:submit_pipeline")(plan, launch["cluster"])
         return 0

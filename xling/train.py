@@ -26,6 +26,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from xling.core import config, manifest
+from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint
@@ -119,8 +120,10 @@ def run(cfg: PretrainConfig) -> manifest.Manifest:
     manifest.verify(data)
     if cfg.train.threads:
         torch.set_num_threads(cfg.train.threads)
-    # fairseq asks its loader for pinned memory even where there is no accelerator.
-    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
+    # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
+    # whose gradient is not finite uses old hooks.
+    for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
+        warnings.filterwarnings("ignore", message=message)
     partial = out.with_name(f"{out.name}.partial")
     run_key = {"config": config.to_dict(cfg), "data": manifest.digest(data)}
     trainer, task = build_trainer(cfg, partial)
@@ -144,9 +147,31 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     """The Trainer and task of fairseq for a recipe."""
     full = fairseq_config(cfg, save_dir)
     task = tasks.setup_task(full.task)
+    _check_sizes(cfg, task.max_positions())
     torch.manual_seed(cfg.seed)
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     return Trainer(full, task, model, criterion), task
+
+
+def _check_sizes(cfg: PretrainConfig, length: int) -> None:
+    """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
+    model, train = cfg.model, cfg.train
+    if model.dim % model.heads:
+        raise UserError(f"model.dim={model.dim} with model.heads={model.heads}", "a multiple of the heads")
+    if length > model.max_positions:
+        raise UserError(
+            f"tokens_per_sample={length} with model.max_positions={model.max_positions}", "at most as many"
+        )
+    if length > train.batch_tokens:
+        raise UserError(
+            f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
+        )
+    for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep"):
+        if getattr(train, name) < 1:
+            raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
+    for name in ("dropout", "attention_dropout"):
+        if not 0 <= getattr(model, name) < 1:
+            raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
@@ -205,12 +230,17 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
     trainer.task.load_dataset("valid")
+    if not len(trainer.task.dataset("valid")):
+        raise UserError(
+            f"no validation text in {cfg.data}: every language is a single document",
+            fix="separate documents by blank lines, or give more text",
+        )
     log = Log(partial / "log.jsonl", trainer.get_num_updates())
     with Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
-                trainer.train_step(samples)
+                _step(cfg, trainer, samples)
                 done = trainer.get_num_updates()
                 log.count(samples)
                 last = done == cfg.train.updates
@@ -223,6 +253,16 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                 if last:
                     break
             epoch_itr = _next_epoch(trainer, epoch_itr)
+
+
+def _step(cfg: PretrainConfig, trainer: Trainer, samples: list[Any]) -> None:
+    try:
+        trainer.train_step(samples)
+    except FloatingPointError:
+        raise UserError(
+            f"the gradients are not finite after {trainer.get_num_updates()} updates",
+            fix=f"lower train.lr={cfg.train.lr}, or warm up over more updates than {cfg.train.warmup}",
+        ) from None
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
@@ -251,7 +291,8 @@ class Log:
 
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        # What stands behind the last line end was torn off when the process was killed.
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
         self._tokens, self._since = 0, time.perf_counter()

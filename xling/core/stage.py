@@ -121,7 +121,7 @@ for _stage in (
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",
-        positional="runs",
+        positional="scores",
         help="one Markdown and one HTML table from scores",
     ),
 ):

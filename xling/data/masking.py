@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xling.core.errors import UserError
+
 
 @dataclass(frozen=True)
 class MaskRule:
@@ -26,6 +28,19 @@ class MaskRule:
     mask_id: int
     first_piece: int
     end_piece: int
+
+    def __post_init__(self) -> None:
+        for name, share in (
+            ("mask_prob", self.prob),
+            ("leave_unmasked_prob", self.leave),
+            ("random_token_prob", self.random),
+        ):
+            if not 0 <= share <= 1:
+                raise UserError(f"{name}={share}", "a share from 0 to 1")
+        if self.leave + self.random > 1:
+            raise UserError(
+                f"leave_unmasked_prob={self.leave} and random_token_prob={self.random}", "at most 1 in all"
+            )
 
 
 def choose_positions(maskable: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
