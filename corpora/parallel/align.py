@@ -76,7 +76,9 @@ def _align_chunk(
     backward = align_direction(tgt, src, settings, ("backward", start))
     join = symmetrise.METHODS[settings.symmetrise]
     return [
-        join({(int(i), j) for j, i in enumerate(f) if i >= 0}, {(i, int(j)) for i, j in enumerate(b) if j >= 0})
+        join(
+            {(int(i), j) for j, i in enumerate(f) if i >= 0}, {(i, int(j)) for i, j in enumerate(b) if j >= 0}
+        )
         for f, b in zip(forward, backward, strict=True)
     ]
 

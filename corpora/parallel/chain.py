@@ -61,15 +61,23 @@ class Chain:
         """
         height = keys[0].height if keys else 0
         verdict = pl.DataFrame(
-            {"stage": pl.Series([None] * height, dtype=pl.String), "reason": pl.Series([None] * height, dtype=pl.String)}
+            {
+                "stage": pl.Series([None] * height, dtype=pl.String),
+                "reason": pl.Series([None] * height, dtype=pl.String),
+            }
         )
         for item, table in zip(self.corpus, keys, strict=True):
             left = verdict["reason"].is_null()
             place = pl.DataFrame({"row": left.arg_true()})
             new = place.with_columns(item.judge(table.filter(left), self.context).alias("new"))
-            joined = verdict.with_row_index("row").join(new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left")
+            joined = verdict.with_row_index("row").join(
+                new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
+            )
             verdict = joined.select(
-                pl.when(pl.col("new").is_not_null()).then(pl.lit(item.name)).otherwise("stage").alias("stage"),
+                pl.when(pl.col("new").is_not_null())
+                .then(pl.lit(item.name))
+                .otherwise("stage")
+                .alias("stage"),
                 pl.coalesce("new", "reason").alias("reason"),
             )
         return verdict["stage"], verdict["reason"]
@@ -97,7 +105,9 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
     batch = [item for item in made if not hasattr(item, "keys")]
     if made != [*batch, *corpus]:
         behind = ", ".join(item.name for item in corpus)
-        raise UserError(f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them")
+        raise UserError(
+            f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them"
+        )
     return Chain(tuple(batch), tuple(corpus), context)
 
 
@@ -139,4 +149,8 @@ def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:
 
 def num_chars(pairs: pl.DataFrame) -> int:
     """Code points of both sides together."""
-    return int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item()) if pairs.height else 0
+    return (
+        int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item())
+        if pairs.height
+        else 0
+    )

@@ -43,9 +43,10 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def near_key(column: str) -> pl.Expr:
+def near_key(column: str | pl.Expr) -> pl.Expr:
     """Text by which near-duplicates are equal: lower-cased letters alone, without marks, digits and spaces."""
-    return pl.col(column).str.to_lowercase().str.replace_all(r"[^\p{L}]+", "")
+    text = pl.col(column) if isinstance(column, str) else column
+    return text.str.to_lowercase().str.replace_all(r"[^\p{L}]+", "")
 
 
 def frame(columns: dict[str, list[str]], source: str, first: int = 0, name: str = "") -> pl.DataFrame:

@@ -58,7 +58,9 @@ class Noise:
 
 def _shouts(side: str) -> pl.Expr:
     """Whether a side has no lower-case letter and several capitals."""
-    return ~pl.col(side).str.contains(r"\p{Ll}") & pl.col(side).str.contains(r"\p{Lu}.*\p{Lu}.*\p{Lu}.*\p{Lu}")
+    return ~pl.col(side).str.contains(r"\p{Ll}") & pl.col(side).str.contains(
+        r"\p{Lu}.*\p{Lu}.*\p{Lu}.*\p{Lu}"
+    )
 
 
 def _marks(side: str) -> pl.Expr:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context
+from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 
 @PAIR_FILTERS.register("score")
@@ -38,9 +38,8 @@ class Score:
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
         """See `corpora.parallel.filters.CorpusFilter`."""
         low = (pl.col("score") < self.threshold).fill_null(False)
-        answer = pl.when(low).then(pl.lit("low_score"))
+        tests = {"low_score": low}
         if self.top_k:
             worth = pl.when(low).then(None).otherwise(pl.col("score").fill_null(float("inf")))
-            rank = worth.rank("ordinal", descending=True)
-            answer = answer.when(rank > self.top_k).then(pl.lit("below_top_k"))
-        return keys.select(answer.otherwise(pl.lit(None, dtype=pl.String)).alias("reason"))["reason"]
+            tests["below_top_k"] = (worth.rank("ordinal", descending=True) > self.top_k).fill_null(False)
+        return first_reason(keys, tests)

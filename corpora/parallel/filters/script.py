@@ -46,4 +46,8 @@ class Script:
                 # Counting the letters that do not belong is fast, since there are few.
                 foreign = pl.col(side).str.count_matches(rf"[\p{{L}}--[{_CLASSES[lang.script]}]]")
                 tests[f"script_{side}"] = foreign > self.max_foreign * pl.col(side).str.len_chars()
-        return first_reason(pairs, tests) if tests else pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
+        return (
+            first_reason(pairs, tests)
+            if tests
+            else pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
+        )

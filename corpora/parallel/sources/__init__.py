@@ -126,7 +126,16 @@ def existing(path: str) -> Path:
 
 def codes_of(lang: Language) -> list[str]:
     """The codes by which files name a language, the likeliest first."""
-    codes = [lang.code, lang.base, lang.iso639_3, lang.tatoeba, lang.ntrex, lang.flores, lang.wiki, lang.mbart]
+    codes = [
+        lang.code,
+        lang.base,
+        lang.iso639_3,
+        lang.tatoeba,
+        lang.ntrex,
+        lang.flores,
+        lang.wiki,
+        lang.mbart,
+    ]
     return list(dict.fromkeys(code for code in codes if code))
 
 
@@ -137,4 +146,6 @@ def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
         first,
         f"{number}",
     )
-    return made.with_columns(pl.col("src", "tgt").str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars())
+    return made.with_columns(
+        pl.col("src", "tgt").str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars()
+    )

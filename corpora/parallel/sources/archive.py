@@ -39,11 +39,15 @@ def _check(path: Path, info: zipfile.ZipInfo) -> None:
     parts = PurePosixPath(info.filename.replace("\\", "/"))
     # zipfile itself cuts names at a zero byte and turns back slashes; what the file says is in orig_filename.
     if parts.is_absolute() or ".." in parts.parts or ":" in info.filename or "\0" in info.orig_filename:
-        raise UserError(f"{path}: member {info.orig_filename!r} leaves the archive", fix="do not trust this file")
+        raise UserError(
+            f"{path}: member {info.orig_filename!r} leaves the archive", fix="do not trust this file"
+        )
     if stat.S_ISLNK(info.external_attr >> 16):
         raise UserError(f"{path}: member {info.filename!r} is a link", fix="do not trust this file")
     if info.flag_bits & 1:
-        raise UserError(f"{path}: member {info.filename!r} is encrypted", fix="give an archive without password")
+        raise UserError(
+            f"{path}: member {info.filename!r} is encrypted", fix="give an archive without password"
+        )
     limit = max(info.compress_size * MAX_RATIO, _GRACE_BYTES)
     if info.file_size > min(limit, MAX_BYTES):
         raise UserError(

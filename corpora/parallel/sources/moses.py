@@ -1,4 +1,4 @@
-"""``moses:SRC,TGT``, ``moses:STEM`` or ``moses:FILE.zip``: two line-aligned text files, plain or compressed.
+"""``moses:SRC+TGT``, ``moses:STEM`` or ``moses:FILE.zip``: two line-aligned text files, plain or compressed.
 
 ``moses:data/train`` reads ``data/train.en`` and ``data/train.sw`` (or ``.gz``, ``.xz``, ...); a zip archive is
 read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
@@ -11,7 +11,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 from corpora import reader
-from corpora.document import Ledger
 from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, existing
 from corpora.parallel.sources.archive import lines, open_zip
 from xling.core.errors import UserError
@@ -27,9 +26,9 @@ def open_moses(rest: str, context: SourceContext) -> list[PairSource]:
     if rest.endswith(".zip"):
         path = existing(rest)
         return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context))]
-    given = rest.split(",")
+    given = rest.split("+")
     if len(given) > 2 or not rest:
-        raise UserError(f"{uri!r}", "moses:SRC,TGT or moses:STEM or moses:FILE.zip")
+        raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
     if len(given) == 2:
         src, tgt = (existing(path) for path in given)
     else:
@@ -62,7 +61,9 @@ def aligned(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str
     for number, (left, right) in enumerate(zip_longest(src, tgt)):
         if left is None or right is None:
             counts = {src_name: number, tgt_name: number}
-            counts[src_name if right is None else tgt_name] += 1 + sum(1 for _ in (src if right is None else tgt))
+            counts[src_name if right is None else tgt_name] += 1 + sum(
+                1 for _ in (src if right is None else tgt)
+            )
             told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
             raise UserError(told, "line-aligned files", "get both again from one release")
         yield left, right, ""
@@ -73,13 +74,15 @@ def _beside(stem: str, lang: Language) -> Path:
     for name in names:
         if Path(name).is_file():
             return Path(name)
-    raise UserError(f"no file {names[0]} (or .gz)", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC,TGT")
+    raise UserError(f"no file {names[0]} (or .gz)", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT")
 
 
 def _member(path: Path, names: list[str], lang: Language) -> str:
     found = [n for code in codes_of(lang) for n in names if n.endswith(f".{code}")]
     if not found:
-        raise UserError(f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}")
+        raise UserError(
+            f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
+        )
     return found[0]
 
 

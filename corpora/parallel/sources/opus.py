@@ -64,7 +64,8 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
         return chosen[:1]
     if not entries:
         raise UserError(f"OPUS has no corpus for {context.pair}", fix="give other sources")
-    kept, total = [], 0
+    kept: list[dict[str, Any]] = []
+    total = 0
     for entry in sorted(entries, key=lambda e: (int(e["alignment_pairs"] or 0), e["corpus"])):
         total += int(entry["alignment_pairs"] or 0)
         if kept and context.size and total > context.size:

@@ -33,7 +33,9 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
     queue: list[Event] = []
 
     def refuse(*_: object) -> int:
-        raise UserError(f"{name} declares an XML entity", "a file without entity declarations", "do not trust it")
+        raise UserError(
+            f"{name} declares an XML entity", "a file without entity declarations", "do not trust it"
+        )
 
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse

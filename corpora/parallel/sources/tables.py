@@ -1,4 +1,4 @@
-"""``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC,TGT[,DOC]]``: tables with a pair a row.
+"""``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``: tables with a pair a row.
 
 Columns are named behind ``#``, in tsv and csv also numbered from 1. Without it they are sought by name: the
 codes of the languages, ``src`` and ``tgt``, ``source`` and ``target``, or a mapping ``translation`` by language;
@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 
 from corpora import reader
 from corpora.document import Ledger
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, drop_row, existing
+from corpora.parallel.sources import (
+    PAIR_SOURCES,
+    PairSource,
+    Row,
+    SourceContext,
+    codes_of,
+    drop_row,
+    existing,
+)
 from xling.core.errors import UserError
 
 _NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
@@ -29,9 +37,9 @@ _MAX_FIELD_CHARS = 1 << 22
 
 def _open(kind: str, rest: str, context: SourceContext) -> list[PairSource]:
     given, _, columns = rest.partition("#")
-    path, named = existing(given), [c for c in columns.split(",") if c]
+    path, named = existing(given), [c for c in columns.split("+") if c]
     if len(named) not in (0, 2, 3):
-        raise UserError(f"{kind}:{rest}", f"{kind}:FILE#SRC,TGT or #SRC,TGT,DOC")
+        raise UserError(f"{kind}:{rest}", f"{kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
     read = {"tsv": _split_rows, "csv": _split_rows, "jsonl": _json_rows, "parquet": _parquet_rows}[kind]
     return [PairSource(f"{kind}:{rest}", (path,), lambda ledger: read(path, kind, named, context, ledger))]
 
@@ -40,10 +48,14 @@ for _kind in ("tsv", "csv", "jsonl", "parquet"):
     PAIR_SOURCES.add(_kind, partial(_open, _kind))
 
 
-def _split_rows(path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+def _split_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
     csv.field_size_limit(_MAX_FIELD_CHARS)
     lines = reader.lines(path)
-    rows: Iterable[Sequence[str]] = csv.reader(lines) if kind == "csv" else (line.split("\t") for line in lines)
+    rows: Iterable[Sequence[str]] = (
+        csv.reader(lines) if kind == "csv" else (line.split("\t") for line in lines)
+    )
     places: list[int] | None = None
     try:
         for number, fields in enumerate(rows):
@@ -60,7 +72,9 @@ def _split_rows(path: Path, kind: str, named: list[str], context: SourceContext,
         raise UserError(f"{path}: {error}", "a CSV file", "check its quotes") from None
 
 
-def _places(header: list[str], named: list[str], context: SourceContext, path: Path) -> tuple[list[int], bool]:
+def _places(
+    header: list[str], named: list[str], context: SourceContext, path: Path
+) -> tuple[list[int], bool]:
     """Where the columns are, and whether the first row is a header."""
     if named and all(name.isdecimal() and name not in header for name in named):
         if min(map(int, named)) < 1:
@@ -86,7 +100,9 @@ def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext
     return [*sides, *[name for name in _DOC if name in header][:1]] if all(sides) else []
 
 
-def _json_rows(path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+def _json_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
     for number, line in enumerate(reader.lines(path)):
         try:
             record = json.loads(line)
@@ -99,7 +115,9 @@ def _json_rows(path: Path, kind: str, named: list[str], context: SourceContext, 
             yield row
 
 
-def _parquet_rows(path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+def _parquet_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
     number = 0
     try:
         with pq.ParquetFile(path) as table:

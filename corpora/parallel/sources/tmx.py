@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import IO
 
 from corpora.document import Ledger
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, drop_row, existing
+from corpora.parallel.sources import (
+    PAIR_SOURCES,
+    PairSource,
+    Row,
+    SourceContext,
+    codes_of,
+    drop_row,
+    existing,
+)
 from corpora.parallel.sources.archive import open_zip
 from corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
 from xling.core.errors import UserError
@@ -66,7 +74,9 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
                 if inside and not codes:
                     chars += len(value)
                     if chars > MAX_TEXT_CHARS:
-                        raise UserError(f"{name}: unit {num_units + 1} is longer than {MAX_TEXT_CHARS:,} characters")
+                        raise UserError(
+                            f"{name}: unit {num_units + 1} is longer than {MAX_TEXT_CHARS:,} characters"
+                        )
                     parts.append(value)
             elif kind == "start":
                 if value == "tu":

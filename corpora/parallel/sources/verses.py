@@ -1,4 +1,4 @@
-"""``verses:SRC,TGT``: two files of numbered verses, joined by their numbers; the book is the document.
+"""``verses:SRC+TGT``: two files of numbered verses, joined by their numbers; the book is the document.
 
 XML: ``<seg id="b.GEN.1.1">`` (CES, as the Bible corpus of Christodouloupoulos and Steedman 2015) or ``<verse
 osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or gzip.
@@ -19,9 +19,9 @@ from xling.core.errors import UserError
 @PAIR_SOURCES.register("verses")
 def open_verses(rest: str, context: SourceContext) -> list[PairSource]:
     """One source of two files."""
-    given = rest.split(",")
+    given = rest.split("+")
     if len(given) != 2:
-        raise UserError(f"verses:{rest}", "verses:SRC,TGT")
+        raise UserError(f"verses:{rest}", "verses:SRC+TGT")
     src, tgt = existing(given[0]), existing(given[1])
     return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
 
@@ -70,7 +70,9 @@ def _read_xml(path: Path, found: dict[str, list[str]]) -> None:
                 number = attributes.get("id", "").upper().removeprefix("B.")
             elif kind == "start" and value == "verse":
                 # OSIS may write a verse as two empty milestones instead of an element around the text.
-                number = attributes.get("osisID", attributes.get("sID", "" if "eID" in attributes else number)).upper()
+                number = attributes.get(
+                    "osisID", attributes.get("sID", "" if "eID" in attributes else number)
+                ).upper()
                 milestone = "sID" in attributes
             elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
                 number = ""
