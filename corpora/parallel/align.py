@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from corpora.parallel import ibm, symmetrise
 from corpora.parallel.ibm import Ints, Longs, Ragged
 from corpora.parallel.sampler import Sampler
 from corpora.parallel.symmetrise import Link
+
+Sentences = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -40,15 +43,11 @@ class AlignerSettings:
     null_prior: float = 0.2
     chunk_pairs: int = 100_000
     max_length: int = 200
-    symmetrise: str = "grow-diag-final-and"
+    symmetrise: Literal["grow-diag-final-and", "intersection", "union"] = "grow-diag-final-and"
     seed: int = 1
 
 
-def align(
-    src: Sequence[Sequence[str]],
-    tgt: Sequence[Sequence[str]],
-    settings: AlignerSettings | None = None,
-) -> list[set[Link]]:
+def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = None) -> list[set[Link]]:
     """Align tokenised sentence pairs with the embedded aligner.
 
     Args:
@@ -64,32 +63,39 @@ def align(
     assert len(src) == len(tgt), f"{len(src)} source and {len(tgt)} target sentences"
     links: list[set[Link]] = []
     for start in range(0, len(src), settings.chunk_pairs):
-        end = start + settings.chunk_pairs
-        links += _align_chunk(src[start:end], tgt[start:end], settings, start)
+        left, right = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
+        links += joined(
+            align_direction(left, right, settings, "forward", start),
+            align_direction(right, left, settings, "backward", start),
+            settings.symmetrise,
+        )
     return links
 
 
-def _align_chunk(
-    src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], settings: AlignerSettings, start: int
-) -> list[set[Link]]:
-    forward = align_direction(src, tgt, settings, ("forward", start))
-    backward = align_direction(tgt, src, settings, ("backward", start))
-    join = symmetrise.METHODS[settings.symmetrise]
+def joined(forward: Sequence[Ints], backward: Sequence[Ints], method: str) -> list[set[Link]]:
+    """The links of both directions of each pair as one set, by a method of `corpora.parallel.symmetrise`."""
+    join = symmetrise.METHODS[method]
     return [
         join(
-            {(int(i), j) for j, i in enumerate(f) if i >= 0}, {(i, int(j)) for i, j in enumerate(b) if j >= 0}
+            {(i, j) for j, i in enumerate(f.tolist()) if i >= 0},
+            {(i, j) for i, j in enumerate(b.tolist()) if j >= 0},
         )
         for f, b in zip(forward, backward, strict=True)
     ]
 
 
 def align_direction(
-    src: Sequence[Sequence[str]],
-    tgt: Sequence[Sequence[str]],
-    settings: AlignerSettings,
-    key: tuple[int | str, ...],
+    src: Sentences, tgt: Sentences, settings: AlignerSettings, direction: str, start: int = 0
 ) -> list[Ints]:
-    """For each pair int32 (num_target_words,): the source position of every target word, -1 for NULL."""
+    """For each pair int32 (num_target_words,): the source position of every target word, -1 for NULL.
+
+    Args:
+        src: words of the sentences that produce.
+        tgt: words of the sentences that are produced.
+        settings: of the aligner.
+        direction: ``forward`` or ``backward``, a part of the random numbers' key.
+        start: number of the first pair in the bitext, likewise.
+    """
     left, right = ibm.encode(src), ibm.encode(tgt)
     rows = _alignable(left, right, settings.max_length)
     flat = np.full(len(right.ids), -1, dtype=np.int32)
@@ -97,7 +103,11 @@ def align_direction(
         lexicon = ibm.Lexicon(left, right, rows)
         links = ibm.train(lexicon, settings.em_iterations, settings.lexical_prior, settings.null_prior)
         sampler = Sampler(
-            lexicon, links, settings.lexical_prior, settings.null_prior, (settings.seed, "align", *key)
+            lexicon,
+            links,
+            settings.lexical_prior,
+            settings.null_prior,
+            (settings.seed, "align", direction, start),
         )
         first_averaged = settings.sweeps - settings.averaged_sweeps
         for number in range(settings.sweeps):

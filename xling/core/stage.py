@@ -74,9 +74,9 @@ for _stage in (
     ),
     Stage(
         "align",
-        config="corpora.parallel.align:AlignConfig",
-        phases="corpora.parallel.align:phases",
-        run_part="corpora.parallel.align:run_part",
+        config="corpora.parallel.align_stage:AlignConfig",
+        phases="corpora.parallel.align_stage:phases",
+        run_part="corpora.parallel.align_stage:run_part",
         help="align the words of sentence pairs and extract a phrase table",
     ),
     Stage(
