@@ -103,7 +103,7 @@ class Facts:
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            plots.Step(_words(name), chars[name], chars[following], name)
+            plots.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -154,7 +154,8 @@ class Facts:
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
-        return f"Text in {self.language.name} from {uris}.{why}"
+        what = self.stats.get("title") or f"Text in {self.language.name}"
+        return f"{what} from {uris}.{why}"
 
 
 def write(folder: Path, stats: dict[str, Any]) -> None:
@@ -191,7 +192,8 @@ def _page(facts: Facts) -> Iterable[str]:
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
     for loss in facts.losses:
-        head = f"<b>{html.escape(_words(loss.stage))}</b> · {html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
         quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
         is_open = " open" if loss is facts.losses[0] else ""
         meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""

@@ -30,7 +30,7 @@ from xling.core.errors import UserError
 from xling.core.stage import Phase, load
 
 STAGE_NAME = "align"
-LINKS, PHRASES, MODEL = "links.txt", "phrases.tsv.gz", "words"
+LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,11 @@ def _publish(cfg: AlignConfig) -> str:
         (made.path / LINKS).write_text(text, encoding="utf-8")
         for side, lang in zip((src, tgt), cfg.langs, strict=True):
             tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
-            (made.path / f"{MODEL}.{lang}").write_text(tokens, encoding="utf-8")
+            (made.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
         write_phrases(made.path / PHRASES, found)
+        for path, lang in zip(cfg.files, cfg.langs, strict=True):
+            raw = "".join(line + "\n" for line in reader.lines(path))
+            (made.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
         made.counts |= {
             "pairs": len(links),
             "pairs_without_links": sum(not row for row in links),
