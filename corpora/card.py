@@ -76,19 +76,28 @@ class Facts:
         ]
 
     @property
+    def unit(self) -> str:
+        """What is counted: ``documents`` or ``pairs``."""
+        return str(self.stats.get("unit", "documents"))
+
+    def head(self, names: Sequence[str]) -> list[str]:
+        """Column names with the unit in them."""
+        return [name.replace("documents", self.unit) for name in names]
+
+    @property
     def title(self) -> str:
         """The name of the corpus."""
-        return f"{self.language.name} ({self.language.code})"
+        return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
     def tiles(self) -> list[tuple[str, str]]:
         """The numbers to see first, each with its name."""
         seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
-            (f"{seen[_CORPUS]:,}", "documents"),
+            (f"{seen[_CORPUS]:,}", self.unit),
             (f"{chars[_CORPUS]:,}", "characters"),
             (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
-            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", "characters a document"),
+            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
     def steps(self) -> list[plots.Step]:
@@ -96,7 +105,7 @@ class Facts:
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            plots.Step(_words(name), chars[name], chars[following], name)
+            plots.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -152,7 +161,8 @@ class Facts:
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
-        return f"Text in {self.language.name} from {uris}.{why}"
+        what = self.stats.get("title") or f"Text in {self.language.name}"
+        return f"{what} from {uris}.{why}"
 
 
 def write(folder: Path, stats: dict[str, Any]) -> None:
@@ -176,20 +186,21 @@ def _page(facts: Facts) -> Iterable[str]:
     tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
     yield f'<div class="tiles">{"".join(tiles)}</div>'
     yield "<h2>Sources</h2>"
-    yield _table(_SOURCE_HEAD, facts.source_rows(), numbers=(2, 3, 4))
+    yield _table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
     yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
     yield plots.funnel(facts.steps())
-    yield _table(_LOSS_HEAD, facts.loss_rows(), numbers=(3, 5))
+    yield _table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
     if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
     yield from _page_plots(facts)
-    yield "<h2>Kept: a few documents</h2>"
+    yield f"<h2>Kept: a few {facts.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
     for loss in facts.losses:
-        head = f"<b>{html.escape(_words(loss.stage))}</b> · {html.escape(_words(loss.reason))} · {_documents(loss)}"
+        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
         quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
         is_open = " open" if loss is facts.losses[0] else ""
         meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""
@@ -211,7 +222,7 @@ def _page_plots(facts: Facts) -> Iterable[str]:
         kept = histograms.get(f"{name} kept", Counter())
         dropped = histograms.get(f"{name} dropped", Counter())
         if kept:
-            text = _TEXTS["lengths" if name == "length" else name]
+            text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
             yield f"<h2>{title}</h2><p>{text}</p>{key}{plots.histogram(kept, dropped, unit, marks)}"
     if note := facts.stats["lm_note"]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
@@ -224,7 +235,7 @@ def _markdown(facts: Facts) -> str:
     """The card as Markdown; bars of block characters stand for the plots."""
     lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
-    lines += ["", "## Sources", "", *_md_table(_SOURCE_HEAD, facts.source_rows())]
+    lines += ["", "## Sources", "", *_md_table(facts.head(_SOURCE_HEAD), facts.source_rows())]
     lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
     whole = max((step.entered for step in facts.steps()), default=1) or 1
     for step in facts.steps():
@@ -233,7 +244,7 @@ def _markdown(facts: Facts) -> str:
         lines.append(
             f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
         )
-    lines += ["```", "", *_md_table(_LOSS_HEAD, facts.loss_rows())]
+    lines += ["```", "", *_md_table(facts.head(_LOSS_HEAD), facts.loss_rows())]
     if facts.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
@@ -250,12 +261,12 @@ def _markdown(facts: Facts) -> str:
         rows, columns, counts = facts.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         lines += ["", "## Languages", "", _TEXTS["confusion"], "", *_md_table(["declared", *columns], cells)]
-    lines += ["", "## Kept: a few documents", ""]
+    lines += ["", f"## Kept: a few {facts.unit}", ""]
     for _, name, text in facts.tally.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## Dropped: samples of every reason", ""]
     for loss in facts.losses:
-        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_documents(loss)})", ""]
+        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_lost(loss, facts.unit)})", ""]
         for name, text in loss.samples[:2]:
             lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
@@ -274,8 +285,8 @@ def _inputs(facts: Facts) -> list[list[str]]:
     ]
 
 
-def _documents(loss: Loss) -> str:
-    many = "document" if loss.documents == 1 else "documents"
+def _lost(loss: Loss, unit: str) -> str:
+    many = unit[:-1] if loss.documents == 1 else unit
     return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
 
 

@@ -66,6 +66,32 @@ for _stage in (
         help="turn web crawl, dumps or files into a clean monolingual corpus",
     ),
     Stage(
+        "corpus parallel",
+        config="corpora.parallel.config:ParallelConfig",
+        phases="corpora.parallel.build:phases",
+        run_part="corpora.parallel.build:run_part",
+        help="turn parallel text from OPUS, archives or files into clean sentence pairs",
+    ),
+    Stage(
+        "align",
+        config="corpora.parallel.align_stage:AlignConfig",
+        phases="corpora.parallel.align_stage:phases",
+        run_part="corpora.parallel.align_stage:run_part",
+        help="align the words of sentence pairs and extract a phrase table",
+    ),
+    Stage(
+        "mine",
+        config="corpora.parallel.mine:MineConfig",
+        run="corpora.parallel.mine:run",
+        help="find translations in two monolingual corpora by the margin of their sentence vectors",
+    ),
+    Stage(
+        "corpus codeswitch",
+        config="corpora.codeswitch.build:CodeswitchConfig",
+        run="corpora.codeswitch.build:run",
+        help="make code-switched text from aligned pairs, dictionaries or documents",
+    ),
+    Stage(
         "corpus why",
         config="corpora.why:WhyConfig",
         run="corpora.why:run",
