@@ -88,7 +88,10 @@ class StreamingStage(Protocol):
     Dropped documents are reported to the ledger with a named reason; nothing disappears otherwise.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name under which the stage counts in the ledger."""
+        ...
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order."""

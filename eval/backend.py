@@ -23,6 +23,8 @@ class FitConfig:
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not drift
+            away from the others.
     """
 
     seed: int = 1
@@ -31,6 +33,7 @@ class FitConfig:
     batch_rows: int = 32
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
 
 
 class Backend(Protocol):
@@ -80,6 +83,8 @@ class Backend(Protocol):
 BACKENDS: Registry[str] = Registry("system")
 """Name of a system -> ``module:function`` from an `eval.run.EvalConfig` to its backend."""
 
+BACKENDS.add("pretrained", "xling.transfer.backend:pretrained")
+BACKENDS.add("random", "xling.transfer.backend:random")
 BACKENDS.add("majority", "eval.controls:majority")
 BACKENDS.add("ngram", "eval.controls:ngram")
 

@@ -323,6 +323,18 @@ def scored_split(suite: Suite, lang: str, data: Path) -> str:
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
 
 
+@dataclass(frozen=True)
+class ListConfig:
+    """Settings of ``xling eval list``: ``data``, the folder of the suites' files."""
+
+    data: Path | None = None
+
+
+def run_list(cfg: ListConfig) -> str:
+    """What ``xling eval list`` prints."""
+    return listing(cfg.data)
+
+
 def listing(data: Path | None = None) -> str:
     """What ``xling eval list`` prints: every suite, its languages, metric, licence, and what is at hand."""
     lines = []

@@ -1,1 +1,1 @@
-"""Document sources, one file each, chosen by the scheme of a URI."""
+"""Sources of documents, one file each, chosen by the scheme of a URI: see `corpora.sources.source`."""

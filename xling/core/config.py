@@ -22,6 +22,21 @@ _BOOLS = {"true": True, "false": False}
 _NULLS = {"", "null", "none", "~"}
 
 
+class _Loader(yaml.BaseLoader):
+    """Every scalar as text, and a key given twice is an error: YAML would keep the last one in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+                wrong = (
+                    f"{key.value!r} stands twice" if isinstance(key, yaml.ScalarNode) else "a key is no text"
+                )
+                raise yaml.constructor.ConstructorError(None, None, wrong, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] = ()) -> T:
     """Read a recipe (or start from the defaults), lay the overrides over it and build ``cls``.
 
@@ -32,6 +47,8 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     where = str(path) if path else "the command line"
     given = dict(split_override(item) for item in overrides)
     scales = data.pop("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(over, Mapping) for over in scales.values()):
+        raise UserError(f"{where}: scales={scales!r}", "a mapping of names to settings")
     if scale := given.pop("scale", ""):
         if scale not in scales:
             raise unknown("scale", scale, scales)
@@ -48,7 +65,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"no recipe at {path}", fix="give the path of a YAML file; recipes/ holds the named ones"
         )
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
@@ -66,7 +83,10 @@ def split_override(item: str) -> tuple[str, str]:
 
 def nested(key: str, text: str) -> dict[str, Any]:
     """``a.b`` and ``c`` as ``{"a": {"b": "c"}}``; a value in brackets or braces is read as YAML."""
-    value: Any = yaml.load(text, Loader=yaml.BaseLoader) if text.startswith(("[", "{")) else text
+    try:
+        value: Any = yaml.load(text, Loader=_Loader) if text.startswith(("[", "{")) else text
+    except yaml.YAMLError as error:
+        raise UserError(f"{key}={text} is not YAML: {' '.join(str(error).split())}") from None
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
@@ -99,10 +119,14 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     """``value`` as type ``kind``; ``key`` is its dotted name for messages."""
+    if kind is Any:
+        return value
     origin, args = get_origin(kind), get_args(kind)
     wrong = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _build(kind, value, key, where, wrong)
+    if kind is Any:
+        return value
     if origin in (types.UnionType, typing.Union):
         if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
             return None
@@ -128,6 +152,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         return _BOOLS[str(value).lower()]
     if isinstance(value, (Mapping, list)) or value is None:
         raise wrong
+    if kind is int and isinstance(value, (bool, float)):  # int() would round it in silence
+        raise wrong
     try:
         return kind(value)
     except ValueError:
@@ -138,7 +164,7 @@ def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
     if not isinstance(data, Mapping):
         raise wrong
     hints = get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])

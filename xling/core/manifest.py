@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import shutil
+import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -99,7 +100,7 @@ def read(directory: Path) -> Manifest:
         )
     try:
         return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise UserError(
             f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
         ) from None
@@ -144,7 +145,13 @@ class Publication:
 
 
 def up_to_date(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Manifest | None:
-    """The published manifest if a rerun would only repeat it, else None."""
+    """The published manifest if a rerun would only repeat it, else None.
+
+    Raises:
+        UserError: an input is missing, or ``out`` exists and is no published directory: said before the work
+            starts, not after it.
+    """
+    _refuse_foreign(out)
     if not (out / FILE_NAME).is_file():
         return None
     wanted = Manifest(stage, to_dict(config), _digests(inputs), code_version=_version())
@@ -167,11 +174,11 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     Raises:
         UserError: an input is missing, or ``out`` exists and is no published directory.
     """
-    if out.exists() and not (out / FILE_NAME).is_file() and (out.is_file() or any(out.iterdir())):
-        raise UserError(f"{out} exists and was not made by xling", fix="choose another out=, or move it away")
+    _refuse_foreign(out)
     inputs_found = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    _clean_up(out)
+    temporary = _sibling(out, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     made, start = Publication(temporary), time.perf_counter()
@@ -198,12 +205,45 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
     if out.exists():
-        old = out.with_name(f".{out.name}.{os.getpid()}.old")
+        old = _sibling(out, "old")
         out.rename(old)
         temporary.rename(out)
         shutil.rmtree(old)
     else:
         temporary.rename(out)
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.exists() and not (out / FILE_NAME).is_file() and (out.is_file() or any(out.iterdir())):
+        raise UserError(f"{out} exists and was not made by xling", fix="choose another out=, or move it away")
+
+
+def _sibling(out: Path, ending: str) -> Path:
+    return out.with_name(f".{out.name}.{socket.gethostname()}.{os.getpid()}.{ending}")
+
+
+def _clean_up(out: Path) -> None:
+    """Delete what killed processes of this host left beside ``out``; other hosts may share the file system."""
+    prefix = f".{out.name}.{socket.gethostname()}."
+    for path in out.parent.iterdir():
+        pid, _, ending = path.name.removeprefix(prefix).partition(".")
+        if (
+            path.name.startswith(prefix)
+            and ending in ("tmp", "old")
+            and pid.isdigit()
+            and not _alive(int(pid))
+        ):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _digests(inputs: Iterable[Path]) -> dict[str, str]:

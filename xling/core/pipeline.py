@@ -8,8 +8,8 @@ Format::
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
-``${name}`` is replaced by the value under ``vars``. Overrides are ``name=value`` for a variable and
-``step.key=value`` for a setting of one step.
+``${name}`` is replaced by the value under ``vars``, where a variable may use those above it. Overrides are
+``name=value`` for a variable and ``step.key=value`` for a setting of one step.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ class Step:
 
 
 @dataclass(frozen=True)
+class _File:
+    vars: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Named steps in an order in which each comes after the ones it needs."""
 
@@ -66,10 +72,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     Raises:
         UserError: no such file, an unknown stage, step or variable, or steps that wait for each other.
     """
-    data = config.read_yaml(path)
-    if unknown_keys := set(data) - {"vars", "steps"}:
-        raise unknown("key of a pipeline", sorted(unknown_keys)[0], ["vars", "steps"])
-    variables, steps = dict(data.get("vars", {})), dict(data.get("steps", {}))
+    file = config.from_dict(_File, config.read_yaml(path), str(path))
+    variables, steps = dict(file.vars), dict(file.steps)
     for key, value in map(config.split_override, overrides):
         name, _, rest = key.partition(".")
         if not rest and name in variables:
@@ -79,8 +83,11 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
+    known: dict[str, str] = {}
+    for name, text in variables.items():
+        known[name] = _substitute(text, known, path)
     built = {
-        name: config.from_dict(Step, _substitute(step, variables, path), f"{path}: step {name!r}")
+        name: config.from_dict(Step, _substitute(step, known, path), f"{path}: step {name!r}")
         for name, step in steps.items()
     }
     for step in built.values():

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 Example = dict[str, np.ndarray]
+OPTIONAL_INPUTS = ("langs", "sees", "shows")
 
 
 def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
@@ -38,12 +39,13 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     Args:
         examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
             ``chosen`` (num_chosen,) with ``target`` and ``target_langs``
-            (num_chosen,); ``langs`` (length,) optionally.
+            (num_chosen,); optionally ``langs``, ``sees`` and ``shows`` (length,).
 
     Returns:
         A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
-        ``langs`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch, ``target`` (M,),
-        ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``id`` (B,); ``nsentences``; ``ntokens``.
+        ``langs``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch,
+        ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``id`` (B,); ``nsentences``;
+        ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
@@ -58,8 +60,9 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         "positions": joined("positions"),
         "runs": runs_of(lengths),
     }
-    if "langs" in ordered[0]:
-        net_input["langs"] = joined("langs")
+    for key in OPTIONAL_INPUTS:
+        if key in ordered[0]:
+            net_input[key] = joined(key)
     sample: dict[str, Any] = {
         "id": joined("id"),
         "net_input": net_input,

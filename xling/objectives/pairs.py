@@ -70,7 +70,7 @@ class PairDataset(ObjectiveDataset):
         self._cfg, self._split, self._name = cfg, split, name
         self._build, self._overhead = build, overhead
         self._sides: dict[str, list[tuple[int, shards.Shard, np.ndarray]]] = {}
-        for pair in _pairs_of(cfg, data, langs):
+        for pair in pairs_of(cfg, data, langs):
             self._sides[pair] = [self._side(data, pair, lang, split, langs) for lang in split_pair(pair)]
         self._room = (cfg.tokens_per_sample - overhead) // 2
         self._lengths = {
@@ -108,6 +108,14 @@ class PairDataset(ObjectiveDataset):
         """Tokens of both sides and what the objective adds."""
         return self._sizes
 
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By pair, both sides together, with what the objective adds."""
+        drawn = np.bincount(self._draw.langs, self._sizes, len(self._lengths))
+        return {
+            pair: (int(lengths.sum()), int(n))
+            for (pair, lengths), n in zip(self._lengths.items(), drawn, strict=True)
+        }
+
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
         sides = list(self._sides.values())[int(self._draw.langs[index])]
@@ -128,7 +136,12 @@ class PairDataset(ObjectiveDataset):
         return made | {"id": np.array([index])}
 
 
-def _pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
+def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
+    """The pairs an objective uses: those named, or all of the task's languages.
+
+    Raises:
+        UserError: no parallel shards, a pair that is not there, or there only the other way round.
+    """
     there = shards.pairs_in(data)
     if not there:
         raise UserError(

@@ -1,14 +1,15 @@
 """Fine-tune an encoder on labelled rows and predict labels; one head serves classes and tags.
 
-Protocol: AdamW, linear warm-up and decay, batches by length without padding, the epoch that is best on the
-dev rows of the source language is kept (``select="dev"``), as in XTREME (Hu et al. 2020).
+AdamW, linear warm-up and decay, batches by length without padding. Which epoch's checkpoint counts is the
+evaluation's decision, not made here.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,17 +19,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora import vocab
+from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
-from xling.models.encoder import Encoder, working_dtype
-from xling.models.optim import AdamWConfig, XlingAdamW
+from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
+from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
-Score = Callable[[Sequence[Any]], float]
+R3F_NOISE = 1e-5
+TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
 @dataclass(frozen=True)
@@ -37,22 +40,26 @@ class TuneConfig:
 
     Attributes:
         lr: peak learning rate; base-size models want 2e-5 to 5e-5, tiny ones far more.
+        epochs: passes over the training rows; each leaves a checkpoint to choose from.
         batch_rows: rows in a batch.
-        warmup: share of the updates.
         max_length: sub-tokens of one sequence, specials included.
-        select: keep the epoch that is best on dev, or the last.
+        method: ``plain``, or ``r3f``: a symmetric KL between the predictions with and without noise on the word
+            vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        freeze_embeddings: leave the word vectors as pre-trained.
+        warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
 
     lr: float = 5e-4
     epochs: int = 5
     batch_rows: int = 32
+    max_length: int = 128
+    method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
     clip: float = 1.0
-    max_length: int = 128
-    select: Literal["dev", "last"] = "dev"
     random_init: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     seed: int = 1
@@ -79,9 +86,19 @@ class TaskModel(nn.Module):
                 nn.init.normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, sample: dict[str, Any]) -> Tensor:
-        """Logits (M, labels) at the chosen tokens of a packed batch; see `xling.data.packing.pack`."""
-        hidden = self.encoder(**sample["net_input"])[sample["chosen"]]
+    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
+        """Logits (M, labels) at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
+
+        ``noise`` is the standard deviation of what is added to the word vectors.
+        """
+        inputs = sample["net_input"]
+        words = self.encoder.tokens(inputs["src_tokens"])
+        if noise:
+            words = words + noise * torch.randn_like(words)
+        hidden = self.encoder.contextualise(
+            words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+        )
+        hidden = hidden[sample["chosen"]]
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
@@ -95,16 +112,27 @@ class Tuned:
     model: TaskModel
     processor: Any
     max_length: int
-    dev_scores: list[float]
+    lang: int = 0
+
+    def encode(self, rows: Sequence[Row]) -> list[tuple[int, Example]]:
+        """Windows of all rows as (index of the row, example)."""
+        windows = []
+        for index, row in enumerate(rows):
+            for example in encode_row(
+                self.processor, self.model.kind, row, self.model.labels, self.max_length
+            ):
+                extra = {"id": np.array([index]), "langs": np.full(len(example["tokens"]), self.lang)}
+                windows.append((index, example | extra))
+        return windows
 
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192) -> list[Any]:
         """A label per row, or for tagging a tuple with one tag per word, in the order of ``rows``."""
-        windows = _encode(self.processor, self.model.kind, rows, self.model.labels, self.max_length)
+        windows = self.encode(rows)
         owners = [owner for owner, _ in windows]
         found: list[list[str]] = [[] for _ in windows]
         self.model.eval()
         with torch.inference_mode():
-            for batch in _batches_by_tokens([e for _, e in windows], batch_tokens):
+            for batch in batches_by_tokens([len(e["tokens"]) for _, e in windows], batch_tokens):
                 sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
                 best = self.model(sample).argmax(-1).tolist()
                 start = 0
@@ -119,19 +147,18 @@ class Tuned:
 
 
 def fit(
-    ckpt: Path, kind: Kind, labels: Sequence[str], train: Sequence[Row], dev: Sequence[Row], cfg: TuneConfig,
-    score: Score | None = None, what: str = "fine-tune",
-) -> Tuned:  # fmt: skip
-    """Fine-tune a published checkpoint.
+    ckpt: Path, kind: Kind, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
+    what: str = "fine-tune",
+) -> list[Tuned]:  # fmt: skip
+    """Fine-tune a published checkpoint; one model per epoch, the last one last.
 
     Args:
         ckpt: directory of `xling pretrain`.
         kind: shape of the rows.
         labels: closed list of labels.
         train: rows to learn from.
-        dev: rows of the source language to choose the epoch by.
         cfg: how.
-        score: predictions on ``dev`` -> a number, more is better; by default the share of right labels.
+        lang: language of the rows, for models with language embeddings.
         what: name on the progress bar.
 
     Raises:
@@ -140,59 +167,103 @@ def fit(
     if not train:
         raise UserError(f"{what}: no training rows", fix="check the training split")
     torch.manual_seed(cfg.seed)
-    encoder = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)[0].encoder
-    model = TaskModel(encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
-    tuned = Tuned(model, vocab.load(ckpt), min(cfg.max_length, encoder.cfg.max_positions), [])
-    examples = [e for _, e in _encode(tuned.processor, kind, train, model.labels, tuned.max_length)]
+    loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
+    model = TaskModel(loaded.encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
+    longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
+    tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
+    examples = [example for _, example in tuned.encode(train)]
     per_epoch = -(-len(examples) // cfg.batch_rows)
-    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), model.parameters())
-    best, best_state = -1.0, None
+    model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), learned)
+    kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
             for step, batch in enumerate(_epoch(examples, cfg, epoch)):
                 optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
                 loss = _update(model, optimizer, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
-            if dev:
-                predicted = tuned.predict(dev)
-                tuned.dev_scores.append(score(predicted) if score else _share_right(predicted, dev))
-                if cfg.select == "dev" and tuned.dev_scores[-1] > best:
-                    best, best_state = tuned.dev_scores[-1], copy.deepcopy(model.state_dict())
-    if best_state is not None:
-        model.load_state_dict(best_state)
-    return tuned
+            kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
+    return kept
+
+
+def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
+    """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
+    for name in ("dict.txt", "spm.model"):
+        shutil.copy(ckpt / name, directory / name)
+    model = tuned.model
+    facts = {
+        "shape": checkpoint.shape_of(model.encoder.cfg),
+        "langs": langs,
+        "kind": model.kind,
+        "labels": list(model.labels),
+        "max_length": tuned.max_length,
+    }
+    checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
+
+
+def load(directory: Path, lang: str = "en") -> Tuned:
+    """A fine-tuned model that `save` wrote, in float32.
+
+    Raises:
+        UserError: as `xling.models.checkpoint.read_published`.
+    """
+    path = directory / TASK_FILE
+    state = checkpoint.read_published(path, TASK)
+    shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
+    langs = state["langs"]
+    vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
+    encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
+    model = TaskModel(encoder, state["kind"], state["labels"], 0.0)
+    model.load_state_dict(state["weights"])
+    code = langs.index(lang) if lang in langs else 0
+    return Tuned(model.requires_grad_(False).eval(), vocab.load(directory), state["max_length"], code)
+
+
+def average(checkpoints: Sequence[Tuned]) -> Tuned:
+    """The model whose weights are the mean of the given ones."""
+    mean = copy.deepcopy(checkpoints[0].model)
+    states = [c.model.state_dict() for c in checkpoints]
+    mean.load_state_dict(
+        {k: torch.stack([s[k].float() for s in states]).mean(0).to(v.dtype) for k, v in states[0].items()}
+    )
+    return replace(checkpoints[0], model=mean)
 
 
 def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: TuneConfig) -> float:
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
-    loss = F.cross_entropy(model(sample).float(), sample["target"])
+    logits = model(sample).float()
+    loss = F.cross_entropy(logits, sample["target"])
+    if cfg.method == "r3f":
+        loss = loss + _symmetric_kl(logits, model(sample, noise=R3F_NOISE).float())
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss)} in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         )
     loss.backward()
     optimizer.multiply_grads(1.0)
-    optimizer.clip_grad_norm(cfg.clip)
+    try:
+        optimizer.clip_grad_norm(cfg.clip)
+    except NotFiniteError:
+        raise UserError(
+            "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
+        ) from None
     optimizer.step()
     return float(loss.detach())
+
+
+def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
+    a, b = torch.log_softmax(first, -1), torch.log_softmax(second, -1)
+    return F.kl_div(a, b, log_target=True, reduction="batchmean") + F.kl_div(
+        b, a, log_target=True, reduction="batchmean"
+    )
 
 
 def _lr(cfg: TuneConfig, step: int, total: int) -> float:
     warmup = max(1, int(cfg.warmup * total))
     return cfg.lr * min((step + 1) / warmup, (total - step) / max(1, total - warmup))
-
-
-def _encode(
-    processor: Any, kind: Kind, rows: Sequence[Row], labels: Sequence[str], max_length: int
-) -> list[tuple[int, Example]]:
-    """Windows of all rows as (index of the row, example)."""
-    return [
-        (index, example | {"id": np.array([index])})
-        for index, row in enumerate(rows)
-        for example in encode_row(processor, kind, row, labels, max_length)
-    ]
 
 
 def _epoch(examples: Sequence[Example], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
@@ -212,23 +283,15 @@ def _epoch(examples: Sequence[Example], cfg: TuneConfig, epoch: int) -> Iterator
         yield [examples[i] for i in batches[index]]
 
 
-def _batches_by_tokens(examples: Sequence[Example], batch_tokens: int) -> Iterator[list[int]]:
+def batches_by_tokens(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices by length in batches of at most ``batch_tokens`` tokens, or one sequence."""
     batch: list[int] = []
     num_tokens = 0
-    for index in sorted(range(len(examples)), key=lambda i: len(examples[i]["tokens"])):
-        length = len(examples[index]["tokens"])
-        if batch and num_tokens + length > batch_tokens:
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and num_tokens + lengths[index] > batch_tokens:
             yield batch
             batch, num_tokens = [], 0
         batch.append(index)
-        num_tokens += length
+        num_tokens += lengths[index]
     if batch:
         yield batch
-
-
-def _share_right(predicted: Sequence[Any], rows: Sequence[Row]) -> float:
-    pairs = [(p, row.label) for p, row in zip(predicted, rows, strict=True)]
-    flat = [
-        (a, b) for p, r in pairs for a, b in (zip(p, r, strict=True) if isinstance(p, tuple) else [(p, r)])
-    ]
-    return sum(a == b for a, b in flat) / max(len(flat), 1)

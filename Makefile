@@ -1,0 +1,157 @@
+# xling: the targets that a user and the continuous integration call. `make help` lists them.
+#
+# What a user gives on the command line (LANG=sw, SOURCE=..., ARGS='a=b c=d') is text: it reaches the
+# recipes through the environment, as XLING_ARG_*, and is one word there (ARGS and RUNS: words between
+# spaces). Neither make nor a shell reads it as code.
+
+SHELL := bash
+.SHELLFLAGS := -eufo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS OUT CLUSTER ARGS PYTHON TORCH TORCH_INDEX
+
+# A setting counts only when it stands on the command line: LANG in the environment is the locale.
+is_given = $(filter command,$(firstword $(origin $1)))
+$(foreach s,$(SETTINGS),$(eval override export XLING_ARG_$s := $$(if $$(call is_given,$s),$$(value $s))))
+
+# make hands its command line on to every child, expanded: LANG=sw would be a broken locale there, and
+# SOURCE='$(shell ...)' would run. So the settings are not exported, and any other variable goes as it stands.
+$(foreach v,$(.VARIABLES),$(if $(call is_given,$v),\
+    $(if $(filter $v,$(SETTINGS)),$(eval unexport $v),$(eval override export $v := $$(value $v)))))
+MAKEOVERRIDES :=
+unexport MAKEFLAGS LANG LANGUAGE
+export LC_ALL := C.UTF-8
+
+VENV := .venv
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+XLING := $(BIN)/xling
+
+# $(call opt,SIZE,size) is the word "size=..." where SIZE is given and nothing where it is not.
+opt = $${XLING_ARG_$1:+"$2=$$XLING_ARG_$1"}
+recipe := $${XLING_ARG_RECIPE:+"$${XLING_ARG_RECIPE%.yaml}.yaml"}
+common := $(call opt,OUT,out) $(call opt,CLUSTER,cluster) $$XLING_ARG_ARGS
+# $(call needs,NAME,pattern,example) ends the recipe with one line unless NAME matches the pattern.
+needs = [[ $$XLING_ARG_$1 =~ ^$2$$ ]] || { printf 'make: $1=%q on the command line is no %s; fix: $1=$3\n' \
+    "$$XLING_ARG_$1" '$(if $(filter PAIR,$1),pair of language codes,language code)' >&2; exit 2; }
+CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
+
+.PHONY: help install check test test-fast bench quickstart corpus parallel codeswitch vocab binarize \
+    pretrain finetune eval report constraints clean given-lang given-pair
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name text; do
+	    printf '  make %-12s %s\n' "$$name" "$$text"
+	done
+	printf '\nSettings, on the command line: %s\n' '$(SETTINGS)'
+
+install: $(STAMP)  ## make .venv and install everything (PYTHON=python3.12 TORCH=... TORCH_INDEX=...)
+
+# Left out unless PYTHON, TORCH or TORCH_INDEX is given: then the stamp is always out of date.
+.PHONY: setting-given
+$(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH TORCH_INDEX,$(call is_given,$s))),setting-given)
+	@rm -f $(STAMP)
+	started=$$SECONDS
+	version='import sys; print(*sys.version_info[:2], sep="."); sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))'
+	candidates=(python3.11 python3.12 python3)
+	if [[ -n $$XLING_ARG_PYTHON ]]; then candidates=("$$XLING_ARG_PYTHON"); fi
+	for python in "$${candidates[@]}" ''; do
+	    if wanted=$$("$$python" -c "$$version" 2>/dev/null); then break; fi
+	done
+	if [[ -z $$python ]]; then
+	    printf 'make install: %s is no Python 3.11 or 3.12; fix: make install PYTHON=/path/to/python3.11\n' \
+	        "$$(IFS='|'; echo "$${candidates[*]}")" >&2
+	    exit 2
+	fi
+	found=$$($(BIN)/python -c "$$version" 2>/dev/null) || found=
+	if [[ $$found != "$$wanted" ]] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then
+	    echo "install: $(VENV) with Python $$wanted"
+	    "$$python" -m venv --clear $(VENV)
+	fi
+	# fairseq compiles against torch and numpy: they come first, and it is built without a second copy.
+	torch=$${XLING_ARG_TORCH:-torch==2.13.0}
+	echo "install: $$torch"
+	$${XLING_ARG_TORCH_INDEX:+env "PIP_INDEX_URL=$$XLING_ARG_TORCH_INDEX"} \
+	    $(PIP) $${XLING_ARG_TORCH_INDEX:+--upgrade} "$$torch"
+	echo 'install: build tools'
+	$(PIP) numpy cython 'setuptools<81' wheel setuptools_scm
+	echo 'install: fairseq and seqeval (compiled here unless a wheel fits; about three minutes)'
+	$(PIP) --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2
+	echo 'install: xling and its tools'
+	$(PIP) --no-build-isolation --editable '.[dev]'
+	touch $(STAMP)
+	echo "install: done in $$((SECONDS - started)) s"
+
+constraints: install  ## write constraints.txt anew from what .venv holds
+	@{
+	    sed -n '/^#/p' constraints.txt
+	    $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//; /^pip==/d; / @ /d'
+	} >constraints.new
+	mv constraints.new constraints.txt
+	touch $(STAMP)
+
+check: install  ## lint, formatting, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
+	$(BIN)/python -m pytest $$XLING_ARG_ARGS
+
+test-fast: install  ## run the tests that take seconds
+	$(BIN)/python -m pytest -m 'not slow and not slurm and not data' $$XLING_ARG_ARGS
+
+bench: install  ## run every benchmark in benchmarks/
+	@set +f
+	for script in benchmarks/*.py; do
+	    [[ -e $$script ]] || { echo 'make bench: benchmarks/ is empty' >&2; exit 1; }
+	    echo "== $$script"
+	    $(BIN)/python "$$script"
+	done
+
+quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT=)
+	@$(XLING) quickstart $(common)
+
+given-lang:
+	@$(call needs,LANG,$(CODE),sw)
+
+given-pair:
+	@$(call needs,PAIR,$(CODE)-$(CODE),en-sw)
+
+corpus: given-lang install  ## clean text of one language (LANG=sw SOURCE= SIZE= OUT=)
+	@$(XLING) corpus mono $(recipe) "lang=$$XLING_ARG_LANG" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+
+parallel: given-pair install  ## clean sentence pairs (PAIR=en-sw SOURCE= SIZE= OUT=)
+	@$(XLING) corpus parallel $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+
+codeswitch: given-pair install  ## code-switched text from pairs (PAIR=en-sw SOURCE= OUT=)
+	@$(XLING) corpus codeswitch $(recipe) "pair=$$XLING_ARG_PAIR" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
+
+vocab: install  ## train the vocabulary (RECIPE= SIZE= OUT=)
+	@$(XLING) vocab $(recipe) $(call opt,SIZE,size) $(common)
+
+binarize: install  ## encode text into memory-mapped shards (RECIPE= OUT=)
+	@$(XLING) binarize $(recipe) $(common)
+
+pretrain: install  ## pre-train a model (RECIPE= OUT= CLUSTER=)
+	@$(XLING) pretrain $(recipe) $(common)
+
+finetune: install  ## fine-tune a checkpoint on a task (TASK= CKPT= RECIPE= OUT= CLUSTER=)
+	@$(XLING) finetune $${XLING_ARG_TASK:+"$$XLING_ARG_TASK"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
+
+eval: install  ## score a checkpoint in every language (SUITE= CKPT= RECIPE= OUT= CLUSTER=)
+	@$(XLING) eval $${XLING_ARG_SUITE:+"$$XLING_ARG_SUITE"} $(recipe) $(call opt,CKPT,checkpoint) $(common)
+
+report: install  ## tables and a page from scores (RUNS='runs/a runs/b' OUT=)
+	@$(XLING) report $$XLING_ARG_RUNS $(common)
+
+clean:  ## remove caches and .venv; leaves corpora, checkpoints and results alone
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,337 @@
+"""The data card of a corpus: what it holds, where it came from, what was dropped and why; Markdown and HTML.
+
+Both are made from ``stats.json`` alone, so that the same corpus has the same card, and hold no time of day.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from corpora import plots
+from corpora.document import Ledger
+from corpora.mono.tally import Tally
+from corpora.mono.work import ledger_from_json
+from xling.core import languages
+
+HTML, MARKDOWN = "card.html", "card.md"
+_CORPUS = "corpus"
+_SAMPLE_CHARS = 400
+_SAMPLE_LINES = 8
+_MAX_LANGS = 11
+_OTHER = "other"
+_BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
+_TEXTS = {
+    "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
+    "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
+    "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
+    "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
+}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One reason for dropping text, with what it cost."""
+
+    stage: str
+    reason: str
+    meaning: str
+    documents: int
+    characters: int
+    partial: bool
+    samples: list[tuple[str, str]]
+
+
+class Facts:
+    """What the card says, worked out from ``stats.json``."""
+
+    def __init__(self, stats: dict[str, Any]) -> None:
+        self.stats = stats
+        self.language = languages.get(stats["lang"])
+        self.ledger: Ledger = ledger_from_json(stats["ledger"])
+        self.tally = Tally.from_json(stats["tally"])
+        self.cutoffs: dict[str, float] = stats.get("cutoffs", {})
+        partial = {tuple(pair) for pair in stats["partial"]}
+        order = {name: i for i, name in enumerate(stats["stages"])}
+        self.losses = [
+            Loss(
+                stage,
+                reason,
+                stats["reasons"].get(f"{stage}\t{reason}", ""),
+                count,
+                self.ledger.dropped_chars[stage, reason],
+                (stage, reason) in partial,
+                self.ledger.samples.get((stage, reason), []),
+            )
+            for (stage, reason), count in sorted(
+                self.ledger.dropped.items(), key=lambda item: (order.get(item[0][0], 99), -item[1])
+            )
+        ]
+
+    @property
+    def unit(self) -> str:
+        """What is counted: ``documents`` or ``pairs``."""
+        return str(self.stats.get("unit", "documents"))
+
+    def head(self, names: Sequence[str]) -> list[str]:
+        """Column names with the unit in them."""
+        return [name.replace("documents", self.unit) for name in names]
+
+    @property
+    def title(self) -> str:
+        """The name of the corpus."""
+        return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
+
+    def tiles(self) -> list[tuple[str, str]]:
+        """The numbers to see first, each with its name."""
+        seen, chars = self.ledger.seen, self.ledger.seen_chars
+        share = 100 * chars[_CORPUS] / max(chars["read"], 1)
+        return [
+            (f"{seen[_CORPUS]:,}", self.unit),
+            (f"{chars[_CORPUS]:,}", "characters"),
+            (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
+            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
+        ]
+
+    def steps(self) -> list[plots.Step]:
+        """The funnel in characters, stage by stage."""
+        reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
+        chars = self.ledger.seen_chars
+        return [
+            plots.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
+            for name, following in itertools.pairwise(reached)
+        ]
+
+    def source_rows(self) -> list[list[str]]:
+        """One row a source: URI, captured between, documents read and kept, characters kept, licence."""
+        rows = []
+        for source in self.stats["sources"]:
+            uri = source["uri"]
+            read, kept = self.tally.sources.get(uri), self.tally.kept.get(uri)
+            dates = f"{read.first_date} to {read.last_date}" if read and read.first_date else "not stated"
+            rows.append(
+                [
+                    uri,
+                    dates,
+                    f"{read.num_docs if read else 0:,}",
+                    f"{kept.num_docs if kept else 0:,}",
+                    f"{kept.num_chars if kept else 0:,}",
+                    source["licence"],
+                ]
+            )
+        return rows
+
+    def loss_rows(self) -> list[list[str]]:
+        """One row a reason: stage, reason, meaning, documents, whether only a part of each, characters."""
+        return [
+            [
+                _words(loss.stage),
+                _words(loss.reason),
+                loss.meaning,
+                f"{loss.documents:,}",
+                "in part" if loss.partial else "",
+                f"{loss.characters:,}",
+            ]
+            for loss in self.losses
+        ]
+
+    def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
+        """Declared and identified languages, the commonest of each, and their counts."""
+        counts: dict[tuple[str, str], int] = {}
+        for key, count in self.tally.confusion.items():
+            declared, _, found = key.partition("\t")
+            counts[declared or "not declared", found or "none"] = count
+        rows, columns = _commonest(counts, 0), _commonest(counts, 1)
+        gathered: dict[tuple[str, str], int] = {}
+        for (declared, found), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, found if found in columns else _OTHER)
+            gathered[pair] = gathered.get(pair, 0) + count
+        more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
+        return rows + more[0], columns + more[1], gathered
+
+    def summary(self) -> str:
+        """The corpus in one sentence."""
+        uris = ", ".join(source["uri"] for source in self.stats["sources"])
+        worst = max(self.losses, key=lambda loss: loss.characters, default=None)
+        why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
+        what = self.stats.get("title") or f"Text in {self.language.name}"
+        return f"{what} from {uris}.{why}"
+
+
+def write(folder: Path, stats: dict[str, Any]) -> None:
+    """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
+    facts = Facts(stats)
+    (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
+    page = Template(Path(__file__).with_name("card.html").read_text(encoding="utf-8"))
+    text = page.substitute(title=html.escape(f"Corpus card: {facts.title}"), body="\n".join(_page(facts)))
+    (folder / HTML).write_text(text, encoding="utf-8")
+
+
+_SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
+_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
+_INPUT_HEAD = ["input", "bytes", "sha256"]
+
+
+def _page(facts: Facts) -> Iterable[str]:
+    """The HTML of the card, section by section."""
+    yield f"<h1>{html.escape(facts.title)}</h1>"
+    yield f'<p class="lead">{html.escape(facts.summary())}</p>'
+    tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
+    yield f'<div class="tiles">{"".join(tiles)}</div>'
+    yield "<h2>Sources</h2>"
+    yield _table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
+    yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
+    yield plots.funnel(facts.steps())
+    yield _table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
+    if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
+        rows = [[_words(name), f"{count:,}"] for name, count in notes]
+        head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
+        yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
+    yield from _page_plots(facts)
+    yield f"<h2>Kept: a few {facts.unit}</h2>"
+    yield from (_quote(name, text) for _, name, text in facts.tally.samples)
+    yield "<h2>Dropped: samples of every reason</h2>"
+    for loss in facts.losses:
+        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
+        quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
+        is_open = " open" if loss is facts.losses[0] else ""
+        meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""
+        yield f"<details{is_open}><summary>{head}</summary>{meaning}{quotes}</details>"
+    yield "<h2>How it was made</h2>"
+    yield f"<pre>{html.escape(_settings(facts))}</pre>"
+    yield f"<details><summary>Inputs and their digests</summary>{_table(_INPUT_HEAD, _inputs(facts), (1,))}</details>"
+
+
+def _page_plots(facts: Facts) -> Iterable[str]:
+    histograms = facts.tally.histograms
+    key = (
+        '<p class="quiet"><span class="key kept"></span>kept &nbsp; <span class="key lost"></span>dropped</p>'
+    )
+    for name, title, unit, marks in (
+        ("length", "Lengths", "characters", None),
+        ("perplexity", "Perplexity", "perplexity", facts.cutoffs),
+    ):
+        kept = histograms.get(f"{name} kept", Counter())
+        dropped = histograms.get(f"{name} dropped", Counter())
+        if kept:
+            text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
+            yield f"<h2>{title}</h2><p>{text}</p>{key}{plots.histogram(kept, dropped, unit, marks)}"
+    if note := facts.stats["lm_note"]:
+        yield f'<p class="quiet">{html.escape(note)}</p>'
+    if facts.tally.confusion:
+        yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
+        yield plots.matrix(*facts.confusion())
+
+
+def _markdown(facts: Facts) -> str:
+    """The card as Markdown; bars of block characters stand for the plots."""
+    lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
+    lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
+    lines += ["", "## Sources", "", *_md_table(facts.head(_SOURCE_HEAD), facts.source_rows())]
+    lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
+    whole = max((step.entered for step in facts.steps()), default=1) or 1
+    for step in facts.steps():
+        full = round(40 * step.left / whole)
+        lost = round(40 * step.entered / whole) - full
+        lines.append(
+            f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
+        )
+    lines += ["```", "", *_md_table(facts.head(_LOSS_HEAD), facts.loss_rows())]
+    if facts.ledger.notes:
+        lines += ["", "Noted, nothing dropped:", ""]
+        lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
+    if facts.stats["lm_note"]:
+        lines += ["", facts.stats["lm_note"]]
+    if facts.cutoffs:
+        lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
+    if facts.tally.buckets:
+        lines += [
+            "",
+            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.tally.buckets.items())),
+        ]
+    if facts.tally.confusion:
+        rows, columns, counts = facts.confusion()
+        cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
+        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *_md_table(["declared", *columns], cells)]
+    lines += ["", f"## Kept: a few {facts.unit}", ""]
+    for _, name, text in facts.tally.samples:
+        lines += [f"`{name}`", "", *_md_quote(text), ""]
+    lines += ["## Dropped: samples of every reason", ""]
+    for loss in facts.losses:
+        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_lost(loss, facts.unit)})", ""]
+        for name, text in loss.samples[:2]:
+            lines += [f"`{name}`", "", *_md_quote(text), ""]
+    lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
+    lines += [*_md_table(_INPUT_HEAD, _inputs(facts)), ""]
+    return "\n".join(lines)
+
+
+def _settings(facts: Facts) -> str:
+    return json.dumps(facts.stats["config"], ensure_ascii=False, indent=1)
+
+
+def _inputs(facts: Facts) -> list[list[str]]:
+    return [
+        [name, f"{item['bytes']:,}" if "bytes" in item else "", item.get("sha256", "")]
+        for name, item in sorted(facts.stats["inputs"].items())
+    ]
+
+
+def _lost(loss: Loss, unit: str) -> str:
+    many = unit[:-1] if loss.documents == 1 else unit
+    return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
+
+
+def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
+    totals: dict[str, int] = {}
+    for pair, count in counts.items():
+        totals[pair[side]] = totals.get(pair[side], 0) + count
+    return sorted(totals, key=lambda name: (-totals[name], name))[:_MAX_LANGS]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        css = (' class="num"' if i in numbers else "" for i in range(len(cells)))
+        pairs = zip(cells, css, strict=True)
+        return f"<tr>{''.join(f'<{tag}{c}>{html.escape(cell)}</{tag}>' for cell, c in pairs)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f'<div class="scroll"><table>{row(head, "th")}{body}</table></div>'
+
+
+def _quote(name: str, text: str, lost: bool = False) -> str:
+    css = ' class="lost"' if lost else ""
+    quoted, cited = html.escape(_short(text)), html.escape(name)
+    return f'<blockquote{css} dir="auto">{quoted}<cite>{cited}</cite></blockquote>'
+
+
+def _short(text: str) -> str:
+    """The beginning of a text: a few hundred characters and a few lines."""
+    start = "\n".join(text.split("\n")[:_SAMPLE_LINES])[:_SAMPLE_CHARS].rstrip()
+    return start if len(start) == len(text) else start + " …"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _md_quote(text: str) -> list[str]:
+    return [f"> {_plain(line)}  " for line in _short(text).split("\n")]
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)
+
+
+def _md_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return lines + ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows]

@@ -1,0 +1,269 @@
+"""Downloads over HTTP that end correct or say why: parallel, resumed, retried, checked, atomic.
+
+A file is fetched into ``.NAME.part`` beside its place and renamed when its length and checksum are right, so
+a file under its own name is whole. A later run goes on where an interrupted one stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import http.client
+import os
+import random
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from xling.core.errors import UserError
+
+# 403 and 503 are how Common Crawl's front asks a client to slow down.
+_RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file to fetch.
+
+    Attributes:
+        url: where from.
+        path: where to.
+        num_bytes: the length it must have; None when unknown.
+        checksum: ``algorithm:hex`` it must have (any algorithm of hashlib), or "".
+    """
+
+    url: str
+    path: Path
+    num_bytes: int | None = None
+    checksum: str = ""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to go on trying.
+
+    Attributes:
+        num_tries: requests in a row that bring nothing new before giving up; one that brings bytes counts
+            from one again.
+        first_wait_s: wait after the first failure; doubles each time, times a random factor of 0.5 to 1.5.
+        longest_wait_s: the longest wait; a server's ``Retry-After`` is kept within it.
+        timeout_s: a connection that sends nothing for so long has failed.
+    """
+
+    num_tries: int = 8
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 120.0
+    timeout_s: float = 60.0
+
+
+class _FailedError(Exception):
+    """A request that may succeed when it is made again."""
+
+    def __init__(self, why: str, wait_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.wait_s = wait_s
+
+
+def fetch(
+    download: Download, patience: Patience = Patience(), on_bytes: Callable[[int], object] | None = None
+) -> Path:
+    """Bring one file here and return its path; does nothing when it is here and has the right length.
+
+    Args:
+        download: what to fetch.
+        patience: when to stop trying.
+        on_bytes: called with the number of bytes of each piece received, for a progress bar.
+
+    Raises:
+        UserError: it is not there, or every try failed; the message says how.
+    """
+    if _present(download):
+        return download.path
+    download.path.parent.mkdir(parents=True, exist_ok=True)
+    part = download.path.with_name(f".{download.path.name}.part")
+    with part.open("ab") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # another process may be fetching the same file
+        if _present(download):
+            part.unlink(missing_ok=True)
+            return download.path
+        _try(download, handle, patience, on_bytes)
+        handle.flush()
+        os.fsync(handle.fileno())
+        part.replace(download.path)
+        _tag(download).unlink(missing_ok=True)
+    return download.path
+
+
+def fetch_all(
+    downloads: Iterable[Download],
+    num_connections: int = 8,
+    patience: Patience = Patience(),
+    on_bytes: Callable[[int], object] | None = None,
+) -> list[Path]:
+    """Fetch several files at once and return their paths in order.
+
+    Raises:
+        UserError: one failed; the others that had begun are finished first, and a rerun keeps them.
+    """
+    lock = threading.Lock()
+
+    def count(size: int) -> None:
+        with lock:
+            if on_bytes:
+                on_bytes(size)
+
+    with ThreadPoolExecutor(num_connections) as pool:
+        jobs = [pool.submit(fetch, item, patience, count) for item in downloads]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _present(download: Download) -> bool:
+    path = download.path
+    if not path.is_file():
+        return False
+    return download.num_bytes is None or path.stat().st_size == download.num_bytes
+
+
+def _tag(download: Download) -> Path:
+    """Where the ETag of the file that the part belongs to is kept."""
+    return download.path.with_name(f".{download.path.name}.etag")
+
+
+def _try(
+    download: Download, handle: BinaryIO, patience: Patience, on_bytes: Callable[[int], object] | None
+) -> None:
+    failures, num_bad_sums, reached = 0, 0, handle.tell()
+    while True:
+        try:
+            _request(download, handle, patience.timeout_s, on_bytes)
+            wrong = _wrong_checksum(download, handle)
+            if not wrong:
+                return
+            num_bad_sums += 1
+            _restart(download, handle)
+            if num_bad_sums == 2:  # damaged twice in the same way is the publisher's file, not the line
+                raise UserError(
+                    f"{download.url}: {wrong}", fix="check the checksum, or use another mirror"
+                ) from None
+            raise _FailedError(wrong)
+        except (_FailedError, OSError, http.client.HTTPException) as error:
+            size = handle.tell()
+            failures = 1 if size > reached else failures + 1
+            reached = max(reached, size)
+            # A name that does not resolve is a machine without network: no use in waiting for minutes.
+            offline = isinstance(getattr(error, "reason", None), socket.gaierror)
+            if failures >= (min(2, patience.num_tries) if offline else patience.num_tries):
+                raise _give_up(download, error, failures, offline) from None
+            wait_s = patience.first_wait_s * 2 ** (failures - 1) * random.uniform(0.5, 1.5)
+            asked_s = error.wait_s if isinstance(error, _FailedError) else 0.0
+            time.sleep(min(max(wait_s, asked_s), patience.longest_wait_s))
+
+
+def _give_up(download: Download, error: Exception, failures: int, offline: bool) -> UserError:
+    why = str(getattr(error, "reason", "") or error) or type(error).__name__
+    if offline or isinstance(getattr(error, "reason", None), ConnectionRefusedError):
+        return UserError(
+            f"cannot reach {download.url} ({why}); this machine seems to be off-line",
+            fix="give a local source: source=wet:GLOB, warc:GLOB, wiki:DUMP, text:GLOB, jsonl:GLOB or "
+            "parquet:GLOB, or a mirror or folder as base_urls.cc=..., base_urls.wiki=...",
+        )
+    return UserError(
+        f"{download.url}: {why}; gave up after {failures} tries in a row",
+        fix="run the same command again to go on from what has arrived, or use a mirror",
+    )
+
+
+def _request(
+    download: Download, handle: BinaryIO, timeout_s: float, on_bytes: Callable[[int], object] | None
+) -> None:
+    """One request: append what is missing to ``handle``.
+
+    Raises:
+        _FailedError: the server asks to come back, or the body is not whole.
+        UserError: the server says that there is no such file, or it has another length than it must have.
+    """
+    have = handle.seek(0, os.SEEK_END)
+    headers = {"User-Agent": "xling", "Accept-Encoding": "identity"}
+    request = urllib.request.Request(download.url, headers=headers)
+    tag = _tag(download)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        if tag.is_file():
+            request.add_header("If-Range", tag.read_text(encoding="utf-8"))
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout_s)
+    except urllib.error.HTTPError as error:
+        with error:
+            _refused(download, handle, error)
+        return
+    with response:
+        if have and response.status != 206:  # no ranges here, or the file has changed
+            _restart(download, handle)
+            have = 0
+        if etag := response.headers.get("ETag", ""):
+            tag.write_text(etag, encoding="utf-8")
+        announced = response.headers.get("Content-Length")
+        total = have + int(announced) if announced else download.num_bytes
+        if download.num_bytes is not None and total != download.num_bytes:
+            raise UserError(
+                f"{download.url} has {total:,} bytes", f"{download.num_bytes:,} bytes", "use another mirror"
+            )
+        _receive(response, handle, on_bytes)
+    size = handle.tell()
+    if total is not None and size != total:
+        if size > total:
+            _restart(download, handle)
+        raise _FailedError(f"got {size:,} of {total:,} bytes")
+
+
+def _receive(
+    response: http.client.HTTPResponse, handle: BinaryIO, on_bytes: Callable[[int], object] | None
+) -> None:
+    while chunk := response.read1(_CHUNK_BYTES):
+        handle.write(chunk)
+        if on_bytes:
+            on_bytes(len(chunk))
+
+
+def _refused(download: Download, handle: BinaryIO, error: urllib.error.HTTPError) -> None:
+    """Turn an HTTP error into a retry, a fresh start or the end."""
+    status = f"HTTP {error.code} {error.reason}"
+    if error.code == 416:  # nothing behind what is here: whole, if the length fits, or not this file
+        total = error.headers.get("Content-Range", "").rpartition("/")[2]
+        if total == str(handle.tell()):
+            return
+        _restart(download, handle)
+        raise _FailedError(status)
+    if error.code in _RETRIED:
+        after = error.headers.get("Retry-After", "")
+        raise _FailedError(status, float(after) if after.isdecimal() else 0.0)
+    raise UserError(f"{download.url}: {status}", fix="check the name, the dump and the base URL")
+
+
+def _restart(download: Download, handle: BinaryIO) -> None:
+    handle.truncate(0)
+    handle.seek(0)
+    _tag(download).unlink(missing_ok=True)
+
+
+def _wrong_checksum(download: Download, handle: BinaryIO) -> str:
+    """What is wrong with the file's checksum, or ""."""
+    if not download.checksum:
+        return ""
+    handle.flush()
+    algorithm, _, wanted = download.checksum.partition(":")
+    with Path(handle.name).open("rb") as whole:
+        found = hashlib.file_digest(whole, algorithm).hexdigest()
+    return "" if found == wanted.lower() else f"{algorithm} is {found}, should be {wanted}"

@@ -1,0 +1,92 @@
+"""N-grams of a tokenised text as numbered tables, one an order, in time and memory linear in the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNK, BOS, EOS = "<unk>", "<s>", "</s>"
+UNK_ID, BOS_ID, EOS_ID = range(3)
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Order:
+    """The distinct n-grams of one order, sorted by their first n - 1 words, then the last.
+
+    Args:
+        prefix: number of the first n - 1 words among the n-grams of the order below, ``(num,)``.
+        word: last word, ``(num,)``.
+        suffix: number of the last n - 1 words in the order below, ``(num,)``.
+        count: occurrences, ``(num,)``.
+        starts: whether the first word is ``<s>``, ``(num,)``.
+    """
+
+    prefix: Ints
+    word: Ints
+    suffix: Ints
+    count: Ints
+    starts: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.word)
+
+
+def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], NDArray[np.uint32]]:
+    """Vocabulary and token numbers of tokenised lines, ``<s>`` and ``</s>`` around each.
+
+    Args:
+        lines: tokens with single spaces between them; empty lines are skipped.
+        max_tokens: stop after this many; 0 reads all.
+    """
+    numbers = {UNK: UNK_ID, BOS: BOS_ID, EOS: EOS_ID}
+    parts: list[NDArray[np.uint32]] = []
+    num_tokens = 0
+    for line in lines:
+        tokens = line.split()
+        if not tokens:
+            continue
+        ids = [BOS_ID, *[numbers.setdefault(token, len(numbers)) for token in tokens], EOS_ID]
+        parts.append(np.array(ids, dtype=np.uint32))
+        num_tokens += len(ids)
+        if max_tokens and num_tokens >= max_tokens:
+            break
+    return list(numbers), np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
+
+
+def count_ngrams(tokens: NDArray[np.uint32], num_words: int, max_order: int) -> list[Order]:
+    """Tables of orders 1 to ``max_order``; no n-gram crosses the end of a line.
+
+    The table of order 1 holds every word, seen or not, numbered as itself.
+
+    Args:
+        tokens: from `read_tokens`, ``(num_tokens,)``.
+        num_words: size of the vocabulary.
+        max_order: highest order.
+    """
+    words = tokens.astype(np.int64)
+    all_words = np.arange(num_words)
+    none = np.zeros(num_words, dtype=np.int64)
+    counts = np.bincount(words, minlength=num_words)
+    orders = [Order(none, all_words, none, counts, all_words == BOS_ID)]
+    ids = words  # of the n-gram of the order below that starts at each place
+    places = np.arange(len(words))  # at which an n-gram starts
+    for _ in range(2, max_order + 1):
+        # It goes on where it does not end with the line.
+        n = len(orders)
+        places = places[words[places + n - 1] != EOS_ID]
+        key = (ids[places].astype(np.uint64) << np.uint64(32)) | words[places + n].astype(np.uint64)
+        unique, first, inverse, count = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
+        at = places[first]
+        prefix = (unique >> np.uint64(32)).astype(np.int64)
+        word = (unique & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        orders.append(Order(prefix, word, ids[at + 1], count.astype(np.int64), words[at] == BOS_ID))
+        ids = np.zeros(len(words), dtype=np.int64)
+        ids[places] = inverse
+    return orders

@@ -1,0 +1,195 @@
+"""Settings of one monolingual corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from corpora.document import StreamingStage
+from corpora.mono.work import Work
+from corpora.sources.source import Context
+from corpora.stages import load_all
+from corpora.stages.near_duplicates import NearDedup
+from corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
+from xling.core import config, languages
+from xling.core.errors import UserError, unknown
+
+STAGE_NAME = "corpus mono"
+# Settings that change how a corpus is made but not what it holds.
+_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb"})
+
+
+@dataclass(frozen=True)
+class PerplexityConfig:
+    """The language model that reads every document, and what follows from its perplexity.
+
+    Attributes:
+        model: a directory made by ``xling corpus lm``; ``auto`` trains one on the reference; ``none`` scores nothing.
+        reference: beginnings of the source URIs whose text is clean enough to train on.
+        min_chars: less reference text than this trains nothing, and the card says so.
+        max_chars: reference text used at most; training takes some 60 bytes a character.
+        order: length of the longest n-gram.
+        pieces: SentencePiece vocabulary of the model.
+        percentiles: of the corpus's own perplexities, where head ends and tail begins. CCNet: 30 and 60.
+        keep: which of ``head``, ``middle`` and ``tail`` are kept.
+        max_perplexity: documents above are dropped in any case; 0 for no bound.
+    """
+
+    model: str = "auto"
+    reference: tuple[str, ...] = ("wiki:", "hf:wikipedia")
+    min_chars: int = 100_000
+    max_chars: int = 10_000_000
+    order: int = 5
+    pieces: int = 32_000
+    percentiles: tuple[float, ...] = PERCENTILES
+    keep: tuple[str, ...] = (HEAD, MIDDLE, TAIL)
+    max_perplexity: float = 0.0
+
+
+@dataclass(frozen=True)
+class MonoConfig:
+    """What to read, what to keep of it and where to put it.
+
+    Attributes:
+        lang: the language, a code of the table of languages.
+        out: directory to publish; ``runs/mono/LANG`` when empty.
+        source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``, ``text:GLOB``,
+            ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the language's Wikipedia and
+            ``size`` files of Common Crawl.
+        size: shards to take from Common Crawl or a data set of the hub, 0 for all of them.
+        dump: the Common Crawl dump that an empty ``source`` means.
+        cache: where downloads are kept.
+        base_urls: ``cc``, ``wiki`` or ``cc100`` -> a mirror's address or a local directory.
+        extract: text of HTML pages: ``main`` content or ``all`` that is seen.
+        max_docs: documents to read from each shard, 0 for all: for a first look.
+        max_chars: longer documents are dropped, which bounds memory.
+        seed: which shards are drawn.
+        before_dedup: streaming stages, by name, that run before paragraphs are compared.
+        dedup: drop paragraphs that occur in two or more documents, by CCNet's rules.
+        after_dedup: streaming stages, by name, that run on what is left.
+        near_dedup: drop documents nearly the same as an earlier one, by MinHash.
+        near: settings of near-deduplication.
+        lm: the language model, its perplexity and the cut-offs.
+        settings: stage name -> its settings, for example ``settings.length.min_chars=200``.
+        part_mb: input per part: one unit of parallel work.
+        shard_mb: text per published shard, before compression.
+        memory_mb: memory that a barrier may take per process.
+        num_connections: downloads at a time per process.
+        num_samples: kept and dropped texts shown in the card, per reason.
+        reject_chars: characters kept of each dropped text for ``xling corpus why``; 0 keeps none.
+        export: also write the corpus in CC-100's text format, with this ending; empty for not.
+        keep_work: leave the intermediate parts in place.
+    """
+
+    lang: str
+    out: str = ""
+    source: tuple[str, ...] = ()
+    size: int = 4
+    dump: str = "CC-MAIN-2024-22"
+    cache: str = "runs/downloads"
+    base_urls: dict[str, str] = field(default_factory=dict)
+    extract: Literal["main", "all"] = "main"
+    max_docs: int = 0
+    max_chars: int = 1_000_000
+    seed: int = 1
+    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
+    dedup: bool = True
+    after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
+    near_dedup: bool = True
+    near: NearDedup = field(default_factory=NearDedup)
+    lm: PerplexityConfig = field(default_factory=PerplexityConfig)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    part_mb: float = 256
+    shard_mb: float = 256
+    memory_mb: int = 1024
+    num_connections: int = 8
+    num_samples: int = 5
+    reject_chars: int = 2000
+    export: Literal["", "txt", "txt.gz", "txt.xz", "txt.zst"] = ""
+    keep_work: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: a number out of range, an unknown stage or setting.
+        """
+        object.__setattr__(self, "lang", languages.get(self.lang).code)
+        for name in ("part_mb", "shard_mb"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
+        for name in ("memory_mb", "num_connections", "max_chars"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
+        for name in ("size", "max_docs", "num_samples", "reject_chars"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
+        named = (*self.before_dedup, *self.after_dedup)
+        if twice := sorted({name for name in named if named.count(name) > 1}):
+            raise UserError(f"stage {twice[0]!r} is listed twice", "each stage once")
+        for name in self.settings:
+            if name not in named:
+                raise unknown("stage in settings", name, named)
+        if Perplexity.name in named:
+            raise UserError("perplexity is no stage to list", fix="it runs by itself; set it up with lm.*")
+        if len(self.lm.percentiles) != 2:
+            raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
+        self.stages(named)
+        self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
+
+    @property
+    def directory(self) -> Path:
+        """Where the corpus is published."""
+        return Path(self.out or f"runs/mono/{self.lang}")
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The sources, the default ones when none is given."""
+        return self.source or ("wiki:", f"cc:{self.dump}")
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what the corpus holds."""
+        return {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
+
+    def work(self) -> Work:
+        """The intermediate parts of this build."""
+        text = json.dumps(self.content(), sort_keys=True)
+        out = self.directory
+        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
+        """The stage that scores with ``model`` and splits at the cut-offs."""
+        return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
+
+    def context(self) -> Context:
+        """What the sources need to know."""
+        return Context(
+            lang=self.lang,
+            size=self.size,
+            seed=self.seed,
+            cache=Path(self.cache),
+            base_urls=self.base_urls,
+            extract=self.extract,
+        )
+
+    def stages(self, names: tuple[str, ...]) -> list[StreamingStage]:
+        """The streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
+
+        Raises:
+            UserError: an unknown stage, or a setting that the stage does not have.
+        """
+        registry = load_all()
+        built: list[StreamingStage] = []
+        for name in names:
+            cls = registry[name]
+            own: dict[str, Any] = dict(self.settings.get(name, {}))
+            names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+            if "lang" in names_of_fields:
+                own.setdefault("lang", self.lang)
+            if "langs" in names_of_fields:
+                own.setdefault("langs", (self.lang,))
+            built.append(config.from_dict(cls, own, f"settings.{name}"))
+        return built

@@ -1,0 +1,169 @@
+"""The plan of a build: which shards there are, how they are grouped into parts, what will be downloaded."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.mono.config import MonoConfig
+from corpora.mono.work import read_json, write_json
+from corpora.sources.source import Shard, open_source, unique_names
+
+FILE_NAME = "plan.json"
+_MB = 1 << 20
+# Common Crawl's WET files of 2023 and 2024; only used to say beforehand how much will be fetched.
+_USUAL_MB = 75
+# Web text has a paragraph per 80 bytes or more; its files shrink to a third or less when compressed.
+_BYTES_PER_PARAGRAPH = 80
+_EXPANSION = 4
+_KEY_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Shards in parts.
+
+    Attributes:
+        sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
+        parts: the shards of each part, in order.
+        num_partitions: ranges of paragraph keys, so that one range of all parts fits into memory.
+        stamps: local file -> modification time in ns, to see that the input has changed.
+    """
+
+    sources: list[dict[str, Any]]
+    parts: list[list[Shard]]
+    num_partitions: int
+    stamps: dict[str, int]
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file."""
+    data = read_json(path)
+    parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
+    return Plan(parts=parts, **data)
+
+
+def make_plan(cfg: MonoConfig) -> Plan:
+    """List the shards of all sources and group them.
+
+    Raises:
+        UserError: a source has nothing, or its list cannot be fetched.
+    """
+    sources, shards = [], []
+    for uri in cfg.uris:
+        source = open_source(uri, cfg.context())
+        found = source.shards()
+        sizes = [shard.num_bytes for shard in found]
+        sources.append(
+            {
+                "uri": uri,
+                "licence": source.licence,
+                "num_shards": len(found),
+                "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
+            }
+        )
+        shards += found
+    shards = unique_names(shards)
+    total = sum(_bytes(shard) for shard in shards)
+    keys_mb = total * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
+    return Plan(
+        sources=sources,
+        parts=_group(shards, cfg.part_mb * _MB),
+        num_partitions=max(1, math.ceil(keys_mb / (cfg.memory_mb / 4))),
+        stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
+    )
+
+
+def _local(shard: Shard) -> bool:
+    return not shard.remote and Path(shard.location).is_file()
+
+
+def _bytes(shard: Shard) -> int:
+    return _USUAL_MB * _MB if shard.num_bytes is None else shard.num_bytes
+
+
+def _group(shards: list[Shard], part_bytes: float) -> list[list[Shard]]:
+    parts: list[list[Shard]] = []
+    size = 0
+    for shard in shards:
+        if not parts or size + _bytes(shard) > part_bytes:
+            parts.append([])
+            size = 0
+        parts[-1].append(shard)
+        size += _bytes(shard)
+    return parts
+
+
+def still_true(plan: Plan, cfg: MonoConfig) -> bool:
+    """Whether the local files are as they were planned; what is remote is not asked again."""
+    for location, stamp in plan.stamps.items():
+        path = Path(location)
+        if not path.is_file() or path.stat().st_mtime_ns != stamp:
+            return False
+    planned = {s.location for part in plan.parts for s in part}
+    for uri in cfg.uris:
+        _, sign, rest = uri.partition(":")
+        if sign and rest and not uri.startswith(("hf:", "cc:", "cc100:", "toyworld:")):
+            now = {s.location for s in open_source(uri, cfg.context()).shards()}
+            if not now <= planned:
+                return False
+    return True
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write the plan; it is there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_json(temporary, asdict(plan))
+    temporary.replace(path)
+
+
+def announce_default(cfg: MonoConfig) -> None:
+    """Say on standard error what an empty ``source`` means, before the network is touched."""
+    if cfg.source:
+        return
+    count = f"{cfg.size} files" if cfg.size else "all files"
+    about = f", about {_human(cfg.size * _USUAL_MB * _MB)}" if cfg.size else ", several terabytes"
+    print(
+        f"{cfg.lang}: no source= given: its Wikipedia dump from {cfg.context().base_url('wiki')} and {count} of "
+        f"{cfg.dump} from {cfg.context().base_url('cc')}{about} (size= and dump= change that)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def announce(plan: Plan, cfg: MonoConfig) -> None:
+    """Say on standard error what will be read, and what will be downloaded first."""
+    context = cfg.context()
+    lines = [f"{cfg.lang}: {len(plan.parts)} parts into {cfg.directory}"]
+    for source in plan.sources:
+        size = "size not stated" if source["num_bytes"] is None else _human(source["num_bytes"])
+        lines.append(f"  {source['uri']}: {source['num_shards']} shards, {size} ({source['licence']})")
+    remote = [shard for part in plan.parts for shard in part if shard.remote]
+    missing = [shard for shard in remote if not context.download(shard).path.is_file()]
+    if remote:
+        known = sum(_bytes(shard) for shard in missing)
+        about = "about " if any(shard.num_bytes is None for shard in missing) else ""
+        lines.append(
+            f"  to download: {len(missing)} of {len(remote)} files, {about}{_human(known)}, into {context.cache}"
+        )
+        lines += [f"    {shard.location}" for shard in missing[:5]]
+        if len(missing) > 5:
+            lines.append(f"    ... and {len(missing) - 5} more")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _human(num_bytes: float) -> str:
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while num_bytes >= 1000 and len(units) > 1:
+        num_bytes /= 1000
+        units.pop(0)
+    return (
+        f"{num_bytes:,.1f} {units[0]}"
+        if num_bytes < 10 and units[0] != "B"
+        else f"{num_bytes:,.0f} {units[0]}"
+    )

@@ -1,0 +1,169 @@
+"""The last phase: link the shards together, add up what happened to the data, and publish with a card."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from corpora import card
+from corpora.document import Ledger
+from corpora.mono.config import STAGE_NAME, MonoConfig
+from corpora.mono.parts import CUTOFFS, meanings, partial_reasons
+from corpora.mono.plan import FILE_NAME as PLAN
+from corpora.mono.plan import Plan, save_plan
+from corpora.mono.tally import Tally
+from corpora.mono.work import Work, ledger_to_json, merged_ledger, read_json, write_json
+from corpora.stages import near_duplicates
+from corpora.stages import paragraphs as dedup
+from corpora.stages.perplexity import Perplexity
+from xling.core.errors import UserError
+from xling.core.manifest import publish
+
+STATS = "stats.json"
+_LEDGERED = ("read", "filter", "score", "finish")
+
+
+def run_publish(cfg: MonoConfig, plan: Plan) -> str:
+    """Publish the corpus and return a summary of it.
+
+    Raises:
+        UserError: not one document is left; the message says where they went.
+    """
+    work, out = cfg.work(), cfg.directory
+    folders = [work.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
+    ledger = merged_ledger(folders, cfg.num_samples)
+    if not ledger.seen["corpus"]:
+        raise _nothing_left(cfg, ledger)
+    tally = Tally()
+    for folder in folders:
+        tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
+    stats = _stats(cfg, plan, ledger, tally)
+    with publish(out, STAGE_NAME, cfg.content()) as made:
+        _link_shards(cfg, plan, work, made.path)
+        _link_rejects(folders, made.path)
+        save_plan(plan, made.path / PLAN)
+        write_json(made.path / STATS, stats)
+        card.write(made.path, stats)
+        made.counts |= {
+            "documents": ledger.seen["corpus"],
+            "characters": ledger.seen_chars["corpus"],
+            "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
+            "phases": _phase_facts(work),
+        }
+    if not cfg.keep_work:
+        shutil.rmtree(work.root.parent)
+    return summary(out)
+
+
+def summary(out: Path) -> str:
+    """One paragraph on a published corpus."""
+    stats = read_json(out / STATS)
+    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
+    share = 100 * chars["corpus"] / max(1, chars["read"])
+    return (
+        f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
+        f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / card.HTML}"
+    )
+
+
+def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[str, Any]:
+    cutoffs = read_json(cfg.work().part("cut", 0) / CUTOFFS)
+    inputs: dict[str, Any] = {}
+    for index in range(len(plan.parts)):
+        inputs |= read_json(cfg.work().part("read", index) / "inputs.json")
+    return {
+        "lang": cfg.lang,
+        "config": cfg.content(),
+        "sources": plan.sources,
+        "inputs": inputs,
+        "stages": _stages(cfg, bool(cutoffs)),
+        "cutoffs": cutoffs,
+        "lm_note": read_json(cfg.work().part("fit", 0) / "lm.json")["note"],
+        "reasons": meanings(),
+        "partial": sorted(partial_reasons()),
+        "ledger": ledger_to_json(ledger),
+        "tally": tally.to_json(),
+    }
+
+
+def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:
+    """The stages in the order in which documents meet them."""
+    return [
+        "read",
+        *cfg.before_dedup,
+        *([dedup.STAGE] if cfg.dedup else []),
+        *cfg.after_dedup,
+        *([near_duplicates.STAGE] if cfg.near_dedup else []),
+        *([Perplexity.name] if is_scored else []),
+        "corpus",
+    ]
+
+
+def _link_shards(cfg: MonoConfig, plan: Plan, work: Work, out: Path) -> None:
+    shards = out / "shards"
+    shards.mkdir()
+    number = 0
+    for index in range(len(plan.parts)):
+        for piece in sorted(work.part("finish", index).glob("[0-9]*.parquet")):
+            _link(piece, shards / f"{cfg.lang}-{number:05d}.parquet")
+            number += 1
+    if cfg.export:
+        pieces = [sorted(work.part("finish", i).glob(f"[0-9]*.{cfg.export}")) for i in range(len(plan.parts))]
+        _join((path for part in pieces for path in part), out / f"{cfg.lang}.{cfg.export}")
+
+
+def _link_rejects(folders: list[Path], out: Path) -> None:
+    (out / "rejects").mkdir()
+    for folder in folders:
+        path = folder / "rejects.parquet"
+        if path.is_file() and pq.ParquetFile(path).metadata.num_rows:
+            _link(path, out / "rejects" / f"{folder.parent.name}-{folder.name}.parquet")
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under a second name, so that a kill in between loses nothing; a copy where links fail."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _join(pieces: Iterable[Path], target: Path) -> None:
+    with target.open("wb") as whole:
+        for piece in pieces:
+            with piece.open("rb") as handle:
+                shutil.copyfileobj(handle, whole, 1 << 20)
+
+
+def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
+    """Wall and processor seconds of all parts together and the largest memory, by phase."""
+    facts = {}
+    for phase in sorted(p for p in work.root.iterdir() if p.is_dir()):
+        parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+        facts[phase.name] = {
+            "parts": len(parts),
+            "seconds": round(sum(p["seconds"] for p in parts), 3),
+            "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
+            "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
+        }
+    return facts
+
+
+def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> UserError:
+    if not ledger.seen["read"]:
+        notes = ", ".join(f"{name}: {count}" for name, count in ledger.notes.most_common(3))
+        return UserError(
+            f"no document in {', '.join(cfg.uris)}" + (f" ({notes})" if notes else ""), fix="check the source"
+        )
+    partial = partial_reasons()
+    whole = [(n, key) for key, n in ledger.dropped.items() if key not in partial]
+    reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in sorted(whole, reverse=True)[:3])
+    return UserError(
+        f"none of {ledger.seen['read']:,} documents is left: {reasons}",
+        fix="check that the source is in the language, loosen settings.STAGE.KEY=..., or give more text",
+    )

@@ -1,0 +1,131 @@
+"""What the data card counts beside the ledger: lengths, perplexities, languages and sources, mergeable."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from corpora.document import Document
+
+BINS_PER_DECADE = 10
+
+
+def log_bin(value: float) -> int:
+    """The bin of a positive value, ten bins a decade: bin b holds 10^(b/10) up to 10^((b+1)/10)."""
+    return math.floor(BINS_PER_DECADE * math.log10(value)) if value > 0 else -1
+
+
+@dataclass
+class SourceTally:
+    """Documents read from one source."""
+
+    num_docs: int = 0
+    num_chars: int = 0
+    first_date: str = ""
+    last_date: str = ""
+
+    def add(self, doc: Document) -> None:
+        """Count one document."""
+        self.num_docs += 1
+        self.num_chars += len(doc.text)
+        if day := doc.date[:10]:
+            self.first_date = min(self.first_date or day, day)
+            self.last_date = max(self.last_date, day)
+
+    def merge(self, other: SourceTally) -> None:
+        """Add another part's counts."""
+        self.num_docs += other.num_docs
+        self.num_chars += other.num_chars
+        dates = [d for d in (self.first_date, other.first_date) if d]
+        self.first_date = min(dates, default="")
+        self.last_date = max(self.last_date, other.last_date)
+
+
+@dataclass
+class Tally:
+    """Counts of one part, or of a whole corpus.
+
+    Attributes:
+        histograms: name -> bin of `log_bin` -> documents; names are ``length kept``, ``length dropped``,
+            ``perplexity kept`` and ``perplexity dropped``.
+        confusion: ``declared<TAB>identified`` language -> documents.
+        sources: URI -> what was read.
+        kept: URI -> what was published.
+        buckets: ``head``, ``middle``, ``tail`` -> documents.
+        samples: some published texts: ``(number, id, text)``, those whose id hashes to the least numbers, so
+            that they are a random choice that does not depend on the parts.
+    """
+
+    histograms: dict[str, Counter[int]] = field(default_factory=dict)
+    confusion: Counter[str] = field(default_factory=Counter)
+    sources: dict[str, SourceTally] = field(default_factory=dict)
+    kept: dict[str, SourceTally] = field(default_factory=dict)
+    buckets: Counter[str] = field(default_factory=Counter)
+    samples: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def observe(self, name: str, value: float) -> None:
+        """Add ``value`` to a histogram."""
+        self.histograms.setdefault(name, Counter())[log_bin(value)] += 1
+
+    def dropped(self, doc: Document) -> None:
+        """Count a document that was dropped as a whole."""
+        self.observe("length dropped", max(len(doc.text), 1))
+        if "perplexity" in doc.meta:
+            self.observe("perplexity dropped", doc.meta["perplexity"])
+
+    def published(self, doc: Document, num_samples: int) -> None:
+        """Count a document of the corpus; it may become one of ``num_samples`` shown."""
+        number = xxhash.xxh64_intdigest(doc.id.encode()) >> 1
+        if len(self.samples) < num_samples or number < self.samples[-1][0]:
+            self.samples = sorted([*self.samples, (number, doc.id, doc.text[:1000])])[:num_samples]
+        self.observe("length kept", len(doc.text))
+        if "perplexity" in doc.meta:
+            self.observe("perplexity kept", doc.meta["perplexity"])
+        self.kept.setdefault(doc.source, SourceTally()).add(doc)
+        if bucket := doc.meta.get("bucket"):
+            self.buckets[bucket] += 1
+
+    def identified(self, doc: Document) -> None:
+        """Count the language that was found beside the one that the source declares."""
+        self.confusion[f"{doc.meta.get('declared_lang', '')}\t{doc.lang}"] += 1
+
+    def merge(self, other: Tally, num_samples: int) -> None:
+        """Add another part's counts; ``num_samples`` samples stay."""
+        for name, bins in other.histograms.items():
+            self.histograms.setdefault(name, Counter()).update(bins)
+        self.confusion.update(other.confusion)
+        self.buckets.update(other.buckets)
+        for mine, theirs in ((self.sources, other.sources), (self.kept, other.kept)):
+            for uri, tally in theirs.items():
+                mine.setdefault(uri, SourceTally()).merge(tally)
+        self.samples = sorted([*self.samples, *other.samples])[:num_samples]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready values; `from_json` reads them back."""
+        return {
+            "histograms": {n: {str(b): c for b, c in sorted(h.items())} for n, h in self.histograms.items()},
+            "confusion": dict(self.confusion),
+            "sources": {uri: vars(tally) for uri, tally in self.sources.items()},
+            "kept": {uri: vars(tally) for uri, tally in self.kept.items()},
+            "buckets": dict(self.buckets),
+            "samples": self.samples,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Tally:
+        """The tally that `to_json` wrote."""
+        return Tally(
+            histograms={
+                name: Counter({int(b): c for b, c in bins.items()})
+                for name, bins in data["histograms"].items()
+            },
+            confusion=Counter(data["confusion"]),
+            sources={uri: SourceTally(**tally) for uri, tally in data["sources"].items()},
+            kept={uri: SourceTally(**tally) for uri, tally in data["kept"].items()},
+            buckets=Counter(data["buckets"]),
+            samples=[(number, name, text) for number, name, text in data["samples"]],
+        )

@@ -1,0 +1,138 @@
+"""Corpus shards: documents in zstd-compressed Parquet, one schema from the first part to the published corpus.
+
+Readable with ``datasets.load_dataset("parquet", data_files=...)`` and ``polars.scan_parquet``; ``docs/corpora.md``
+documents the columns. The same documents give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.document import Document
+from xling.core.errors import UserError
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("url", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("date", pa.string(), nullable=False),
+        pa.field("lang", pa.string(), nullable=False),
+        pa.field("lang_score", pa.float32()),
+        pa.field("perplexity", pa.float32()),
+        pa.field("bucket", pa.string(), nullable=False),
+        pa.field("meta", pa.string(), nullable=False),
+    ]
+)
+REJECT_SCHEMA = pa.schema([(name, pa.string()) for name in ("id", "stage", "reason", "url", "lang", "text")])
+
+_OWN_COLUMNS = ("lang_score", "perplexity", "bucket")
+_GROUP_CHARS = 1 << 23
+_GROUP_ROWS = 1 << 14
+_BATCH_ROWS = 256
+
+
+class TableWriter:
+    """Rows into one Parquet file in bounded memory; use as a context manager.
+
+    Args:
+        path: the file to make; its folder exists.
+        schema: columns of the rows.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema, self._rows, self._chars = schema, [], 0  # type: tuple[Any, list[dict[str, Any]], int]
+        self._file = pq.ParquetWriter(path, schema, compression="zstd", compression_level=3)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add one row; its ``text`` counts toward the size of a row group."""
+        self._rows.append(row)
+        self._chars += len(row["text"])
+        if self._chars >= _GROUP_CHARS or len(self._rows) >= _GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._file.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows, self._chars = [], 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._file.close()
+
+
+def to_row(doc: Document) -> dict[str, Any]:
+    """``doc`` as a row of `SCHEMA`."""
+    meta = {key: value for key, value in doc.meta.items() if key not in _OWN_COLUMNS}
+    return {
+        "id": doc.id,
+        "text": doc.text,
+        "url": doc.url,
+        "source": doc.source,
+        "date": doc.date,
+        "lang": doc.lang,
+        "lang_score": doc.meta.get("lang_score"),
+        "perplexity": doc.meta.get("perplexity"),
+        "bucket": doc.meta.get("bucket", ""),
+        "meta": json.dumps(meta, ensure_ascii=False, sort_keys=True) if meta else "",
+    }
+
+
+def to_document(row: dict[str, Any]) -> Document:
+    """The document in a row of `SCHEMA`."""
+    meta = json.loads(row["meta"]) if row["meta"] else {}
+    meta |= {key: row[key] for key in _OWN_COLUMNS if row[key] not in (None, "")}
+    return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta)
+
+
+def write_documents(path: Path, docs: Iterable[Document]) -> int:
+    """Write ``docs`` to one file and return how many there were."""
+    count = 0
+    with TableWriter(path, SCHEMA) as table:
+        for doc in docs:
+            table.add(to_row(doc))
+            count += 1
+    return count
+
+
+def read_documents(path: Path) -> Iterator[Document]:
+    """Yield the documents of one file in order, a few hundred in memory at a time."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            yield from map(to_document, batch.to_pylist())
+
+
+def corpus_shards(corpus: Path) -> list[Path]:
+    """The Parquet shards of a published corpus, in order.
+
+    Raises:
+        UserError: there is no corpus.
+    """
+    found = sorted((corpus / "shards").glob("*.parquet"))
+    if not found:
+        raise UserError(f"no corpus in {corpus}", "a folder that xling corpus mono made", "build it first")
+    return found
+
+
+def read_corpus(corpus: Path) -> Iterator[Document]:
+    """Yield every document of a published corpus in order.
+
+    Raises:
+        UserError: there is no corpus.
+    """
+    for path in corpus_shards(corpus):
+        yield from read_documents(path)

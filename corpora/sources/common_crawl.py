@@ -1,0 +1,60 @@
+"""``cc:CC-MAIN-YYYY-WW``: WET files of one Common Crawl dump over HTTPS, from a mirror or a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpora.document import Document, Ledger
+from corpora.fetch import Download, fetch
+from corpora.sources.source import Context, Shard, is_url, stem
+from corpora.sources.stored import lines
+from corpora.sources.wet import LICENCE, read_wet
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+
+_DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
+
+
+class CommonCrawl:
+    """A seeded choice of ``size`` WET files of a dump; with a larger ``size`` the smaller choice is kept.
+
+    Each file is a random sample of the dump, about 70 MB compressed in dumps of 2024.
+    """
+
+    licence = LICENCE
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        if not _DUMP.fullmatch(rest):
+            raise UserError(f"{uri!r} names no dump", "cc:CC-MAIN-YYYY-WW, for example cc:CC-MAIN-2024-22")
+        self.uri, self._dump, self._context = uri, rest, context
+
+    def shards(self) -> list[Shard]:
+        """The chosen files in the order of the dump's own list."""
+        paths = self._paths()
+        order = rng(self._context.seed, "cc", self._dump).permutation(len(paths))
+        chosen = sorted(order[: self._context.size or len(paths)].tolist())
+        return [self._shard(paths[i]) for i in chosen]
+
+    def _shard(self, path: str) -> Shard:
+        location = self._context.resolve("cc", path)
+        size = None if is_url(location) else Path(location).stat().st_size
+        return Shard(f"{self._dump}/{stem(path.rsplit('/', 1)[-1])}", location, self.uri, size)
+
+    def _paths(self) -> list[str]:
+        location = self._context.resolve("cc", f"crawl-data/{self._dump}/wet.paths.gz")
+        ledger = Ledger()
+        local = self._context.cache / f"{self._dump}.wet.paths.gz"
+        path = fetch(Download(location, local)) if is_url(location) else Path(location)
+        if not path.is_file():
+            raise UserError(f"no {path}", fix="give the folder that holds crawl-data/ as base_urls.cc")
+        paths = [line.decode() for line in lines(path, ledger) if line.strip()]
+        if ledger.notes or not paths:
+            path.unlink(missing_ok=True) if is_url(location) else None
+            raise UserError(f"{location} is empty or damaged", fix="run the same command again")
+        return paths
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents of one WET file."""
+        return read_wet(self._context, shard, ledger)

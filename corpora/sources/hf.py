@@ -1,0 +1,109 @@
+"""``hf:NAME[:CONFIG][:SPLIT]``: a data set of the Hugging Face hub, or a local folder, streamed.
+
+Documented names fill in the rest by the language: ``hf:wikipedia``, ``hf:mc4``, ``hf:fineweb-2``,
+``hf:madlad-400``, ``hf:oscar``. Since ``datasets`` 4 a repository that consists of a loading script cannot be
+loaded; for MADLAD-400 and OSCAR the data files behind the script are read instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.document import Document, Ledger
+from corpora.sources.jsonl import from_row
+from corpora.sources.source import Context, Shard
+from xling.core import languages
+from xling.core.errors import UserError
+
+# FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
+_FINEWEB2 = {"zh": "cmn_Hani", "zh_Hant": "cmn_Hani", "fa": "fas_Arab", "et": "ekk_Latn", "sq": "als_Latn"}
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Where a documented data set is on the hub; ``{lang}`` and ``{fineweb2}`` are filled in."""
+
+    path: str
+    config: str = ""
+    files: str = ""
+    licence: str = "see the data set's card"
+
+
+_KNOWN = {
+    "wikipedia": _Known(
+        "wikimedia/wikipedia", "20231101.{lang}", licence="CC BY-SA 3.0 and GFDL (Wikipedia)"
+    ),
+    "mc4": _Known("allenai/c4", "{lang}", licence="ODC-BY; Common Crawl terms of use"),
+    "fineweb-2": _Known("HuggingFaceFW/fineweb-2", "{fineweb2}", licence="ODC-BY; Common Crawl terms of use"),
+    "madlad-400": _Known(
+        "json", files="hf://datasets/allenai/madlad-400/data/{lang}/*clean*.gz", licence="ODC-BY"
+    ),
+    "oscar": _Known(
+        "json", files="hf://datasets/oscar-corpus/OSCAR-2301/{lang}_meta/*.jsonl.zst", licence="CC0 (gated)"
+    ),
+}
+
+
+class HuggingFace:
+    """Rows of a streamed data set with a text field; a shard for each of its files, at most ``size``."""
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        self.uri, self._context = uri, context
+        if not rest:
+            raise UserError(
+                f"{uri!r} names no data set", f"hf:NAME[:CONFIG][:SPLIT]; known: {', '.join(_KNOWN)}"
+            )
+        name, _, tail = rest.partition(":")
+        config, _, split = tail.partition(":")
+        known = _KNOWN.get(name, _Known(name))
+        fineweb2 = _FINEWEB2.get(context.lang) or languages.get(context.lang).flores
+        fill = {"lang": languages.get(context.lang).base, "fineweb2": fineweb2 or context.lang}
+        self.licence = known.licence
+        self._split = split or "train"
+        self._arguments: dict[str, Any] = {"path": known.path, "split": self._split, "streaming": True}
+        if config or known.config:
+            self._arguments["name"] = config or known.config.format(**fill)
+        if known.files:
+            self._arguments["data_files"] = known.files.format(**fill)
+
+    def shards(self) -> list[Shard]:
+        """One shard a file of the data set."""
+        count = self._load().num_shards
+        chosen = min(count, self._context.size or count)
+        name = "-".join([Path(self._arguments["path"]).name, *filter(None, [self._arguments.get("name")])])
+        return [Shard(f"hf.{name}.{self._split}/{i}", f"{i}/{count}", self.uri) for i in range(chosen)]
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a row."""
+        index, _, count = shard.location.partition("/")
+        rows = self._load().shard(num_shards=int(count), index=int(index))
+        for number, row in enumerate(rows):
+            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
+                yield kept
+
+    def _load(self) -> Any:
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetNotFoundError
+
+        try:
+            return load_dataset(**self._arguments)
+        except RuntimeError as error:
+            if "scripts are no longer supported" not in str(error):
+                raise
+            raise UserError(
+                f"{self.uri} is a loading script, which datasets no longer runs",
+                f"documented names: {', '.join(_KNOWN)}",
+                "download its files and give them as jsonl:GLOB or parquet:GLOB",
+            ) from None
+        except (DatasetNotFoundError, ConnectionError, OSError, ValueError) as error:
+            offline = os.environ.get("HF_HUB_OFFLINE") == "1" or isinstance(error, ConnectionError)
+            raise UserError(
+                f"{self.uri}: {' '.join(str(error).split())[:300]}",
+                fix="this machine seems to be off-line; give local files as jsonl:GLOB or parquet:GLOB"
+                if offline
+                else "check name, configuration and split, and log in if the data set is gated",
+            ) from None

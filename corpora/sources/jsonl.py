@@ -1,0 +1,60 @@
+"""``jsonl:GLOB``: one JSON object a line with a ``text`` field, plain or compressed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from corpora.document import Document, Ledger
+from corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
+from corpora.sources.stored import lines
+
+_TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
+_URL = ("url", "u", "source_url", "warc-target-uri")
+_LANG = ("lang", "language")
+_DATE = ("date", "timestamp", "ts", "date_download", "warc-date")
+
+
+class Jsonl(LocalFiles):
+    """JSON lines; the text is in the first of several fields in use, such as ``text``."""
+
+    licence = "as the files' own"
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a line."""
+        for number, line in enumerate(lines(self.context.local(shard), ledger)):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
+                yield kept
+
+
+def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
+    """The document in a row of JSON, Parquet or a data set; None, and a drop, when it holds none."""
+    if not isinstance(row, dict):
+        _refuse(name, source, "not a JSON object", ledger)
+        return None
+    text = _first(row, _TEXT)
+    if not text and not any(key in row for key in _TEXT):
+        _refuse(name, source, "no text field", ledger)
+        return None
+    doc = Document(name, paragraphs(text), _first(row, _URL), source, _first(row, _DATE))
+    if declared := declared_lang(_first(row, _LANG)):
+        doc.meta["declared_lang"] = declared
+    return admit(doc, ledger)
+
+
+def _refuse(name: str, source: str, reason: str, ledger: Ledger) -> None:
+    doc = Document(name, "", source=source)
+    ledger.enter(STAGE, doc)
+    ledger.drop(STAGE, reason, doc)
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> str:
+    value = next((row[name] for name in names if row.get(name)), "")
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,34 @@
+"""``parquet:GLOB``: Parquet files with a ``text`` column, for example a corpus that xling made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.document import Document, Ledger
+from corpora.sources.jsonl import from_row
+from corpora.sources.source import LocalFiles, Shard
+
+_BATCH_ROWS = 512
+
+
+class Parquet(LocalFiles):
+    """Rows of Parquet files, read a batch at a time; the fields are those of `corpora.sources.jsonl`."""
+
+    licence = "as the files' own"
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a row."""
+        number = 0
+        try:
+            for batch in pq.ParquetFile(self.context.local(shard)).iter_batches(_BATCH_ROWS):
+                for row in batch.to_pylist():
+                    if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
+                        yield kept
+                    number += 1
+        except (pa.ArrowInvalid, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            ledger.note("damaged Parquet file, rest not read")

@@ -1,0 +1,270 @@
+"""What a source is: a URI that turns into shards, and shards that turn into documents.
+
+The scheme of the URI picks the source: ``wet:crawl/*.wet.gz``, ``wiki:sw.xml.bz2``, ``cc:CC-MAIN-2024-22``.
+A damaged record, a truncated file or a wrong charset is counted in the ledger, never fatal and never silent.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from corpora.document import Document, Ledger
+from corpora.fetch import Download, fetch
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+
+STAGE = "read"
+"""The name under which sources count in the ledger."""
+
+_BASE_URLS = {
+    "cc": "https://data.commoncrawl.org/",
+    "wiki": "https://dumps.wikimedia.org/",
+    "cc100": "https://data.statmt.org/cc-100/",
+}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file, or one piece of a data set, that is read from its beginning to its end.
+
+    Attributes:
+        name: stable and unique within a corpus; the first part of its documents' ids.
+        location: a local path, or a URL that is fetched first.
+        source: the URI it came from.
+        num_bytes: size as stored; None when unknown.
+        checksum: ``algorithm:hex`` as the publisher or the planner states it, or "".
+    """
+
+    name: str
+    location: str
+    source: str
+    num_bytes: int | None = None
+    checksum: str = ""
+
+    @property
+    def remote(self) -> bool:
+        """Whether it has to be fetched over the network."""
+        return is_url(self.location)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a source needs to know beside its URI.
+
+    Attributes:
+        lang: the language of the corpus, for sources that keep one file a language.
+        size: how many shards to take from an endless source such as Common Crawl; 0 takes all.
+        seed: which shards are drawn.
+        cache: where downloads are kept.
+        base_urls: scheme -> the address, or the local directory, that stands for the publisher's.
+        extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all that is seen.
+        max_docs: documents to take from a shard; 0 takes all.
+    """
+
+    lang: str
+    size: int = 0
+    seed: int = 0
+    cache: Path = Path("downloads")
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    extract: str = "main"
+    max_docs: int = 0
+
+    def base_url(self, scheme: str) -> str:
+        """Where the files of ``scheme`` are found, ending in a slash."""
+        return self.base_urls.get(scheme, _BASE_URLS[scheme]).rstrip("/") + "/"
+
+    def resolve(self, scheme: str, path: str) -> str:
+        """URL or local path of the publisher's file ``path``."""
+        return self.base_url(scheme) + path
+
+    def download(self, shard: Shard) -> Download:
+        """Where a remote shard comes from and where it is kept."""
+        path = self.cache / shard.name.replace("/", "_")
+        return Download(shard.location, path, shard.num_bytes, shard.checksum)
+
+    def local(self, shard: Shard) -> Path:
+        """The shard as a file here, fetched if it is not yet.
+
+        Raises:
+            UserError: it cannot be fetched, or it is gone.
+        """
+        if shard.remote:
+            return fetch(self.download(shard))
+        path = Path(shard.location)
+        if not path.is_file():
+            raise UserError(f"{path} is gone", fix=f"put it back, or give another source than {shard.source}")
+        return path
+
+
+class Source(Protocol):
+    """Documents behind one URI.
+
+    Attributes:
+        uri: as the user gave it.
+        licence: the terms of the texts in a few words, for the data card.
+    """
+
+    uri: str
+    licence: str
+
+    def shards(self) -> list[Shard]:
+        """The pieces it is made of, in a stable order.
+
+        Raises:
+            UserError: there are none, or the list cannot be fetched.
+        """
+        ...
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents of ``shard``; every record is counted, read or dropped with a reason."""
+        ...
+
+
+class Opener(Protocol):
+    """Makes a source from the part of the URI behind the scheme."""
+
+    def __call__(self, uri: str, rest: str, context: Context) -> Source:
+        """The source behind ``uri``, whose scheme is cut off in ``rest``."""
+        ...
+
+
+_BARE = ("cc100", "toyworld", "wiki")  # schemes that need nothing behind the colon
+
+# Text only, so that reading a text file imports no HTML parser and no datasets library.
+SOURCES: Registry[str] = Registry("source")
+for _scheme, _target in {
+    "cc": "corpora.sources.common_crawl:CommonCrawl",
+    "cc100": "corpora.sources.cc100:CC100",
+    "hf": "corpora.sources.hf:HuggingFace",
+    "jsonl": "corpora.sources.jsonl:Jsonl",
+    "lines": "corpora.sources.text:Lines",
+    "parquet": "corpora.sources.parquet:Parquet",
+    "text": "corpora.sources.text:Text",
+    "toyworld": "corpora.sources.toyworld:Toyworld",
+    "warc": "corpora.sources.warc:Warc",
+    "wet": "corpora.sources.wet:Wet",
+    "wiki": "corpora.sources.wiki:Wiki",
+}.items():
+    SOURCES.add(_scheme, _target)
+
+
+def open_source(uri: str, context: Context) -> Source:
+    """The source that ``uri`` names.
+
+    Raises:
+        UserError: no scheme, an unknown scheme, or a location that the source cannot use.
+    """
+    scheme, sign, rest = uri.partition(":")
+    if not sign and scheme not in _BARE:
+        schemes = ", ".join(f"{s}:" for s in sorted(SOURCES))
+        raise UserError(f"source {uri!r} has no scheme", schemes, f"for example text:{uri} or wet:{uri}")
+    module, _, name = SOURCES[scheme].partition(":")
+    opener: Opener = getattr(importlib.import_module(module), name)
+    return opener(uri, rest, context)
+
+
+def is_url(location: str) -> bool:
+    """Whether ``location`` is fetched over HTTP."""
+    return location.startswith(("http://", "https://"))
+
+
+class LocalFiles:
+    """A source whose shards are the local files that a path or a glob names."""
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        self.uri, self.pattern, self.context = uri, rest, context
+
+    def shards(self) -> list[Shard]:
+        """One shard a file, by name.
+
+        Raises:
+            UserError: no file matches.
+        """
+        return local_shards(self.uri, self.pattern)
+
+
+def local_shards(uri: str, pattern: str) -> list[Shard]:
+    """One shard for each local file that ``pattern``, a path or a glob, names, sorted by path.
+
+    Raises:
+        UserError: no file matches.
+    """
+    path = Path(pattern)
+    if not pattern:
+        raise UserError(f"{uri!r}: an empty path", "a file or a glob such as crawl/*.warc.wet.gz")
+    if path.is_dir():
+        raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
+    anchor = Path(path.anchor or ".")
+    found = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
+    if not found:
+        raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
+    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(found)]
+
+
+def _relative(pattern: str) -> str:
+    path = Path(pattern)
+    return str(path.relative_to(path.anchor)) if path.anchor else pattern
+
+
+_ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml", ".parquet")
+
+
+def stem(name: str) -> str:
+    """A file's name without the endings that only say how it is stored."""
+    for ending in _ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def unique_names(shards: list[Shard]) -> list[Shard]:
+    """The shards with names made unique: a name seen before gets ``~2``, ``~3``, ... in order."""
+    seen: dict[str, int] = {}
+    renamed = []
+    for shard in shards:
+        seen[shard.name] = count = seen.get(shard.name, 0) + 1
+        renamed.append(shard if count == 1 else replace(shard, name=f"{shard.name}~{count}"))
+    return renamed
+
+
+def paragraphs(text: str) -> str:
+    """``text`` in the shape of `Document.text`: one stripped paragraph a line, no empty lines."""
+    return "\n".join([line for raw in text.splitlines() if (line := raw.strip())])
+
+
+@functools.cache
+def declared_lang(code: str, scheme: str = "") -> str:
+    """Our code of the language that a source declares, or "" when it declares none that we know."""
+    try:
+        return languages.get(code, scheme).code
+    except UserError:
+        return ""
+
+
+def decode(data: bytes, ledger: Ledger) -> str:
+    """UTF-8 text of ``data``; what is not UTF-8 becomes U+FFFD and is noted."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        ledger.note("text with bytes that are not UTF-8")
+        return data.decode("utf-8", "replace")
+
+
+def admit(doc: Document, ledger: Ledger) -> Document | None:
+    """Count ``doc`` as read; None, and a drop, when it is empty or not text.
+
+    A text of which more than one character in twenty could not be decoded was in another charset.
+    """
+    ledger.enter(STAGE, doc)
+    if not doc.text:
+        ledger.drop(STAGE, "empty", doc)
+    elif "\ufffd" in doc.text and doc.text.count("\ufffd") * 20 > len(doc.text):
+        ledger.drop(STAGE, "wrong charset", doc)
+    else:
+        return doc
+    return None

@@ -1,0 +1,37 @@
+"""``toyworld``: synthetic documents of `corpora.toyworld`; ``toyworld:NUM`` says how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corpora.document import Document, Ledger
+from corpora.sources.source import Context, Shard, admit, paragraphs
+from corpora.toyworld import LANGS, mono
+from xling.core.errors import UserError, unknown
+
+_NUM_DOCS = 4000
+
+
+class Toyworld:
+    """Seeded text of a closed world, for trying things out; never a measure of quality."""
+
+    licence = "synthetic, MIT"
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        if rest and not rest.isdecimal():
+            raise UserError(f"{uri!r}", "toyworld or toyworld:NUMBER_OF_DOCUMENTS")
+        if context.lang not in LANGS:
+            raise unknown("toyworld language", context.lang, LANGS)
+        self.uri, self._context = uri, context
+        self._num_docs = int(rest or _NUM_DOCS)
+
+    def shards(self) -> list[Shard]:
+        """One shard."""
+        return [Shard(f"toyworld.{self._context.lang}", self.uri, self.uri)]
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents; each depends on its number and the seed alone."""
+        for number, text in enumerate(mono(self._context.lang, self._num_docs, self._context.seed)):
+            doc = Document(f"{shard.name}/{number}", paragraphs(text), source=shard.source)
+            if kept := admit(doc, ledger):
+                yield kept

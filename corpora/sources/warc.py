@@ -1,0 +1,132 @@
+"""``warc:GLOB``: raw crawl (WARC files), HTTP responses of HTML turned into text, local."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+
+import brotli
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
+
+from corpora.document import Document, Ledger
+from corpora.sources.records import Record, records
+from corpora.sources.source import STAGE, LocalFiles, Shard, admit, paragraphs
+from corpora.sources.stored import chunks
+from corpora.sources.wet import LICENCE, target
+
+_HTML = ("text/html", "application/xhtml+xml")
+_MAX_PAGE_BYTES = 1 << 24
+
+
+class Warc(LocalFiles):
+    """HTML pages of WARC files.
+
+    The charset is the one the server states if it decodes, else the page's own, else a guess from the bytes.
+    """
+
+    licence = LICENCE
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a successful HTML response."""
+        for record in records(chunks(self.context.local(shard), ledger), ledger):
+            kind = record.headers.get("warc-type", "")
+            if kind != "response":
+                ledger.note(f"WARC record of type {kind or 'unknown'}, no page")
+                continue
+            doc = Document(
+                id=f"{shard.name}/{record.number}",
+                text="",
+                url=target(record),
+                source=shard.source,
+                date=record.headers.get("warc-date", ""),
+            )
+            doc.text, reason = self._page(record, ledger)
+            if reason:
+                ledger.enter(STAGE, doc)
+                ledger.drop(STAGE, reason, doc)
+            elif kept := admit(doc, ledger):
+                yield kept
+
+    def _page(self, record: Record, ledger: Ledger) -> tuple[str, str]:
+        """The text of a response, and the reason when there is none."""
+        if not record.complete:
+            return "", "truncated record"
+        head, body = _split(record.body)
+        status = head.get(":status", "")
+        if not status.startswith("2"):
+            return "", f"HTTP status {status[:3] or 'missing'}"
+        mime, _, parameters = head.get("content-type", "").partition(";")
+        if mime.strip().lower() not in _HTML:
+            return "", "not HTML"
+        try:
+            page = _unpack(body, head)
+        except (OSError, EOFError, zlib.error, brotli.error, ValueError):
+            return "", "damaged HTTP body"
+        if len(page) > _MAX_PAGE_BYTES:
+            return "", "page over 16 MiB"
+        html = _to_text(page, parameters, ledger)
+        main = self.context.extract == "main"
+        text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
+        return paragraphs(text), ""
+
+
+def _split(block: bytes) -> tuple[dict[str, str], bytes]:
+    """HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
+    for gap in (b"\r\n\r\n", b"\n\n"):
+        head, found, body = block.partition(gap)
+        if found:
+            break
+    first, *rest = head.decode("latin-1").splitlines() or [""]
+    fields = {":status": first.split(" ")[1] if first.startswith("HTTP/") and " " in first else ""}
+    for line in rest:
+        name, _, value = line.partition(":")
+        fields[name.strip().lower()] = value.strip()
+    return fields, body
+
+
+def _unpack(body: bytes, head: dict[str, str]) -> bytes:
+    """The body without its transfer and content codings.
+
+    Common Crawl stores bodies unpacked but leaves the fields of the wire, so the bytes decide.
+    """
+    if head.get("transfer-encoding", "").lower() == "chunked":
+        body = _unchunk(body)
+    coding = head.get("content-encoding", "").lower()
+    if body.startswith(b"\x1f\x8b"):
+        return gzip.decompress(body)
+    looks_like_html = body.lstrip()[:1] == b"<"
+    if coding == "br" and not looks_like_html:
+        return bytes(brotli.decompress(body))
+    if coding == "deflate" and not looks_like_html:
+        return zlib.decompress(body, 15 if body[:1] == b"\x78" else -15)
+    return body
+
+
+def _unchunk(body: bytes) -> bytes:
+    """Join the chunks of RFC 9112 section 7.1; a body that is not chunked comes back as it is."""
+    parts: list[bytes] = []
+    at = 0
+    while True:
+        end = body.find(b"\r\n", at)
+        size = body[at:end].partition(b";")[0].strip() if end >= 0 else b""
+        try:
+            length = int(size, 16)
+        except ValueError:
+            return body if not parts else b"".join([*parts, body[at:]])
+        if length == 0:
+            return b"".join(parts)
+        parts.append(body[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2
+
+
+def _to_text(page: bytes, parameters: str, ledger: Ledger) -> str:
+    stated = parameters.lower().partition("charset=")[2].strip("\"' ;")
+    if stated:
+        try:
+            return page.decode(map_encoding_to_html5(stated) or stated)
+        except (LookupError, UnicodeDecodeError, ValueError):
+            ledger.note("page not in the charset its server states")
+    guessed = detect_encoding(page, html5_compatible=True, from_html_meta=True)
+    return str(bytes_to_str(page, guessed or "utf-8"))

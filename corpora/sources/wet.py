@@ -1,0 +1,52 @@
+"""``wet:GLOB``: Common Crawl's extracted plain text (WET files), local."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corpora.document import Document, Ledger
+from corpora.sources.records import Record, records
+from corpora.sources.source import STAGE, Context, LocalFiles, Shard, admit, declared_lang, decode, paragraphs
+from corpora.sources.stored import chunks
+
+LICENCE = "pages belong to their publishers; Common Crawl terms of use"
+
+
+class Wet(LocalFiles):
+    """Plain-text records (``WARC-Type: conversion``) of WET files."""
+
+    licence = LICENCE
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a conversion record."""
+        return read_wet(self.context, shard, ledger)
+
+
+def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+    """Yield the documents of one WET file, fetched first if it is remote."""
+    for record in records(chunks(context.local(shard), ledger), ledger):
+        kind = record.headers.get("warc-type", "")
+        if kind != "conversion":
+            ledger.note(f"WARC record of type {kind or 'unknown'}, no text")
+            continue
+        doc = Document(
+            id=f"{shard.name}/{record.number}",
+            text=paragraphs(decode(record.body, ledger)),
+            url=target(record),
+            source=shard.source,
+            date=record.headers.get("warc-date", ""),
+        )
+        # A page may name several languages, the main one first.
+        code = record.headers.get("warc-identified-content-language", "").partition(",")[0]
+        if code and (declared := declared_lang(code)):
+            doc.meta["declared_lang"] = declared
+        if not record.complete:
+            ledger.enter(STAGE, doc)
+            ledger.drop(STAGE, "truncated record", doc)
+        elif kept := admit(doc, ledger):
+            yield kept
+
+
+def target(record: Record) -> str:
+    """The address the record was captured from; some writers put it in angle brackets."""
+    return record.headers.get("warc-target-uri", "").strip("<>")

@@ -1,0 +1,130 @@
+"""``wiki:PATH``: articles of a MediaWiki XML dump; ``wiki:`` alone: the language's own dump over HTTPS."""
+
+from __future__ import annotations
+
+import urllib.parse
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from corpora.document import Document, Ledger
+from corpora.fetch import Download, fetch
+from corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
+from corpora.sources.stored import chunks
+from corpora.sources.wikitext import Names, clean
+from xling.core import languages
+
+_FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
+
+
+class Wiki:
+    """Articles (namespace 0) as clean paragraphs; redirects and other pages are counted and left out.
+
+    The dump itself says how its language names files and categories, so no table of languages is needed.
+    """
+
+    licence = "CC BY-SA 4.0 and GFDL (Wikipedia)"
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        self.uri, self._pattern, self._context = uri, rest, context
+
+    def shards(self) -> list[Shard]:
+        """One shard a dump file."""
+        if self._pattern:
+            return local_shards(self.uri, self._pattern)
+        wiki = languages.code_for(self._context.lang, "wiki").replace("-", "_") + "wiki"
+        name = f"{wiki}-latest-pages-articles.xml.bz2"
+        folder = self._context.resolve("wiki", f"{wiki}/latest/")
+        if is_url(folder):
+            return [Shard(stem_of(name), folder + name, self.uri, checksum=self._checksum(folder, name))]
+        return [
+            Shard(stem_of(s.name), s.location, self.uri, s.num_bytes)
+            for s in local_shards(self.uri, folder + name)
+        ]
+
+    def _checksum(self, folder: str, name: str) -> str:
+        """The SHA-1 that the publisher states for the dump; its list dates the files it calls latest."""
+        wiki = name.partition("-")[0]
+        sums = f"{wiki}-latest-sha1sums.txt"
+        path = fetch(Download(folder + sums, self._context.cache / sums))
+        ending = name.partition("-latest")[2]
+        for line in path.read_text(encoding="utf-8").splitlines():
+            digest, _, listed = line.partition("  ")
+            if listed.endswith(ending):
+                return f"sha1:{digest}"
+        return ""
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document an article."""
+        dump = _Dump()
+        declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
+        for page in dump.pages(self._context.local(shard), ledger):
+            number = page.findtext("id") or page.findtext("title") or ""
+            title = page.findtext("title") or ""
+            doc = Document(
+                id=f"{shard.name}/{number}",
+                text=page.findtext("revision/text") or "",
+                url=dump.site + urllib.parse.quote(title.replace(" ", "_")),
+                source=shard.source,
+                date=page.findtext("revision/timestamp") or "",
+                meta={"title": title} | ({"declared_lang": declared} if declared else {}),
+            )
+            if reason := _not_an_article(page):
+                ledger.enter(STAGE, doc)
+                ledger.drop(STAGE, reason, doc)
+                continue
+            doc.text = clean(doc.text, dump.names)
+            if kept := admit(doc, ledger):
+                yield kept
+
+
+def stem_of(name: str) -> str:
+    """``swwiki`` of ``swwiki-latest-pages-articles.xml.bz2``: ids stay the same from dump to dump."""
+    return name.partition("-latest")[0]
+
+
+def _not_an_article(page: ET.Element) -> str:
+    """Why a page is left out, or ""."""
+    if (page.findtext("ns") or "0") != "0":
+        return "not an article"
+    if page.find("redirect") is not None:
+        return "redirect"
+    model = page.findtext("revision/model") or "wikitext"
+    return "" if model == "wikitext" else f"content model {model}"
+
+
+class _Dump:
+    """The pages of a dump one at a time, and what its head says about the wiki."""
+
+    def __init__(self) -> None:
+        self.site = ""
+        self.names = Names()
+
+    def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
+        """Yield ``<page>`` elements without XML namespaces; damage ends the dump and is noted."""
+        parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
+        root: ET.Element | None = None
+        try:
+            for chunk in chunks(path, ledger):
+                parser.feed(chunk)
+                for event, element in cast(Iterator[tuple[str, ET.Element]], parser.read_events()):
+                    element.tag = element.tag.rpartition("}")[2]
+                    if event == "start":
+                        root = element if root is None else root
+                    elif element.tag == "siteinfo":
+                        self._head(element)
+                    elif element.tag == "page":
+                        yield element
+                        assert root is not None
+                        root.clear()
+            parser.close()
+        except ET.ParseError:
+            ledger.note("damaged or truncated XML, rest not read")
+
+    def _head(self, siteinfo: ET.Element) -> None:
+        base = siteinfo.findtext("base") or ""
+        self.site = base.rpartition("/")[0] + "/" if base else ""
+        spaces = {n.get("key"): n.text or "" for n in siteinfo.iterfind("namespaces/namespace")}
+        dropped = (spaces.get(key, "") for key in (_FILE, _CATEGORY, _MEDIA))
+        self.names = Names.of(name for name in dropped if name)

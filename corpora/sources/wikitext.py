@@ -1,0 +1,232 @@
+"""Wikitext to running text in one pass over brackets, without an expander of templates.
+
+What is not prose goes: templates, tables, references, files, categories, galleries, formulas, markup. What a
+reader would see in the sentence stays: link labels, headings of sections that hold prose, list items, and the
+argument of the few templates that only wrap text (``lang``, ``nowrap``, ``convert``).
+Reference for the syntax: mediawiki.org, Help:Formatting, Help:Links, Help:Templates, Help:Tables.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
+_GONE_TAGS = (
+    "ref|references|gallery|math|chem|ce|timeline|score|syntaxhighlight|source|imagemap|hiero|graph|mapframe"
+    "|maplink|templatedata|templatestyles|indicator|categorytree|inputbox|section|includeonly|noinclude|table"
+    "|style|code|pre"
+)
+_EMPTY_TAG = re.compile(rf"<(?:{_GONE_TAGS})\b[^<>]*/>", re.I)
+_GONE = re.compile(rf"<({_GONE_TAGS})\b(?:[^<>/]|/(?!>))*>.*?</\1\s*>", re.I | re.S)
+_NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>|<nowiki\s*/>", re.I | re.S)
+_BREAK = re.compile(r"<(?:br|hr|p|/p|div|/div|li|/li|/tr|/td|blockquote|/blockquote)\b[^<>]*>", re.I)
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\b[^<>]*>")
+_BRACKET = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}(?!\})", re.M)
+_EXTERNAL = re.compile(
+    r"\[(?:https?:|ftp:|mailto:)?//[^\s\]<>]*[ \t]*([^\]\n]*)\]|\[mailto:[^\s\]]*[ \t]*([^\]\n]*)\]"
+)
+_BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\]<>|}]+")
+_VARIANT = re.compile(r"-\{([^{}]*)\}-")
+_QUOTES = re.compile(r"'{2,5}")
+_SWITCH = re.compile(r"__[A-Z]{3,}__")
+_HEADING = re.compile(r"^(={1,6})\s*(.+?)\s*\1\s*$")
+_MARKER = re.compile(r"^[*#;:]+\s*")
+_HOLLOW = re.compile(r"[(\[（［][\s,;:،؛、，；：/–—-]*[)\]）］]")
+_HOLE = "\x04"  # where a template showed nothing; stops around it were written for what it showed
+_STOP_AT_HOLE = re.compile("[,;،؛、；] *\x04+ *(?=[,;،؛、；)）])|(?<=[(（]) *\x04+ *[,;،؛、；]? *")
+_LEADING_STOP = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
+_SPACE = re.compile(r"[ \t\u00a0\u3000]+")
+_SPACE_STOP = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$))")
+_FILE_NAME = re.compile(
+    r"\.(?:jpe?g|png|svg|gif|tiff?|webp|xcf|og[gva]|opus|web[mp]|wav|mp3|midi?|pdf|djvu)$", re.I
+)
+# Categories and links to other wikis stand alone on their lines; a title has a space behind its colon.
+_PREFIXED = re.compile(r"^[ \t]*\[\[[^\W\d_][\w .-]{1,29}:(?! )[^\[\]\n]*\]\][ \t]*$", re.M)
+_LANG_PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,12}){0,2}|simple")
+
+# Templates that show their argument; the number is which one. Names are shared by most Wikipedias.
+_SHOWN = {
+    "lang": 2, "nowrap": 1, "nobr": 1, "nobreak": 1, "formatnum": 1, "small": 1, "abbr": 1, "abbrlink": 1,
+    "transl": -1, "transliteration": -1, "script": -1, "bidi": 1, "unicode": 1, "mvar": 1, "sc": 1, "smallcaps": 1,
+    "nihongo": 1, "ruby": 1, "ill": 1, "interlanguage link": 1, "le": 1, "仮リンク": 1, "tsl": 3, "وإو": 1,
+    "em": 1, "visible anchor": 1, "lc": 1, "uc": 1,
+}  # fmt: skip
+_CONVERTED = frozenset({"convert", "cvt", "unit", "unità", "einheit"})
+
+
+@dataclass(frozen=True)
+class Names:
+    """Lower-cased namespaces whose links show nothing: files, categories, media."""
+
+    dropped: frozenset[str] = frozenset({"file", "image", "category", "media"})
+
+    @staticmethod
+    def of(names: Iterable[str]) -> Names:
+        """The wiki's own names beside the English ones, which work everywhere."""
+        return Names(Names().dropped | {name.lower() for name in names})
+
+
+def clean(wikitext: str, names: Names = Names()) -> str:
+    """The running text of an article, one paragraph a line.
+
+    Args:
+        wikitext: source of a page.
+        names: how the wiki calls files and categories.
+    """
+    text = _COMMENT.sub("", wikitext)
+    literal: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        literal.append(match[1] or "")
+        return f"\x02{len(literal) - 1}\x03"
+
+    text = _NOWIKI.sub(keep, text)
+    text = _GONE.sub("", _EMPTY_TAG.sub("", text))
+    text = _VARIANT.sub(lambda m: _variant(m[1]), text)
+    text = _brackets(_PREFIXED.sub("", text), names)
+    text = _EXTERNAL.sub(lambda m: "\x01" + (m[1] or m[2] or ""), text)
+    text = _BARE_URL.sub("\x01", text)
+    text = _TAG.sub("", _BREAK.sub("\n", text))
+    text = _SWITCH.sub("", _QUOTES.sub("", text))
+    text = re.sub("\x02(\\d+)\x03", lambda m: literal[int(m[1])], text)
+    return "\n".join(_prose(html.unescape(text).splitlines()))
+
+
+@dataclass(slots=True)
+class _Frame:
+    opener: str
+    pieces: list[str]
+
+
+def _brackets(text: str, names: Names) -> str:
+    """Resolve links, templates and tables from the inside out; what an unclosed one holds stays, but a table's."""
+    stack = [_Frame("", [])]
+    at = 0
+    for token in _BRACKET.finditer(text):
+        stack[-1].pieces.append(text[at : token.start()])
+        at = token.end()
+        mark = token[0].strip(" \t:*#")
+        if mark in ("{{", "[[", "{|"):
+            stack.append(_Frame(mark, []))
+            continue
+        closes = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
+        depth = next((d for d in range(len(stack) - 1, 0, -1) if stack[d].opener == closes), 0)
+        # A link never spans a table or a template's end; a stray "]]" in one is text.
+        if not depth or (closes == "[[" and depth != len(stack) - 1):
+            stack[-1].pieces.append("" if closes != "[[" else mark)
+            continue
+        while len(stack) - 1 > depth:
+            _abandon(stack)
+        inner = "".join(stack.pop().pieces)
+        stack[-1].pieces.append(_RENDER[closes](inner, names) or (_HOLE if closes == "{{" else ""))
+    stack[-1].pieces.append(text[at:])
+    while len(stack) > 1:
+        _abandon(stack)
+    return "".join(stack[0].pieces)
+
+
+def _abandon(stack: list[_Frame]) -> None:
+    """Close the innermost frame without its closing bracket: its text belongs to the frame around it."""
+    frame = stack.pop()
+    if frame.opener != "{|":
+        stack[-1].pieces.extend(frame.pieces)
+
+
+def _link(inner: str, names: Names) -> str:
+    target, bar, label = inner.partition("|")
+    target = target.strip()
+    prefix, colon, rest = target.partition(":")
+    prefix = prefix.strip().lower()
+    if target.startswith(":"):
+        return (label if bar else target[1:]).rpartition("|")[2]
+    if colon and (prefix in names.dropped or _FILE_NAME.search(target)):
+        return ""
+    if colon and rest and not bar and _LANG_PREFIX.fullmatch(prefix):
+        return ""
+    return label.rpartition("|")[2] if bar and label.strip() else target.partition("#")[0] or target[1:]
+
+
+def _template(inner: str, names: Names) -> str:
+    name, _, rest = inner.partition("|")
+    name = name.strip().lower().replace("_", " ")
+    if name.startswith("formatnum:"):
+        return name.partition(":")[2]
+    if name.startswith("lang-"):
+        name, position = "lang-", 1
+    elif name.startswith(("link-", "internal link helper/")):
+        position = 1
+    elif name in _CONVERTED:
+        values = _arguments(rest)
+        return " ".join(values[:2]) if len(values) > 1 else "".join(values)
+    else:
+        position = _SHOWN.get(name, 0)
+    if not position:
+        return ""
+    values = _arguments(rest)
+    if position < 0:
+        return values[-1] if values else ""
+    return values[position - 1] if len(values) >= position else ""
+
+
+def _arguments(rest: str) -> list[str]:
+    """Unnamed arguments of a template; ``1=``-style numbers count as unnamed."""
+    values = []
+    for part in rest.split("|"):
+        key, sign, value = part.partition("=")
+        if not sign:
+            values.append(part.strip())
+        elif key.strip().isdecimal():
+            values.append(value.strip())
+    return values
+
+
+def _table(inner: str, names: Names) -> str:
+    return ""
+
+
+_RENDER: dict[str, Callable[[str, Names], str]] = {"[[": _link, "{{": _template, "{|": _table}
+
+
+def _variant(inner: str) -> str:
+    """The text of a converter's ``-{zh-hans:A; zh-hant:B}-``: the first variant, or the plain text."""
+    inner = inner.rpartition("|")[2]
+    first = inner.partition(";")[0]
+    prefix, colon, value = first.partition(":")
+    return value.strip() if colon and _LANG_PREFIX.fullmatch(prefix.strip().lower()) else inner
+
+
+def _prose(lines: list[str]) -> list[str]:
+    """Paragraphs of cleaned lines; a heading stays only when prose follows before the next heading."""
+    kept: list[str] = []
+    pending: list[tuple[int, str]] = []
+    for raw in lines:
+        line = raw.strip()
+        if heading := _HEADING.match(line):
+            level = len(heading[1])
+            pending = [(above, text) for above, text in pending if above < level]
+            pending.append((level, _tidy(heading[2])))
+            continue
+        if line.startswith(("|", "!")):  # the row of a table that is opened by a template or never closed
+            continue
+        marked = _MARKER.match(line)
+        if marked and "\x01" in line:  # a list item around an address is a reference, not prose
+            continue
+        paragraph = _tidy(line[marked.end() :] if marked else line)
+        if any(map(str.isalnum, paragraph)):
+            kept.extend(text for _, text in pending if text)
+            pending = []
+            kept.append(paragraph)
+    return kept
+
+
+def _tidy(line: str) -> str:
+    """One paragraph without the holes that removed markup left."""
+    line = _SPACE.sub(" ", line.replace("\x01", ""))
+    if _HOLE in line:
+        line = _STOP_AT_HOLE.sub("", line).replace(_HOLE, "")
+    if "(" in line or "（" in line or "[" in line:
+        line = _LEADING_STOP.sub(r"\1", _HOLLOW.sub("", line))
+    return _SPACE_STOP.sub("", _SPACE.sub(" ", line)).strip()

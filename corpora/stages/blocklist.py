@@ -1,0 +1,121 @@
+"""Documents from blocked sites or full of blocked words, by lists that the user supplies.
+
+Lists are text files with one entry a line; ``#`` starts a comment. No list is built in: what is adult or spam
+differs between languages and users. The UT1 lists of Toulouse university and the LDNOOBW word lists fit as
+they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from corpora.document import Document, Ledger
+from corpora.stages import STREAMING
+from corpora.units import units
+from xling.core.errors import UserError
+
+_URL_WORD = re.compile(r"[^\W_]+")
+
+
+@STREAMING.register("blocklist")
+@dataclass(frozen=True)
+class Blocklist:
+    """Drop documents by the site they come from, by words in their address, or by words in their text.
+
+    Args:
+        domains: files of domains; ``example.org`` blocks ``www.example.org`` too. A full URL blocks what
+            starts with it.
+        url_words: files of words that may not stand alone in a URL, between punctuation.
+        words: files of words or phrases of the text.
+        min_words: distinct blocked words that must occur before a document is dropped.
+        min_word_ratio: occurrences of blocked words per word of the text that drop a document by themselves.
+    """
+
+    domains: tuple[Path, ...] = ()
+    url_words: tuple[Path, ...] = ()
+    words: tuple[Path, ...] = ()
+    min_words: int = 3
+    min_word_ratio: float = 0.05
+
+    name: ClassVar[str] = "blocklist"
+    reasons: ClassVar[dict[str, str]] = {
+        "blocked_domain": "its site or address is on a list of domains",
+        "blocked_url_word": "its address holds a blocked word",
+        "blocked_words": "its text holds too many blocked words",
+    }
+    partial: ClassVar[frozenset[str]] = frozenset()
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents that no list blocks."""
+        for doc in docs:
+            ledger.enter(self.name, doc)
+            if reason := self.reason(doc.url, doc.text):
+                ledger.drop(self.name, reason, doc)
+            else:
+                yield doc
+
+    def reason(self, url: str, text: str) -> str:
+        """Why a document is blocked, or ""."""
+        if url and self.domains and self._is_blocked(url):
+            return "blocked_domain"
+        if url and self.url_words and not _entries(self.url_words).isdisjoint(_URL_WORD.findall(url.lower())):
+            return "blocked_url_word"
+        if self.words and self._has_blocked_words(text):
+            return "blocked_words"
+        return ""
+
+    def _is_blocked(self, url: str) -> bool:
+        blocked = _entries(self.domains)
+        address = url.lower().partition("://")[2] or url.lower()
+        try:
+            host = urlsplit(f"//{address}").hostname or ""
+        except ValueError:  # an unmatched bracket; such addresses are in real crawls
+            host = address.partition("/")[0]
+        labels = host.strip(".").split(".")
+        if any(".".join(labels[i:]) in blocked for i in range(len(labels))):
+            return True
+        parts = address.split("/")
+        return any("/".join(parts[:i]).rstrip("/") in blocked for i in range(2, len(parts) + 1))
+
+    def _has_blocked_words(self, text: str) -> bool:
+        words, phrases = _words(self.words)
+        found = units(text)
+        hits = [word for word in found if word in words]
+        distinct = len(set(hits))
+        num_hits = len(hits)
+        if phrases:
+            # A phrase, and any word of a script without spaces, is a run of units.
+            joined = f" {' '.join(found)} "
+            counts = [count for phrase in phrases if (count := joined.count(f" {phrase} "))]
+            distinct += len(counts)
+            num_hits += sum(counts)
+        return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(found), 20)
+
+
+@cache
+def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
+    """The lower-cased entries of list files; of an URL what follows the scheme."""
+    lines: list[str] = []
+    for path in map(Path, paths):
+        try:
+            lines += path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"blocklist {path} cannot be read: {error}", "a UTF-8 text file, one entry a line"
+            ) from None
+    entries = (line.partition("#")[0].strip().lower() for line in lines)
+    return frozenset((e.partition("://")[2] or e).rstrip("/") for e in entries if e)
+
+
+@cache
+def _words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Entries that are one unit, and entries that are several, their units joined by spaces."""
+    split = [units(entry) for entry in _entries(paths)]
+    single = frozenset(parts[0] for parts in split if len(parts) == 1)
+    return single, tuple(sorted(" ".join(parts) for parts in split if len(parts) > 1))

@@ -1,0 +1,144 @@
+"""Removal of documents that overlap an evaluation set: n-grams shared with any file the user names.
+
+The unit is the word, or the character in scripts without spaces; n = 13 follows Brown et al. 2020, appendix C.
+A text of the evaluation set shorter than n units is sought whole if it has at least ``min_units``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from corpora.document import Document, Ledger
+from corpora.stages import STREAMING
+from corpora.units import units
+from xling.core.errors import UserError
+
+_OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@STREAMING.register("contamination")
+@dataclass(frozen=True)
+class Contamination:
+    """Drop documents that share a run of ``n`` units with an evaluation file.
+
+    Args:
+        files: evaluation files: text, TSV (every field is a text), JSON and JSON lines (every string is one),
+            plain or compressed with gzip, bzip2 or xz.
+        n: units in a row that make an overlap.
+        min_units: shorter evaluation texts are not sought.
+    """
+
+    files: tuple[Path, ...] = ()
+    n: int = 13
+    min_units: int = 8
+
+    name: ClassVar[str] = "contamination"
+    reasons: ClassVar[dict[str, str]] = {"overlap": "it shares a run of n words with an evaluation file"}
+    partial: ClassVar[frozenset[str]] = frozenset()
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents without overlap; the ledger notes the overlaps by evaluation file."""
+        index = _index(self.files, self.n, self.min_units) if self.files else None
+        for doc in docs:
+            ledger.enter(self.name, doc)
+            if index and (file := index.find(doc.text)):
+                ledger.drop(self.name, "overlap", doc)
+                ledger.note(f"overlap with {file}")
+            else:
+                yield doc
+
+
+@dataclass(frozen=True)
+class Index:
+    """The n-grams of evaluation files.
+
+    Args:
+        numbers: unit -> number; units that no evaluation text holds are absent.
+        grams: length -> n-gram as unit numbers -> name of the first file that holds it.
+    """
+
+    numbers: dict[str, int]
+    grams: dict[int, dict[tuple[int, ...], str]]
+
+    def find(self, text: str) -> str:
+        """The name of a file that ``text`` overlaps, or ""."""
+        numbers = self.numbers
+        run: list[int] = []
+        # A foreign word ends a run: only runs of known units are looked up, which are few and short.
+        for unit in [*units(text), ""]:
+            number = numbers.get(unit)
+            if number is not None:
+                run.append(number)
+                continue
+            for length, grams in self.grams.items():
+                for i in range(len(run) - length + 1):
+                    if file := grams.get(tuple(run[i : i + length])):
+                        return file
+            run = []
+        return ""
+
+
+@lru_cache(maxsize=2)
+def _index(files: tuple[Path, ...], n: int, min_units: int) -> Index:
+    numbers: dict[str, int] = {}
+    grams: dict[int, dict[tuple[int, ...], str]] = {}
+    for file in map(Path, files):
+        for text in texts_of(file):
+            ids = tuple(numbers.setdefault(unit, len(numbers)) for unit in units(text))
+            length = min(n, len(ids))
+            if length < min_units:
+                continue
+            table = grams.setdefault(length, {})
+            for i in range(len(ids) - length + 1):
+                table.setdefault(ids[i : i + length], file.name)
+    if not grams:
+        raise UserError(
+            f"the evaluation files hold no text of {min_units} words: {', '.join(map(str, files))}",
+            fix="name other files or lower min_units",
+        )
+    return Index(numbers, grams)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Every text in an evaluation file.
+
+    Raises:
+        UserError: the file is missing or not UTF-8 text.
+    """
+    suffixes = path.suffixes
+    opener = _OPENERS.get(suffixes[-1] if suffixes else "", open)
+    kind = next((s for s in reversed(suffixes) if s not in _OPENERS), "")
+    try:
+        with opener(path, "rt", encoding="utf-8") as handle:
+            if kind == ".json":
+                yield from _strings(json.load(handle))
+                return
+            for line in handle:
+                if kind == ".jsonl":
+                    yield from _strings(json.loads(line))
+                else:
+                    yield from line.rstrip("\n").split("\t")
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(
+            f"evaluation file {path} cannot be read: {error}", "text, TSV, JSON or JSON lines in UTF-8"
+        ) from None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string inside a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)

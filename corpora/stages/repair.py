@@ -1,0 +1,97 @@
+"""Unicode repair: one normal form, no control characters, mojibake turned back into text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import ftfy
+
+from corpora.document import Document, Ledger
+from corpora.stages import STREAMING
+
+# A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
+_CONTINUATION = (
+    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
+)
+_MOJIBAKE = re.compile(f"[\u00c2-\u00f4][{_CONTINUATION}]")
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\u2028\u2029]")
+# Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
+# and spaces stay: Persian, the scripts of India and Khmer are written with them.
+_INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+_PLAIN = re.compile("[\t\n\x20-\x7e]*")
+_SPACED = re.compile(r"\n\s+|[^\S\n]+\n|\t")
+
+
+@STREAMING.register("repair")
+@dataclass(frozen=True)
+class Repair:
+    """Bring text to NFC, delete control characters and mend text decoded with a wrong charset.
+
+    ftfy runs only on documents in which a UTF-8 byte pair read as Latin-1 or Windows-1252 is found; quotes,
+    widths and ligatures are left as they are.
+
+    Args:
+        max_replacement_ratio: documents with more U+FFFD per character than this are dropped.
+    """
+
+    max_replacement_ratio: float = 0.01
+
+    name: ClassVar[str] = "repair"
+    reasons: ClassVar[dict[str, str]] = {
+        "undecodable": "too many replacement characters U+FFFD",
+        "empty": "no text is left",
+    }
+    partial: ClassVar[frozenset[str]] = frozenset()
+
+    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield the repaired documents; the ledger notes how many were changed in which way."""
+        for doc in docs:
+            ledger.enter(self.name, doc)
+            text = repair(doc.text, ledger)
+            if not text:
+                ledger.drop(self.name, "empty", doc)
+            elif text.count("\ufffd") > self.max_replacement_ratio * len(text):
+                ledger.drop(self.name, "undecodable", doc)
+            else:
+                doc.text = text
+                yield doc
+
+
+def repair(text: str, ledger: Ledger | None = None) -> str:
+    """Repaired ``text``, one stripped paragraph a line without empty lines; ``ledger`` notes the changes.
+
+    Repairing twice changes nothing more.
+    """
+    if _PLAIN.fullmatch(text):
+        return tidy(text)
+    was, text = text, _BREAKS.sub("\n", text).replace("\t", " ")
+    # Mending may uncover another layer or a decomposed letter, hence until nothing changes. Only then may
+    # spaces go: the last byte of a letter may look like one.
+    while (mended := tidy(_mend(text))) != text:
+        text = mended
+    if ledger and text != was:
+        ledger.note("repaired_unicode")
+    return text
+
+
+def _mend(text: str) -> str:
+    """One pass of mojibake, invisible characters and NFC."""
+    if _MOJIBAKE.search(text):
+        # A page mixes charsets, and ftfy mends only what is wrong from end to end: one line at a time.
+        lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]
+        text = _BREAKS.sub("\n", "\n".join(lines))
+    text = _INVISIBLE.sub("", text)
+    return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def tidy(text: str) -> str:
+    """Strip every paragraph, turn tabs into spaces and delete empty paragraphs."""
+    text = text.strip()
+    if "\n\n" not in text and not _SPACED.search(text):
+        return text
+    lines = [line.strip().replace("\t", " ") for line in text.split("\n")]
+    return "\n".join([line for line in lines if line])

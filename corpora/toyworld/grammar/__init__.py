@@ -1,0 +1,32 @@
+"""One grammar a language behind ``render(meaning) -> list[Token]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from corpora.toyworld.grammar import de, en, es, fr, ru, sw, tr
+from corpora.toyworld.meaning import Meaning
+from corpora.toyworld.tokens import Token
+from xling.core.errors import unknown
+
+_RENDER: dict[str, Callable[[Meaning], list[Token]]] = {
+    "en": en.render,
+    "de": de.render,
+    "fr": fr.render,
+    "es": es.render,
+    "sw": sw.render,
+    "tr": tr.render,
+    "ru": ru.render,
+}
+LANGS: tuple[str, ...] = tuple(_RENDER)
+
+
+def render(lang: str, meaning: Meaning) -> list[Token]:
+    """The sentence that says ``meaning`` in ``lang``.
+
+    Raises:
+        UserError: ``lang`` is not one of `LANGS`.
+    """
+    if lang not in _RENDER:
+        raise unknown("toyworld language", lang, LANGS)
+    return _RENDER[lang](meaning)

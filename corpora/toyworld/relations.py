@@ -1,0 +1,281 @@
+"""Premise and hypothesis with a known relation.
+
+The convention of the toy world: an agent does one kind of thing to one kind of object at most once. Hence
+"Anna bought a car in Paris" contradicts "Anna bought a car in Rome", buying contradicts selling the same,
+and two different agents or two unrelated objects have nothing to do with each other.
+
+The hypothesis is drawn first, then a label, then a premise that stands in that relation to it. Every
+hypothesis admits every label, so the hypothesis alone says nothing about the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from corpora.toyworld.draw import Draw
+from corpora.toyworld.lexicon import WORLD
+from corpora.toyworld.meaning import Meaning, Things
+from corpora.toyworld.world import ADJECTIVES, NOUNS, VERBS, Names, Sampler
+
+LABELS = ("entailment", "neutral", "contradiction")
+_HYPONYMS = {
+    hyper: tuple(n for n, row in WORLD["noun"].items() if row["hypernym"] == hyper)
+    for hyper in ("animal", "fruit", "building", "device")
+}
+
+
+def _time_kind(time: str) -> str:
+    return "year" if time.isdigit() else WORLD["time"][time]["kind"]
+
+
+def _things_within(special: Things, general: Things) -> bool:
+    """Whether having ``special`` is a case of having ``general``."""
+    noun = special.noun == general.noun or WORLD["noun"][special.noun]["hypernym"] == general.noun
+    adjective = general.adjective in ("", special.adjective)
+    # "a car" is said of at least one car.
+    if general.at_least or general.count == 1:
+        count = special.count >= general.count
+    else:
+        count = special.count == general.count and not special.at_least
+    return noun and adjective and count
+
+
+def within(special: Meaning, general: Meaning) -> bool:
+    """Whether what happens in ``special`` is a case of ``general``, polarity and verb left aside."""
+    if special.things and general.things and not _things_within(special.things, general.things):
+        return False
+    places = general.place in ("", special.place)
+    return places and general.time in ("", special.time)
+
+
+def _excluded(p: Meaning, h: Meaning) -> bool:
+    """Whether ``p`` and ``h`` tell the same event with a place, time or number that cannot both be."""
+    if p.things and h.things:
+        a, b = p.things, h.things
+        if a.noun != b.noun or (a.adjective and b.adjective and a.adjective != b.adjective):
+            return False
+        if a.count != b.count and min(a.count, b.count) > 1 and not a.at_least and not b.at_least:
+            return True
+    if p.place and h.place and p.place != h.place:
+        return True
+    return bool(p.time and h.time and p.time != h.time and _time_kind(p.time) == _time_kind(h.time))
+
+
+def relation(p: Meaning, h: Meaning) -> str:
+    """The label of premise ``p`` and hypothesis ``h`` under the convention of the toy world."""
+    if p.agent != h.agent:
+        return "neutral"
+    if p.verb != h.verb:
+        opposite = WORLD["verb"].get(p.verb, {"antonym": ""})["antonym"] == h.verb
+        both = not p.negated and not h.negated and within(p, h)
+        return "contradiction" if opposite and both else "neutral"
+    if p.negated:
+        if not within(h, p):
+            return "neutral"
+        return "entailment" if h.negated else "contradiction"
+    if within(p, h):
+        return "contradiction" if h.negated else "entailment"
+    if _excluded(p, h):
+        return "entailment" if h.negated else "contradiction"
+    return "neutral"
+
+
+class _Premises:
+    """Premises for one hypothesis; a method gives one, or None where its change does not apply."""
+
+    def __init__(self, h: Meaning, sampler: Sampler) -> None:
+        self.h, self.sampler, self.draw = h, sampler, sampler.draw
+
+    def specialised(self) -> Meaning:
+        """The hypothesis, affirmed, with details added; at least one if there is room."""
+        h, draw = self.h, self.draw
+        m = replace(h, negated=False)
+        adds: list[Callable[[Meaning], Meaning]] = []
+        if not h.place:
+            adds.append(lambda m: replace(m, place=self.sampler.place()))
+        if not h.time:
+            adds.append(lambda m: replace(m, time=self._time()))
+        if h.things and h.things.noun in _HYPONYMS:
+            noun = draw.choice([n for n in _HYPONYMS[h.things.noun] if n in NOUNS[h.verb]])
+            m = replace(m, things=replace(h.things, noun=noun))
+        if h.things and h.things.at_least:
+            more = h.things.count + draw.below(3)
+            m = replace(m, things=replace(h.things, count=more, at_least=False))
+        if h.things and not h.things.adjective and ADJECTIVES[h.things.noun]:
+            adds.append(self._describe)
+        if adds:
+            first = draw.below(len(adds))
+            for i, add in enumerate(adds):
+                if i == first or draw.chance(30):
+                    m = add(m)
+        return m
+
+    def _describe(self, m: Meaning) -> Meaning:
+        assert m.things is not None
+        return replace(m, things=replace(m.things, adjective=self.draw.choice(ADJECTIVES[m.things.noun])))
+
+    def _time(self) -> str:
+        return self.sampler.year() if self.h.verb == "born" else self.sampler.time()
+
+    def generalised(self) -> Meaning:
+        """The hypothesis, denied, with details left out."""
+        h, draw = self.h, self.draw
+        drop = draw.choice(self._droppable() or ["nothing"])
+        place = "" if drop == "place" or (h.verb != "born" and draw.chance(30)) else h.place
+        time = "" if drop == "time" or draw.chance(30) else h.time
+        things = h.things
+        if things:
+            things = replace(things, count=1, at_least=False)
+            if drop == "adjective" or draw.chance(30):
+                things = replace(things, adjective="")
+            if drop == "noun":
+                things = Things(WORLD["noun"][things.noun]["hypernym"])
+        return replace(h, negated=True, things=things, place=place, time=time)
+
+    def _droppable(self) -> list[str]:
+        h, found = self.h, []
+        if h.verb == "born":
+            return ["time"] if h.place and h.time else []
+        found += ["place"] * bool(h.place) + ["time"] * bool(h.time)
+        if h.things and h.things.adjective:
+            found.append("adjective")
+        elif h.things and WORLD["noun"][h.things.noun]["hypernym"] in NOUNS.get(h.verb, ()):
+            found.append("noun")
+        return found
+
+    def opposite(self) -> Meaning | None:
+        """The antonym of the verb."""
+        antonym = WORLD["verb"].get(self.h.verb, {"antonym": ""})["antonym"]
+        if not antonym or (self.h.things and self.h.things.noun not in NOUNS[antonym]):
+            return None
+        return replace(self.specialised(), verb=antonym)
+
+    def elsewhere(self) -> Meaning | None:
+        """Another place, time or number."""
+        h, m, draw = self.h, self.specialised(), self.draw
+        slots = ["place"] * bool(h.place) + ["time"] * bool(h.time)
+        if h.things and h.things.count > 1 and not h.things.at_least:
+            slots.append("count")
+        if not slots:
+            return None
+        match draw.choice(slots):
+            case "place":
+                return replace(m, place=self.sampler.place(other_than=h.place))
+            case "time":
+                return self._at_another_time(m)
+        assert m.things is not None
+        return replace(m, things=replace(m.things, count=self._other_count(m.things.count)))
+
+    def _at_another_time(self, m: Meaning) -> Meaning | None:
+        time = self._time()
+        same_kind = _time_kind(time) == _time_kind(m.time)
+        return replace(m, time=time) if same_kind and time != m.time else None
+
+    def _other_count(self, count: int) -> int:
+        other = 2 + self.draw.below(4)
+        return other if other != count else 6 + self.draw.below(4)
+
+    def vaguer(self) -> Meaning | None:
+        """A detail of the hypothesis is not told (affirmed), or told too narrowly (denied)."""
+        h, draw = self.h, self.draw
+        if h.negated:
+            return replace(self.specialised(), negated=True)
+        drop = draw.choice(self._droppable() or [""])
+        match drop:
+            case "place":
+                time = h.time or (self._time() if draw.chance(50) else "")
+                return replace(h, place="", time=time)
+            case "time":
+                place = h.place or (self.sampler.place() if draw.chance(50) else "")
+                return replace(h, time="", place=place)
+            case "adjective":
+                assert h.things is not None
+                return replace(self.specialised(), things=replace(h.things, adjective=""))
+            case "noun":
+                assert h.things is not None
+                hypernym = WORLD["noun"][h.things.noun]["hypernym"]
+                return replace(self.specialised(), things=replace(h.things, noun=hypernym))
+        return None
+
+    def other_agent(self) -> Meaning:
+        """Somebody else does it."""
+        m = self.specialised() if self.draw.chance(60) else self.h
+        return replace(m, agent=self.sampler.person(other_than=self.h.agent), negated=self._polarity())
+
+    def other_things(self) -> Meaning | None:
+        """The same is done to something unrelated."""
+        h = self.h
+        if h.things is None:
+            return None
+        noun = self.draw.choice(NOUNS[h.verb])
+        adjective = h.things.adjective if h.things.adjective in ADJECTIVES[noun] else ""
+        things = replace(h.things, noun=noun, adjective=adjective)
+        m = replace(self.specialised(), negated=self._polarity())
+        return replace(m, things=_single_if_negated(things, m.negated))
+
+    def other_verb(self) -> Meaning | None:
+        """Something else is done to it."""
+        h, verb = self.h, self.draw.choice(VERBS)
+        if h.things is None or h.things.noun not in NOUNS[verb] or verb == h.verb:
+            return None
+        return replace(self.specialised(), verb=verb, negated=self._polarity())
+
+    def _polarity(self) -> bool:
+        """Either, so that one of two clauses being denied does not by itself mean contradiction."""
+        return self.h.negated if self.draw.chance(60) else not self.h.negated
+
+
+def _single_if_negated(things: Things, negated: bool) -> Things:
+    return replace(things, count=1, at_least=False) if negated else things
+
+
+def hypothesis(sampler: Sampler) -> Meaning:
+    """A short clause that admits each of the three labels."""
+    draw = sampler.draw
+    if draw.chance(15):
+        place, time = (sampler.place(), "") if draw.chance(60) else ("", sampler.year())
+        return Meaning("born", sampler.person(), place=place, time=time)
+    while True:
+        negated = draw.chance(33)
+        m = replace(sampler.event(negated), front=False)
+        assert m.things is not None
+        filled = (m.place != "") + (m.time != "") + (m.things.adjective != "")
+        # Room to add a detail, and one to leave out.
+        if 1 <= filled <= 2:
+            return m
+
+
+def _candidate(label: str, premises: _Premises) -> Meaning | None:
+    draw, h = premises.draw, premises.h
+    share = draw.below(100)
+    if label == "entailment":
+        return premises.generalised() if h.negated else premises.specialised()
+    if label == "contradiction":
+        if h.negated:
+            return premises.specialised()
+        if share < 55 and not (h.verb == "born" and draw.chance(50)):
+            return premises.generalised()
+        return premises.opposite() if share < 75 else premises.elsewhere()
+    if share < 45:
+        return premises.vaguer()
+    if share < 65:
+        return premises.other_agent()
+    return premises.other_things() if share < 85 else premises.other_verb()
+
+
+def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
+    """Premise, hypothesis and label; the three labels are equally likely."""
+    sampler = Sampler(draw, names)
+    h = hypothesis(sampler)
+    label = draw.choice(LABELS)
+    premises = _Premises(h, sampler)
+    for _ in range(1000):
+        p = _candidate(label, premises)
+        if p is None or replace(p, front=False) == h:
+            continue
+        if p.things:
+            p = replace(p, things=_single_if_negated(p.things, p.negated))
+        if relation(p, h) == label:
+            return p, h, label
+    raise AssertionError(f"no premise makes {h} a case of {label}")

@@ -1,0 +1,48 @@
+"""Endless, seeded streams of everything the toy world yields; item i depends on (seed, split, i) alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from corpora.toyworld.draw import Draw, digest
+from corpora.toyworld.meaning import Meaning
+from corpora.toyworld.relations import pair
+from corpora.toyworld.world import Names, Sampler, document
+
+SPLITS = ("train", "dev", "test")
+_BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
+
+
+def in_split(split: str, *meanings: Meaning) -> bool:
+    """Whether ``meanings`` belong to ``split``: a hash gives each its split, so splits are disjoint."""
+    return digest("split", *meanings) % 10 in _BUCKETS[split]
+
+
+def mono_meanings(seed: int, lang: str, index: int) -> list[Meaning]:
+    """The clauses of document ``index``; another language has other documents."""
+    return document(Draw(seed, "mono", lang, index))
+
+
+def para_meaning(seed: int, src_lang: str, tgt_lang: str, index: int) -> Meaning:
+    """The clause behind sentence pair ``index``."""
+    return Sampler(Draw(seed, "para", src_lang, tgt_lang, index), Names("all")).meaning()
+
+
+@lru_cache(maxsize=1 << 14)
+def ner_meaning(seed: int, split: str, index: int) -> Meaning:
+    """The clause behind tagged sentence ``index`` of ``split``, the same in every language."""
+    names = Names("train" if split == "train" else "test")
+    sampler = Sampler(Draw(seed, "ner", split, index), names)
+    while not in_split(split, meaning := sampler.meaning()):
+        pass
+    return meaning
+
+
+@lru_cache(maxsize=1 << 14)
+def nli_pair(seed: int, split: str, index: int) -> tuple[Meaning, Meaning, str]:
+    """Premise, hypothesis and label ``index`` of ``split``, the same in every language."""
+    draw, names = Draw(seed, "nli", split, index), Names("all")
+    while True:
+        premise, hypothesis, label = pair(draw, names)
+        if in_split(split, premise, hypothesis):
+            return premise, hypothesis, label

@@ -1,0 +1,79 @@
+"""Tokens of a rendered sentence, and how phrases are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from corpora.toyworld.meaning import Person
+
+
+class Token(NamedTuple):
+    """A word or punctuation mark: its form, its IOB2 tag, and whether a space follows."""
+
+    form: str
+    tag: str
+    space_after: bool
+
+
+Phrase = tuple[tuple[str, str], ...]
+"""Pairs of form and tag."""
+
+_NO_SPACE_BEFORE = frozenset(".,")
+YEAR = frozenset("0123456789")
+
+
+@lru_cache(maxsize=1 << 16)
+def words(text: str) -> Phrase:
+    """Words outside any entity, from a text with spaces between the tokens."""
+    return tuple((form, "O") for form in text.split())
+
+
+@lru_cache(maxsize=1 << 16)
+def name(text: str, kind: str) -> Phrase:
+    """One entity of type ``kind`` (PER, ORG, LOC), from a text with spaces between the tokens."""
+    return tuple((form, f"{'I' if i else 'B'}-{kind}") for i, form in enumerate(text.split()))
+
+
+def seq(*parts: str | Phrase) -> Phrase:
+    """Join phrases; a string stands for words outside any entity, "" for nothing."""
+    joined: list[tuple[str, str]] = []
+    for part in parts:
+        joined += words(part) if isinstance(part, str) else part
+    return tuple(joined)
+
+
+def shown_name(person: Person) -> str:
+    """The person's name as spelt in the languages of Latin script, as far as it is shown."""
+    if person.show == "full":
+        return f"{person.first} {person.last}"
+    return person.first if person.show == "first" else person.last
+
+
+def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:
+    """The adverbial for a time: a named one from the lexicon, or a year put into the phrase for years."""
+    if not time:
+        return ""
+    if time[0] in YEAR:
+        return phrases["year"]["phrase"].replace("%", time)
+    return phrases[time]["phrase"]
+
+
+def sentence(phrase: Phrase, upper: Callable[[str], str] = str.upper) -> list[Token]:
+    """Tokens of a whole sentence: first letter capital, full stop, spaces as in running text."""
+    last = len(phrase) - 1
+    tokens = []
+    for i, (form, tag) in enumerate(phrase):
+        if i == 0:
+            form = upper(form[0]) + form[1:]
+        space = i < last and phrase[i + 1][0] not in _NO_SPACE_BEFORE
+        space = space and form[-1] != "'"
+        tokens.append(Token(form, tag, space))
+    tokens.append(Token(".", "O", True))
+    return tokens
+
+
+def text_of(tokens: Iterable[Token]) -> str:
+    """Running text of one or more sentences, without a trailing space."""
+    return "".join(t.form + " " if t.space_after else t.form for t in tokens).rstrip()

@@ -1,0 +1,79 @@
+"""Units of comparison for any script: words, or single characters where no spaces stand between words."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, kana, bopomofo and
+# the Han ideographs. Hangul is written with spaces.
+_UNSPACED = (
+    (0x0E01, 0x0EFF), (0x0F40, 0x0F6C), (0x1000, 0x109F), (0x1780, 0x17DF), (0x3005, 0x3007), (0x3041, 0x30FF),
+    (0x3105, 0x312F), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+)  # fmt: skip
+_BREAK, _SPACED, _SINGLE, _MARK = range(4)
+_ASCII_UNIT = re.compile("[a-z0-9]+")
+
+
+@cache
+def _classes() -> NDArray[np.uint8]:
+    """Class of each code point: a break, a letter of a spaced script, of an unspaced one, a mark on the last."""
+    table = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    of_category = {"L": _SPACED, "N": _SPACED, "M": _MARK}
+    for point in range(0x40000):
+        table[point] = of_category.get(unicodedata.category(chr(point))[0], _BREAK)
+    for first, last in _UNSPACED:
+        block = table[first : last + 1]
+        block[[unicodedata.category(chr(p))[0] == "L" for p in range(first, last + 1)]] = _SINGLE
+    return table
+
+
+def units(text: str) -> list[str]:
+    """Lower-cased words of ``text`` without punctuation; scripts without spaces give a unit a character.
+
+    Combining marks stay with their letter. Example: ``units("Tea, 茶!") == ["tea", "茶"]``.
+    """
+    text = text.lower()
+    if text.isascii():
+        return _ASCII_UNIT.findall(text)
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    classes = _classes()[points]
+    points = np.where(classes == _BREAK, np.uint32(ord(" ")), points)
+    if (classes == _SINGLE).any():
+        # A unit ends before every letter of an unspaced script, and after one with its marks.
+        carrier = np.maximum.accumulate(np.where(classes == _MARK, 0, np.arange(len(classes))))
+        before = np.concatenate([[_BREAK], classes[carrier][:-1]])
+        starts = (classes == _SINGLE) | ((classes == _SPACED) & (before == _SINGLE))
+        points = np.insert(points, np.flatnonzero(starts), np.uint32(ord(" ")))
+    return points.tobytes().decode("utf-32-le", "surrogatepass").split()
+
+
+def unspaced_share(text: str) -> float:
+    """Share of the letters of ``text`` that belong to scripts without spaces between words; 0 without letters."""
+    if text.isascii():
+        return 0.0
+    classes = _classes()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
+    num_single = int((classes == _SINGLE).sum())
+    num_spaced = int((classes == _SPACED).sum())
+    return num_single / max(1, num_single + num_spaced)
+
+
+@lru_cache(maxsize=64)
+def _powers(n: int) -> tuple[np.uint64, ...]:
+    return tuple(np.uint64(pow(0x100000001B3, k, 1 << 64)) for k in range(n))
+
+
+def runs(mixed: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+    """Hash of every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
+    num = len(mixed) - n + 1
+    if num <= 0:
+        return np.zeros(0, dtype=np.uint64)
+    out = np.zeros(num, dtype=np.uint64)
+    for k, power in enumerate(_powers(n)):
+        out += mixed[k : k + num] * power
+    return out

@@ -1,0 +1,147 @@
+"""What several tests need: one thread, a tiny corpus in three scripts, and the things made from it once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Set before any test imports torch: the machine may be shared, and one thread makes sums repeatable.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+# Working directories are kept per test function, which Hypothesis warns about needlessly.
+settings.register_profile("xling", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.load_profile("xling")
+
+# Subject, verb, object, place: every combination is a correct sentence.
+_PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "en": (
+        ("The old woman", "My neighbour", "A young doctor", "The teacher", "Our cousin"),
+        ("sees", "sells", "finds", "wants", "likes"),
+        ("a red boat", "the small house", "fresh bread", "two books", "the long letter"),
+        ("near the river.", "in the village.", "behind the market.", "at home."),
+    ),
+    "ar": (
+        ("المرأة العجوز", "جارتي", "الطبيبة الشابة", "المعلمة", "ابنة عمنا"),
+        ("ترى", "تبيع", "تجد", "تريد", "تحب"),
+        ("قاربا أحمر", "البيت الصغير", "خبزا طازجا", "كتابين", "الرسالة الطويلة"),
+        ("قرب النهر.", "في القرية.", "خلف السوق.", "في المنزل."),
+    ),
+    "th": (
+        ("หญิงชรา", "เพื่อนบ้านของฉัน", "หมอหนุ่ม", "ครู", "ลูกพี่ลูกน้องของเรา"),
+        ("เห็น", "ขาย", "พบ", "อยากได้", "ชอบ"),
+        ("เรือสีแดง", "บ้านหลังเล็ก", "ขนมปังสด", "หนังสือสองเล่ม", "จดหมายยาว"),
+        ("ใกล้แม่น้ำ", "ในหมู่บ้าน", "หลังตลาด", "ที่บ้าน"),
+    ),
+}
+
+
+def sentences(lang: str) -> list[str]:
+    """500 different sentences in an order that mixes their parts."""
+    glue = "" if lang == "th" else " "
+    found = [glue.join(parts) for parts in itertools.product(*_PARTS[lang])]
+    return [found[i * 211 % len(found)] for i in range(len(found))]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with en.txt, ar.txt and th.txt: paragraphs by line, a blank line between documents.
+
+    English has five times as much text as Arabic, and ten times as much as Thai.
+    """
+    folder = tmp_path_factory.mktemp("corpus")
+    for lang, share in (("en", 1), ("ar", 5), ("th", 10)):
+        lines = sentences(lang)[: 500 // share]
+        text = "".join(f"{line}\n" + "\n" * (n % 5 == 0) for n, line in enumerate(lines, 1))
+        (folder / f"{lang}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vocab(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published vocabulary of 130 pieces over the tiny corpus."""
+    from corpora.vocab import VocabConfig, run
+
+    out = tmp_path_factory.mktemp("vocab") / "vocab"
+    paths = {path.stem: (str(path),) for path in sorted(corpus.glob("*.txt"))}
+    run(VocabConfig(corpora=paths, out=str(out), size=130, coverage=1.0))
+    return out
+
+
+@pytest.fixture(scope="session")
+def shards(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published shards of the tiny corpus: en, ar and th."""
+    from corpora.binarize import BinarizeConfig, run
+
+    out = tmp_path_factory.mktemp("shards") / "shards"
+    paths = {path.stem: (str(path),) for path in sorted(corpus.glob("*.txt"))}
+    run(BinarizeConfig(vocab=str(vocab), out=str(out), corpora=paths))
+    return out
+
+
+# Overrides of `xling pretrain` under which an update takes milliseconds.
+TINY = (
+    "model.layers=2",
+    "model.dim=32",
+    "model.heads=2",
+    "model.ffn_dim=64",
+    "model.max_positions=64",
+    "model.precision=fp32",
+    "objectives.mmlm.tokens_per_sample=32",
+    "train.batch_tokens=512",
+    "train.warmup=4",
+    "train.log_every=5",
+)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> tuple[str, ...]:
+    """Overrides that make `xling pretrain` train a tiny model."""
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published tiny model after 30 updates."""
+    from xling.core import config
+    from xling.train import PretrainConfig, run
+
+    out = tmp_path_factory.mktemp("model") / "model"
+    words = [*tiny, f"data={shards}", f"out={out}", "train.updates=30", "train.lr=3e-3"]
+    run(config.load(PretrainConfig, overrides=words))
+    return out
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _children_import_this_checkout() -> None:
+    """Put this checkout first on the path of every child process."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.fixture(scope="session")
+def python() -> Run:
+    """Run Python with this checkout on its path; arguments as for the interpreter."""
+    return _python
+
+
+def _python(
+    *arguments: str, cwd: Path | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )

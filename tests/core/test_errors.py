@@ -1,0 +1,37 @@
+"""The one-line messages for mistakes of the user."""
+
+from __future__ import annotations
+
+import pickle
+
+from xling.core.errors import UserError, nearest, unknown
+
+
+def test_message_says_given_valid_and_fix() -> None:
+    assert str(UserError("lr=x.", "a number", "set it. ")) == "lr=x; valid: a number; fix: set it"
+    assert str(UserError("nothing there")) == "nothing there"
+    assert UserError("x").exit_code == 2
+
+
+def test_error_survives_the_way_from_a_worker_process() -> None:
+    error = pickle.loads(pickle.dumps(UserError("a", "b", "c")))
+    assert (str(error), error.given, error.valid, error.fix) == ("a; valid: b; fix: c", "a", "b", "c")
+
+
+def test_unknown_lists_valid_names_and_the_nearest() -> None:
+    text = str(unknown("suite", "xnly", ["xnli", "panx", "mlqa"]))
+    assert text == "unknown suite 'xnly'; valid: mlqa, panx, xnli; fix: did you mean 'xnli'?"
+    assert (
+        str(unknown("suite", "q", []))
+        == "unknown suite 'q'; valid: none is registered; fix: choose one suite from the list"
+    )
+
+
+def test_long_lists_are_cut() -> None:
+    text = str(unknown("code", "zzz", [f"c{i:03}" for i in range(50)]))
+    assert "c039, ... (50 in all)" in text and "c040" not in text
+
+
+def test_nearest_is_best_first_and_may_be_empty() -> None:
+    assert nearest("pretrian", ["finetune", "pretrain", "report"])[0] == "pretrain"
+    assert nearest("x", ["finetune"]) == []

@@ -1,0 +1,113 @@
+"""Steps in one file: order, variables, overrides, circles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.vocab import VocabConfig
+from xling.core import pipeline
+from xling.core.errors import UserError
+
+_TEXT = """
+vars:
+  out: runs/a
+  mono: ${out}/mono
+steps:
+  report: {stage: report, after: [vocab, raw], config: {runs: ["${out}", "${mono}/x"]}}
+  vocab:
+    stage: vocab
+    after: [raw]
+    recipe: RECIPE
+    config: {corpora: {en: "${mono}/en.txt"}, out: "${out}/vocab", alpha: 0.5}
+  raw: {stage: toyworld}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    recipe = tmp_path / "vocab.yaml"
+    recipe.write_text("alpha: 0.7\nsize: 100\nscales: {big: {size: 9}}\ncorpora: {no: no.txt}\n")
+    made = tmp_path / "pipeline.yaml"
+    made.write_text(_TEXT.replace("RECIPE", str(recipe)))
+    return made
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "pipeline.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_step_comes_after_the_ones_it_needs(path: Path) -> None:
+    assert list(pipeline.read(path).steps) == ["raw", "vocab", "report"]
+
+
+def test_settings_are_recipe_then_config_with_variables(path: Path) -> None:
+    assert pipeline.read(path).settings("vocab") == VocabConfig(
+        corpora={"no": ("no.txt",), "en": ("runs/a/mono/en.txt",)}, out="runs/a/vocab", size=100, alpha=0.5
+    )
+
+
+def test_overrides_reach_variables_and_steps(path: Path) -> None:
+    plan = pipeline.read(path, ["out=elsewhere", "vocab.alpha=0.1", "vocab.corpora.sw=a,b"])
+    made = plan.settings("vocab")
+    assert made.out == "elsewhere/vocab" and made.alpha == 0.1
+    assert made.corpora == {"no": ("no.txt",), "en": ("elsewhere/mono/en.txt",), "sw": ("a", "b")}
+    assert plan.steps["report"].config == {"runs": ["elsewhere", "elsewhere/mono/x"]}
+
+
+@pytest.mark.parametrize("override", ["outt=x", "vocb.alpha=1", "out.alpha=1", "vocab=x"])
+def test_an_unknown_override_is_a_user_error(path: Path, override: str) -> None:
+    with pytest.raises(UserError, match="unknown variable or step"):
+        pipeline.read(path, [override])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps: {a: {stage: vocb}}", r"unknown command 'vocb'.*'vocab'"),
+        ("steps: {a: {stage: vocab, after: [b]}}", r"unknown step in .*: 'b'"),
+        (
+            "steps: {a: {stage: vocab, after: [b]}, b: {stage: vocab, after: [a]}}",
+            r"a, b wait for each other",
+        ),
+        ("steps: {a: {stage: vocab, after: [a]}}", r"a wait for each other"),
+        ("steps: {a: {stage: vocab, afte: [a]}}", r"step 'a': unknown setting 'afte'.*'after'"),
+        ("steps: {a: {config: {}}}", r"stage not given"),
+        ("steps: {a: vocab}", r"steps.a='vocab'"),
+        ("steps: [a]", r"steps=\['a'\]"),
+        ("vars: {a: {b: c}}", r"vars.a=\{'b': 'c'\}"),
+        ("stepz: {}", r"unknown setting 'stepz'.*'steps'"),
+        ("steps: {a: {stage: vocab}, a: {stage: report}}", r"'a' stands twice"),
+        ('steps: {a: {stage: vocab, config: {out: "${oot}"}}}', r"unknown variable in .*: 'oot'"),
+        ('vars: {a: "${b}", b: x}', r"unknown variable in .*: 'b'"),
+    ],
+)
+def test_wrong_pipelines_are_user_errors(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        pipeline.read(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_setting_names_its_step(path: Path) -> None:
+    plan = pipeline.read(path, ["vocab.alhpa=1"])
+    with pytest.raises(UserError, match=r"step 'vocab': unknown setting 'alhpa'.*'alpha'"):
+        plan.settings("vocab")
+
+
+@given(st.data())
+def test_any_graph_without_circles_is_ordered(tmp_path: Path, data: st.DataObject) -> None:
+    names = [f"s{i}" for i in range(data.draw(st.integers(1, 8)))]
+    needs = {
+        n: data.draw(st.lists(st.sampled_from(names[:i]), unique=True)) if i else []
+        for i, n in enumerate(names)
+    }
+    shuffled = data.draw(st.permutations(names))
+    steps = ", ".join(f"{n}: {{stage: vocab, after: [{', '.join(needs[n])}]}}" for n in shuffled)
+    order = list(pipeline.read(write(tmp_path, f"steps: {{{steps}}}")).steps)
+    assert sorted(order) == names
+    assert all(order.index(need) < order.index(name) for name in names for need in needs[name])

@@ -1,0 +1,80 @@
+"""A bar on a terminal, one line a minute in a log."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+
+import pytest
+
+from xling.core import progress
+from xling.core.progress import Progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    return made
+
+
+def test_a_log_gets_one_line_a_minute(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("binarize sw", 2000, "docs", stream) as shown:
+        for second in range(150):
+            clock.now = 1000.0 + second
+            shown.update(10, note=f"loss {second}")
+        clock.now = 1160.0
+    assert stream.getvalue().splitlines() == [
+        "binarize sw: 610 of 2,000 docs, 10/s, 60 s, 137 s left, loss 60",
+        "binarize sw: 1,210 of 2,000 docs, 10/s, 120 s, 78 s left, loss 120",
+        "binarize sw: 1,500 of 2,000 docs, 9/s, 160 s, 53 s left",
+    ]
+
+
+def test_a_log_without_a_total_and_without_work(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("read", stream=stream):
+        clock.now += 2
+    assert stream.getvalue() == "read: 0 it, 0/s, 2 s\n"
+
+
+def test_a_failed_piece_of_work_does_not_say_it_is_done(clock: Clock) -> None:
+    stream = io.StringIO()
+
+    def fail() -> None:
+        with Progress("read", 10, stream=stream) as shown:
+            shown.update(3)
+            raise RuntimeError("disk")
+
+    with pytest.raises(RuntimeError, match="disk"):
+        fail()
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w", encoding="utf-8") as stream:
+        assert stream.isatty()
+        with Progress("binarize sw", 200, "docs", stream) as shown:
+            for _ in range(2):
+                shown.update(50, note="loss 3.21")
+            shown._bar.refresh()  # type: ignore[union-attr]
+        stream.flush()
+        text = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    bars = text.rstrip().split("\r")
+    assert any(re.search(r"binarize sw:\s+50%\|.*100/200.*loss 3\.21", bar) for bar in bars), text
+    # The bar is wiped, and one plain line stays behind.
+    assert bars[-2].strip() == ""
+    assert re.fullmatch(r"binarize sw: 100 of 200 docs, [\d,]+/s, 0 s, 0 s left", bars[-1]), text

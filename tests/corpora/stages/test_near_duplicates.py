@@ -1,0 +1,116 @@
+"""Near-duplicates: found in every script, deterministic, exact check, agreement with exact Jaccard."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from corpora.document import Document, Ledger
+from corpora.stages import near_duplicates as near
+from corpora.stages.near_duplicates import NearDedup
+from xling.core.errors import UserError
+
+HAN = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生"
+
+
+def text(seed: int, num_units: int = 300, alphabet: str = "") -> list[str]:
+    rng = random.Random(seed)
+    if alphabet:
+        return [rng.choice(alphabet) for _ in range(num_units)]
+    return ["".join(rng.choices("abcdefgh", k=5)) + " " for _ in range(num_units)]
+
+
+def edited(units: list[str], num_edits: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    out = list(units)
+    for place in rng.sample(range(len(out)), num_edits):
+        out[place] = rng.choice(units)
+    return out
+
+
+def run(shards: list[list[str]], where: Path, cfg: NearDedup) -> tuple[list[list[str]], Ledger]:
+    def docs(number: int) -> list[Document]:
+        return [Document(id=f"{number}/{i}", text=t) for i, t in enumerate(shards[number])]
+
+    where.mkdir(parents=True, exist_ok=True)
+    numbers = range(len(shards))
+    sketches = [where / f"sketch-{n}.parquet" for n in numbers]
+    for n in numbers:
+        assert near.sketch_shard(docs(n), sketches[n], cfg) == len(shards[n])
+    pairs = [where / f"pairs-{band}.parquet" for band in range(cfg.bands)]
+    for band in reversed(range(cfg.bands)):  # any order
+        near.find_pairs(sketches, band, pairs[band])
+    exact = []
+    if cfg.min_jaccard:
+        exact = [where / f"shingles-{n}.parquet" for n in numbers]
+        for n in numbers:
+            near.shingle_shard(docs(n), n, pairs, exact[n], cfg)
+    near.choose(pairs, where / "choice.parquet", cfg, exact)
+    ledger = Ledger()
+    kept = [
+        [d.id for d in near.drop_near_duplicates(docs(n), n, where / "choice.parquet", ledger)]
+        for n in numbers
+    ]
+    return kept, ledger
+
+
+@pytest.mark.parametrize("alphabet", ["", HAN])
+def test_first_of_each_cluster_stays(alphabet: str, tmp_path: Path) -> None:
+    base, other = text(1, 400, alphabet), text(2, 400, alphabet)
+    shards = [
+        ["".join(other), "".join(base)],
+        ["".join(edited(base, 3, 5)), "".join(text(3, 400, alphabet)), "", "!!"],
+        ["".join(edited(base, 3, 6)), "".join(other)],
+    ]
+    kept, ledger = run(shards, tmp_path, NearDedup())
+    assert kept == [["0/0", "0/1"], ["1/1", "1/2", "1/3"], []]
+    assert dict(ledger.dropped) == {("near_dedup", "near_duplicate"): 3}
+    assert ledger.seen["near_dedup"] == 8
+    choice = pl.read_parquet(tmp_path / "choice.parquet").sort("shard", "doc")
+    assert choice.rows() == [(1, 0, 0, 1), (2, 0, 0, 1), (2, 1, 0, 0)]
+
+
+def test_survivors_survive_again(tmp_path: Path) -> None:
+    bases = [text(s, 200) for s in range(6)]
+    shards = [["".join(edited(b, e, e)) for b in bases for e in (0, 2, 40)] for _ in range(2)]
+    kept, _ = run(shards, tmp_path / "a", NearDedup())
+    again = [[shards[int(i.split("/")[0])][int(i.split("/")[1])] for i in ids] for ids in kept]
+    kept_again, ledger = run(again, tmp_path / "b", NearDedup())
+    assert [len(ids) for ids in kept_again] == [len(ids) for ids in again]
+    assert not ledger.dropped
+
+
+def test_exact_check_refuses_what_the_bands_propose(tmp_path: Path) -> None:
+    base = text(1)
+    shards = [["".join(base), "".join(edited(base, 12, 3)), "".join(edited(base, 1, 4))]]
+    loose = NearDedup(bands=40, rows=2)
+    assert run(shards, tmp_path / "bands", loose)[0] == [["0/0"]]
+    strict = NearDedup(bands=40, rows=2, min_jaccard=0.9)
+    assert run(shards, tmp_path / "exact", strict)[0] == [["0/0", "0/1"]]
+
+
+def test_bands_estimate_jaccard(tmp_path: Path) -> None:
+    """Share of equal one-row bands is an unbiased estimate of the similarity."""
+    cfg = NearDedup(bands=256, rows=1)
+    base = text(7, 500)
+    for num_edits in (5, 20, 60):
+        other = edited(base, num_edits, num_edits)
+        a, b = (set(near.shingles("".join(t), cfg).tolist()) for t in (base, other))
+        exact = len(a & b) / len(a | b)
+        out = tmp_path / f"{num_edits}.parquet"
+        near.sketch_shard([Document("0", "".join(base)), Document("1", "".join(other))], out, cfg)
+        rows = np.array(pl.read_parquet(out).drop("doc").rows())
+        assert abs((rows[0] == rows[1]).mean() - exact) < 4 * np.sqrt(exact * (1 - exact) / 256)
+
+
+def test_shingles_are_equal_in_every_process() -> None:
+    assert near.shingles("one two three four five", NearDedup()).tolist() == [14303068685296464417]
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(UserError, match="bands=0"):
+        NearDedup(bands=0)

@@ -1,0 +1,155 @@
+"""Paragraph deduplication against a plain re-statement of CCNet's rules, over random shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.document import Document, Ledger
+from corpora.normalize import for_dedup
+from corpora.stages import paragraphs
+from xling.core.errors import UserError
+
+Shards = list[list[list[str]]]
+
+
+def documents(shard: list[list[str]], number: int) -> list[Document]:
+    return [Document(id=f"{number}/{i}", text="\n".join(lines)) for i, lines in enumerate(shard)]
+
+
+def run(shards: Shards, where: Path, num_partitions: int) -> tuple[list[list[str]], Ledger]:
+    ledger = Ledger()
+    for number, shard in enumerate(shards):
+        paragraphs.hash_shard(documents(shard, number), where / str(number), num_partitions)
+    duplicate_files = []
+    for part in range(num_partitions):
+        files = [paragraphs.partition_file(where / str(n), part) for n in range(len(shards))]
+        duplicate_files.append(where / f"duplicates-{part}.u64")
+        paragraphs.find_duplicates(files, duplicate_files[-1])
+    texts = []
+    for number, shard in enumerate(shards):
+        kept = paragraphs.drop_duplicates(
+            documents(shard, number), where / str(number), duplicate_files, ledger
+        )
+        texts.append([doc.text for doc in kept])
+    return texts, ledger
+
+
+def reference(shards: Shards) -> list[list[str]]:
+    """The rules one at a time, with a dictionary of everything."""
+    num_docs: Counter[str] = Counter()
+    for shard in shards:
+        for lines in shard:
+            num_docs.update({for_dedup(line) for line in lines[1:]})
+    kept_shards = []
+    for shard in shards:
+        kept_docs = []
+        for lines in shard:
+            seen: set[str] = set()
+            kept = []
+            for line in lines[1:]:
+                key = for_dedup(line)
+                if num_docs[key] == 1 and key not in seen:
+                    kept.append(line)
+                seen.add(key)
+            if kept:
+                kept_docs.append("\n".join([lines[0], *kept]))
+        kept_shards.append(kept_docs)
+    return kept_shards
+
+
+LINE = st.sampled_from(["a", "A", "b", "1", "2", "c…", "c", "d", "é", "Σας", "q", "r", "s", "t"]) | st.text(
+    st.characters(codec="utf-8", exclude_characters="\n"), max_size=3
+)
+SHARDS = st.lists(st.lists(st.lists(LINE, min_size=1, max_size=6), max_size=5), min_size=1, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(shards=SHARDS, num_partitions=st.sampled_from([1, 3, 8]))
+def test_equals_the_rules(
+    shards: Shards, num_partitions: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    texts, ledger = run(shards, tmp_path_factory.mktemp("dedup"), num_partitions)
+    assert texts == reference(shards)
+
+    # The ledger balances, in documents and in characters.
+    kept = [text for shard in texts for text in shard]
+    whole = [key for key in ledger.dropped if key[1] not in paragraphs.PARTIAL]
+    assert ledger.seen[paragraphs.STAGE] == len(kept) + sum(ledger.dropped[key] for key in whole)
+    assert ledger.seen_chars[paragraphs.STAGE] == sum(map(len, kept)) + sum(ledger.dropped_chars.values())
+
+    # What survived survives again, untouched.
+    again = [[text.split("\n") for text in shard] for shard in texts]
+    assert run(again, tmp_path_factory.mktemp("again"), num_partitions)[0] == texts
+
+
+def test_key_is_the_head_of_sha1() -> None:
+    lines = ["Hello, World 12", "", "ÀÉ «x»"]
+    expected = [
+        int.from_bytes(hashlib.sha1(for_dedup(line).encode()).digest()[:8], "little") for line in lines
+    ]
+    assert paragraphs.keys_of(lines).tolist() == expected
+
+
+def test_reasons_and_title(tmp_path: Path) -> None:
+    shards = [
+        [["Menu", "Home", "only here", "only here"], ["Menu", "HOME"]],
+        [["Home", "Menu", "another text 2024"], ["x", "another text 1999"]],
+    ]
+    texts, ledger = run(shards, tmp_path, 2)
+    # "Menu" is a title twice, hence never compared; as a paragraph it occurs once.
+    assert texts == [["Menu\nonly here"], ["Home\nMenu"]]
+    assert ledger.dropped == {
+        ("paragraph_dedup", "duplicate_paragraphs"): 4,
+        ("paragraph_dedup", "repeated_paragraphs"): 1,
+        ("paragraph_dedup", "no_paragraph_left"): 2,
+    }
+    assert ledger.notes["duplicate_paragraphs"] == 4
+    assert ledger.samples["paragraph_dedup", "duplicate_paragraphs"][0] == ("0/0", "\nHome")
+
+
+def test_spilling_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    shard = [[f"line {chr(97 + x)}" for x in rng.integers(0, 26, size=9)] for _ in range(40)]
+    whole = run([shard, shard[:3]], tmp_path / "whole", 3)[0]
+    monkeypatch.setattr(paragraphs, "_SPILL_KEYS", 20)
+    monkeypatch.setattr(paragraphs, "_BATCH_CHARS", 50)
+    assert run([shard, shard[:3]], tmp_path / "spilled", 3)[0] == whole
+
+
+def test_other_documents_are_refused(tmp_path: Path) -> None:
+    shard = [["t", "one", "two"], ["t", "three"]]
+    paragraphs.hash_shard(documents(shard, 0), tmp_path / "0", 1)
+    paragraphs.find_duplicates([paragraphs.partition_file(tmp_path / "0", 0)], tmp_path / "dup")
+    for other in (
+        [*shard, ["t", "four"]],
+        shard[:1],
+        [["t", "two", "one"], shard[1]],
+        [["t", "one"], shard[1]],
+    ):
+        with pytest.raises(UserError, match="not those hashed"):
+            list(
+                paragraphs.drop_duplicates(documents(other, 0), tmp_path / "0", [tmp_path / "dup"], Ledger())
+            )
+
+
+def test_hashes_appear_whole_or_not_at_all(tmp_path: Path) -> None:
+    def broken() -> object:
+        yield Document(id="0/0", text="t\none")
+        raise OSError("the source ends")
+
+    with pytest.raises(OSError, match="the source ends"):
+        paragraphs.hash_shard(broken(), tmp_path / "0", 1)  # type: ignore[arg-type]
+    assert not (tmp_path / "0").exists()
+    paragraphs.hash_shard(documents([["t", "one"]], 0), tmp_path / "0", 1)
+    assert len(np.fromfile(tmp_path / "0" / paragraphs.KEYS, dtype="<u8")) == 1
+
+
+def test_an_empty_shard(tmp_path: Path) -> None:
+    assert run([[], [["t", "a"]]], tmp_path, 4)[0] == [[], ["t\na"]]

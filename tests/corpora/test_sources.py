@@ -1,0 +1,384 @@
+"""Sources: whatever state a file is in, what can be read is read and the rest is counted."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import polars as pl
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.document import Document, Ledger
+from corpora.sources.records import records
+from corpora.sources.source import SOURCES, Context, Shard, open_source, unique_names
+from xling.core.errors import UserError
+
+TEXTS = [
+    "Habari za leo\nMji mkuu wa Kenya ni Nairobi.",
+    "برلين هي عاصمة ألمانيا\nيعود أول توثيق للمدينة إلى القرن الثالث عشر.",
+    "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย\nมีประชากรมากที่สุดในประเทศ",
+    "柏林是德国的首都\n也是德国最大的城市。",
+]
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": partial(gzip.compress, mtime=0),
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def record(body: bytes, kind: str = "conversion", url: str = "http://a.example/", **changes: str) -> bytes:
+    fields = {
+        "WARC-Type": kind,
+        "WARC-Target-URI": url,
+        "WARC-Date": "2024-05-18T01:58:10Z",
+        "Content-Length": str(len(body)),
+    } | changes
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+    return b"WARC/1.0\r\n" + head.encode() + b"\r\n" + body + b"\r\n\r\n"
+
+
+def wet(*bodies: str) -> list[bytes]:
+    return [record(b"software: x", "warcinfo"), *(record(body.encode()) for body in bodies)]
+
+
+def read(uri: str, lang: str = "sw", **settings: object) -> tuple[list[Document], Ledger]:
+    source = open_source(uri, Context(lang=lang, **settings))  # type: ignore[arg-type]
+    ledger = Ledger()
+    shards = unique_names(source.shards())
+    docs = [doc for shard in shards for doc in source.read(shard, ledger)]
+    assert ledger.seen["read"] == len(docs) + sum(ledger.dropped.values())
+    return docs, ledger
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_wet_in_every_compression(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"a.warc.wet{ending}").write_bytes(PACK[ending](b"".join(wet(*TEXTS))))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert [doc.id for doc in docs] == ["a/1", "a/2", "a/3", "a/4"]
+    assert docs[0].url == "http://a.example/"
+    assert docs[0].date == "2024-05-18T01:58:10Z"
+    assert ledger.notes == {"WARC record of type warcinfo, no text": 1}
+
+
+def test_wet_with_a_gzip_member_per_record(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.wet.gz").write_bytes(b"".join(map(gzip.compress, wet(*TEXTS))))
+    assert [doc.text for doc in read(f"wet:{tmp_path}/*")[0]] == TEXTS
+
+
+def test_the_name_may_lie_about_the_compression(tmp_path: Path) -> None:
+    (tmp_path / "a.wet").write_bytes(gzip.compress(b"".join(wet(*TEXTS))))
+    (tmp_path / "b.wet.gz").write_bytes(b"".join(wet(*TEXTS)))
+    assert [doc.text for doc in read(f"wet:{tmp_path}/*")[0]] == TEXTS * 2
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2", ".zst"])
+def test_a_truncated_file_gives_its_beginning_and_a_note(tmp_path: Path, ending: str) -> None:
+    numbers = "\n".join(str(i * 7919 % 100_003) for i in range(40_000))
+    packed = PACK[ending](b"".join([*wet(*TEXTS), record(numbers.encode())]))
+    (tmp_path / f"a.wet{ending}").write_bytes(packed[: len(packed) * 2 // 3])
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    kind = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "zstd"}[ending]
+    assert ledger.notes[f"truncated {kind} file"] == 1
+    if ending in (".gz", ".zst"):  # the others yield whole blocks only
+        assert [doc.text for doc in docs] == TEXTS
+        assert ledger.dropped == {("read", "truncated record"): 1}
+
+
+def test_a_damaged_gzip_is_noted(tmp_path: Path) -> None:
+    members = [gzip.compress(part) for part in wet(*TEXTS)]
+    members[3] = b"\x1f\x8b\x08\x00rubbish" + members[3][18:]
+    (tmp_path / "a.wet.gz").write_bytes(b"".join(members))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS[:2]
+    assert ledger.notes["damaged gzip file, rest not read"] == 1
+
+
+def test_line_feeds_alone_end_header_lines_too(tmp_path: Path) -> None:
+    (tmp_path / "a.wet").write_bytes(b"".join(wet(*TEXTS)).replace(b"\r\n", b"\n"))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert ledger.notes["WARC record with LF-only header lines"] == 5
+
+
+@pytest.mark.parametrize(
+    ("length", "note"),
+    [
+        ("5", "WARC record longer than its Content-Length"),
+        ("999", "WARC record inside another record's block"),
+        ("", "WARC record without a valid Content-Length"),
+        ("many", "WARC record without a valid Content-Length"),
+    ],
+)
+def test_a_lying_content_length_costs_nothing(tmp_path: Path, length: str, note: str) -> None:
+    parts = wet(*TEXTS)
+    parts[2] = record(TEXTS[1].encode(), **{"Content-Length": length})
+    (tmp_path / "a.wet").write_bytes(b"".join(parts))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert ledger.notes[note] == 1
+
+
+def test_rubbish_between_records_is_skipped_and_counted(tmp_path: Path) -> None:
+    parts = wet(*TEXTS)
+    (tmp_path / "a.wet").write_bytes(b"not a record\n" + b"".join(parts))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert ledger.notes["bytes outside any WARC record"] == len(b"not a record")
+
+
+def test_empty_bodies_and_wrong_charsets_are_dropped_with_a_reason(tmp_path: Path) -> None:
+    latin1 = "Ça été déjà vu à l'été, où né".encode("latin-1")
+    body = b"".join([record(b""), record(b" \r\n \n"), record(latin1), record(b"abc " * 40 + b"\xff")])
+    (tmp_path / "a.wet").write_bytes(body)
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert ledger.dropped == {("read", "empty"): 2, ("read", "wrong charset"): 1}
+    assert ledger.notes == {"text with bytes that are not UTF-8": 2}
+    assert [doc.text for doc in docs] == ["abc " * 40 + "\ufffd"]
+
+
+def test_the_declared_language_becomes_our_code(tmp_path: Path) -> None:
+    body = record(TEXTS[0].encode(), **{"WARC-Identified-Content-Language": "swa,eng"})
+    (tmp_path / "a.wet").write_bytes(body)
+    assert read(f"wet:{tmp_path}/*")[0][0].meta == {"declared_lang": "sw"}
+
+
+@given(
+    st.lists(st.binary(max_size=300), max_size=8),
+    st.lists(st.integers(min_value=1, max_value=400), min_size=1, max_size=20),
+)
+def test_records_do_not_depend_on_the_chunks(bodies: list[bytes], cuts: list[int]) -> None:
+    whole = b"".join(record(body) for body in bodies)
+    pieces, at = [], 0
+    for i in range(len(whole)):
+        if at >= len(whole):
+            break
+        size = cuts[i % len(cuts)]
+        pieces.append(whole[at : at + size])
+        at += size
+    found = list(records(iter(pieces), Ledger()))
+    once = list(records(iter([whole]), Ledger()))
+    assert [(r.number, r.headers, r.body) for r in found] == [(r.number, r.headers, r.body) for r in once]
+
+
+@given(st.binary(max_size=2000))
+def test_records_never_fail_on_rubbish(rubbish: bytes) -> None:
+    ledger = Ledger()
+    good = record(b"good text")
+    list(records(iter([rubbish + b"\n", good]), ledger))
+
+
+def page(html: str, charset: str = "utf-8", header: str = "", status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/html{header}\r\n\r\n"
+    return record(head.encode() + html.encode(charset), "response")
+
+
+def test_warc_pages_become_text_in_the_right_charset(tmp_path: Path) -> None:
+    arabic = "<html><head><title>x</title></head><body><nav><a href='/'>القائمة</a></nav>"
+    arabic += "<main><p>{}</p></main></body></html>"
+    body = "برلين هي العاصمة الفيدرالية لجمهورية ألمانيا الاتحادية وأكبر مدنها من حيث عدد السكان."
+    meta = arabic.replace("<head>", "<head><meta charset='windows-1256'>")
+    pages = [
+        page(arabic.format(body)),
+        page(arabic.format(body), "cp1256", "; charset=windows-1256"),
+        page(meta.format(body), "cp1256"),
+        page(meta.format(body), "cp1256", "; charset=utf-8"),
+        page("x", status="404 Not Found"),
+        page("", status="200 OK"),
+        record(b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\nxx", "response"),
+        record(b"x", "request"),
+    ]
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, pages)))
+    docs, ledger = read(f"warc:{tmp_path}/*", "ar")
+    assert [doc.text for doc in docs] == [body] * 4
+    assert ledger.notes == {
+        "page not in the charset its server states": 1,
+        "WARC record of type request, no page": 1,
+    }
+    assert ledger.dropped == {("read", "HTTP status 404"): 1, ("read", "empty"): 1, ("read", "not HTML"): 1}
+
+
+def test_warc_extracts_all_of_a_page_on_request(tmp_path: Path) -> None:
+    html = (
+        "<html><body><nav><a href='/'>Menu</a></nav><main><p>Habari za leo, dunia.</p></main></body></html>"
+    )
+    (tmp_path / "a.warc").write_bytes(page(html))
+    assert read(f"warc:{tmp_path}/*", extract="all")[0][0].text == "Menu\nHabari za leo, dunia."
+
+
+@pytest.mark.parametrize("coding", ["gzip", "chunked", "deflate", "br", "damaged"])
+def test_warc_bodies_are_unpacked(tmp_path: Path, coding: str) -> None:
+    import zlib
+
+    import brotli
+
+    html = b"<html><body><main><p>Habari za leo, dunia nzima.</p></main></body></html>"
+    packed = {
+        "gzip": gzip.compress(html),
+        "chunked": b"%x\r\n%s\r\n0\r\n\r\n" % (len(html), html),
+        "deflate": zlib.compress(html),
+        "br": brotli.compress(html),
+        "damaged": gzip.compress(html)[:20],
+    }[coding]
+    field = "Transfer-Encoding" if coding == "chunked" else "Content-Encoding"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{field}: {coding}\r\n\r\n".encode()
+    (tmp_path / "a.warc").write_bytes(record(head + packed, "response"))
+    docs, ledger = read(f"warc:{tmp_path}/*")
+    if coding == "damaged":
+        assert ledger.dropped == {("read", "damaged HTTP body"): 1}
+    else:
+        assert [doc.text for doc in docs] == ["Habari za leo, dunia nzima."]
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_text_and_lines(tmp_path: Path, ending: str) -> None:
+    raw = "\ufeff" + "\n\n".join(TEXTS).replace("\n", "\r\n") + "\n\n\n"
+    (tmp_path / f"sw.txt{ending}").write_bytes(PACK[ending](raw.encode()))
+    docs, _ = read(f"text:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    docs, _ = read(f"lines:{tmp_path}/*")
+    assert [doc.text for doc in docs] == [line for text in TEXTS for line in text.split("\n")]
+    assert docs[0].id == "sw/0"
+
+
+def test_endless_text_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("neno moja tu\n" * 200_000, encoding="utf-8")
+    docs, ledger = read(f"text:{tmp_path}/a.txt")
+    assert max(len(doc.text) for doc in docs) < 1_150_000
+    assert sum(doc.text.count("neno") for doc in docs) == 200_000
+    assert ledger.notes == {"text of a megabyte without a blank line, cut": 2}
+
+
+def test_jsonl_takes_the_usual_fields_and_counts_the_rest(tmp_path: Path) -> None:
+    rows = [
+        {"text": TEXTS[0], "url": "u", "timestamp": "2020-01-02", "lang": "swh_Latn"},
+        {"raw_content": TEXTS[1]},
+        {"title": "x"},
+        {"text": ""},
+        [1],
+    ]
+    lines = [json.dumps(row) for row in rows] + ["{cut", ""]
+    (tmp_path / "a.jsonl.zst").write_bytes(PACK[".zst"]("\n".join(lines).encode()))
+    docs, ledger = read(f"jsonl:{tmp_path}/a.jsonl.zst")
+    assert [doc.text for doc in docs] == TEXTS[:2]
+    assert (docs[0].url, docs[0].date, docs[0].meta) == ("u", "2020-01-02", {"declared_lang": "sw"})
+    assert ledger.dropped == {
+        ("read", "no text field"): 1,
+        ("read", "empty"): 1,
+        ("read", "not a JSON object"): 2,
+    }
+
+
+def test_parquet_and_hub_data_sets(tmp_path: Path) -> None:
+    for i in range(2):
+        pl.DataFrame({"text": TEXTS, "url": [f"u{i}"] * 4}).write_parquet(tmp_path / f"train-{i}.parquet")
+    docs, _ = read(f"parquet:{tmp_path}/*.parquet")
+    assert [doc.text for doc in docs] == TEXTS * 2
+    docs, _ = read(f"hf:{tmp_path}")
+    assert [doc.text for doc in docs] == TEXTS * 2
+    assert docs[4].id == f"hf.{tmp_path.name}.train/1/0"
+    docs, _ = read(f"hf:{tmp_path}", size=1)
+    assert len(docs) == 4
+
+
+def test_a_damaged_parquet_file_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    _, ledger = read(f"parquet:{tmp_path}/*")
+    assert ledger.notes == {"damaged Parquet file, rest not read": 1}
+
+
+def test_toyworld_is_seeded() -> None:
+    docs, _ = read("toyworld:20")
+    assert len(docs) == 20
+    assert read("toyworld:20")[0] == docs
+    assert read("toyworld:20", seed=7)[0] != docs
+
+
+def crawl(root: Path, num_files: int = 6) -> list[str]:
+    """A dump of Common Crawl's layout under ``root``; the texts of each file in order."""
+    folder = root / "crawl-data" / "CC-MAIN-2024-22"
+    (folder / "wet").mkdir(parents=True)
+    paths = [f"crawl-data/CC-MAIN-2024-22/wet/x-{i:05d}.warc.wet.gz" for i in range(num_files)]
+    for i, path in enumerate(paths):
+        (root / path).write_bytes(b"".join(map(gzip.compress, wet(f"Faili {i}", *TEXTS))))
+    (folder / "wet.paths.gz").write_bytes(gzip.compress("\n".join(paths).encode()))
+    return [f"Faili {i}" for i in range(num_files)]
+
+
+@pytest.mark.parametrize("over", ["folder", "http"])
+def test_common_crawl_from_a_folder_and_over_http(tmp_path: Path, over: str) -> None:
+    titles = crawl(tmp_path / "mirror")
+    handler = partial(SilentHandler, directory=str(tmp_path / "mirror"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        base = {"http": f"http://127.0.0.1:{server.server_port}", "folder": str(tmp_path / "mirror")}[over]
+        settings = {"base_urls": {"cc": base}, "cache": tmp_path / "cache"}
+        docs, _ = read("cc:CC-MAIN-2024-22", **settings)
+        few = [read("cc:CC-MAIN-2024-22", size=n, **settings)[0] for n in (1, 3)]
+        server.shutdown()
+        thread.join()
+    assert [doc.text for doc in docs if doc.text.startswith("Faili")] == titles
+    assert docs[0].id == "CC-MAIN-2024-22/x-00000/1"
+    one, three = ({doc.text for doc in some if doc.text.startswith("Faili")} for some in few)
+    assert len(one) == 1
+    assert len(three) == 3
+    assert one < three
+
+
+class SilentHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_cc100_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "zh-Hans.txt.xz").write_bytes(PACK[".xz"]("\n\n".join(TEXTS).encode()))
+    docs, _ = read("cc100:", "zh", base_urls={"cc100": str(tmp_path)})
+    assert [doc.text for doc in docs] == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("crawl.wet", "has no scheme.*wet:"),
+        ("wett:crawl.wet", "unknown source 'wett'.*did you mean 'wet'"),
+        ("wet:/nowhere/*.gz", "no file matches"),
+        ("wet:", "an empty path"),
+        ("text:/", "names a folder"),
+        ("cc:2024", "names no dump.*CC-MAIN"),
+        ("hf:", "names no data set.*fineweb-2"),
+        ("toyworld:x", "toyworld:NUMBER"),
+        ("cc100:", "no nowhere/sw.txt.xz"),
+        ("cc:CC-MAIN-2024-22", "no nowhere/crawl-data"),
+        ("wiki:", "no file matches 'nowhere"),
+    ],
+)
+def test_a_wrong_uri_is_told(uri: str, message: str) -> None:
+    context = Context(lang="sw", base_urls=dict.fromkeys(("cc", "cc100", "wiki"), "nowhere"))
+    with pytest.raises(UserError, match=message):
+        open_source(uri, context).shards()
+
+
+def test_every_scheme_has_its_source() -> None:
+    import importlib
+
+    for target in SOURCES.values():
+        module, _, name = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), name).read)
+
+
+def test_shards_of_one_name_are_told_apart() -> None:
+    shards = [Shard(name, name, "x") for name in ("a", "b", "a", "a")]
+    assert [shard.name for shard in unique_names(shards)] == ["a", "b", "a~2", "a~3"]

@@ -1,0 +1,324 @@
+"""The Makefile in a copy of its own, with an `xling` and a Python that only note how they were called."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = ("Makefile", "pyproject.toml", "constraints.txt")
+
+FAKE_XLING = f"""#!{sys.executable}
+import json, os, sys
+with open("calls.jsonl", "a") as file:
+    print(json.dumps([sys.argv[1:], dict(os.environ)]), file=file)
+"""
+
+# Stands for a Python that can make environments; each `pip install` is a line of pip.log.
+FAKE_PYTHON = """#!/usr/bin/env bash
+set -eu
+case "$*" in
+    "-c "*) echo "${FAKE_VERSION:-3.11}"; [[ ${FAKE_VERSION:-3.11} != 3.9 ]] ;;
+    "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; echo venv >>pip.log ;;
+    "-m pip --version") ;;
+    "-m pip install "*)
+        echo "${PIP_INDEX_URL:-} $*" >>pip.log
+        if [[ -e hang && $* == *fairseq* ]]; then touch hanging; sleep 60; fi
+        if [[ -e fail && $* == *fairseq* ]]; then echo "error: no compiler" >&2; exit 1; fi ;;
+    *) exit 9 ;;
+esac
+"""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def installed(copy):
+    """A copy whose environment is up to date and holds the fake `xling`."""
+    xling = copy / ".venv" / "bin" / "xling"
+    xling.parent.mkdir(parents=True)
+    xling.write_text(FAKE_XLING)
+    xling.chmod(0o755)
+    (copy / ".venv" / ".installed").touch()
+    return copy
+
+
+@pytest.fixture
+def python(copy):
+    fake = copy / "a python"
+    fake.write_text(FAKE_PYTHON)
+    fake.chmod(0o755)
+    return fake
+
+
+def make(folder, *words, **environment):
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "XLING", "LC_", "LANG"))
+    }
+    return subprocess.run(
+        ["make", *words], cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def calls(folder):
+    file = folder / "calls.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def pip_log(folder):
+    lines = (folder / "pip.log").read_text().splitlines()
+    return [line.replace("-m pip install --quiet --disable-pip-version-check ", "") for line in lines]
+
+
+def test_help_is_the_default_and_lists_every_target(copy):
+    done = make(copy)
+    assert done.returncode == 0
+    listed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("  make ")]
+    expected = """help install check test test-fast bench quickstart corpus parallel codeswitch vocab binarize pretrain
+        finetune eval report clean"""
+    assert set(expected.split()) <= set(listed)
+    assert make(copy, "help").stdout == done.stdout
+
+
+def test_the_language_is_a_word_and_never_a_locale(installed):
+    done = make(installed, "corpus", "LANG=sw", "SOURCE=text:a b/*.txt", "SIZE=10MB", LANG="en_US.UTF-8")
+    assert done.returncode == 0, done.stderr
+    [[argv, environment]] = calls(installed)
+    assert argv == ["corpus", "mono", "lang=sw", "source=text:a b/*.txt", "size=10MB"]
+    assert environment["LC_ALL"] == "C.UTF-8"
+    assert "LANG" not in environment
+    assert {k: v for k, v in environment.items() if "LANG=sw" in v or v == "sw"} == {"XLING_ARG_LANG": "sw"}
+
+
+@pytest.mark.parametrize("words", [(), ("-e",)])
+def test_the_locale_of_the_environment_is_no_language(installed, words):
+    done = make(installed, *words, "corpus", LANG="sw")
+    assert done.returncode == 2
+    assert "make: LANG='' on the command line is no language code; fix: LANG=sw" in done.stderr
+    assert calls(installed) == []
+    make(installed, *words, "quickstart", LANG="de_DE.UTF-8")
+    assert "LANG" not in calls(installed)[0][1]
+
+
+HOSTILE = [
+    "sw; touch pwned",
+    "$(shell touch pwned)",
+    "$$(touch pwned)",
+    "`touch pwned`",
+    "sw\ntouch pwned",
+    "sw' && touch pwned '",
+    'sw" && touch pwned "',
+    "$(eval export X=1)",
+    "${LANG}",
+    "sw|touch pwned",
+    "../sw",
+    "sw lang=de",
+    "",
+    "*",
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_no_code_is_refused_in_one_line_without_side_effect(installed, value):
+    before = sorted(installed.rglob("*"))
+    for target, name in (("corpus", "LANG"), ("parallel", "PAIR"), ("codeswitch", "PAIR")):
+        done = make(installed, target, f"{name}={value}")
+        assert done.returncode == 2
+        ours = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+        assert len(ours) == 1
+        assert f"fix: {name}=" in ours[0]
+    assert sorted(installed.rglob("*")) == before
+
+
+def test_a_wrong_code_is_refused_before_anything_is_installed(copy, python):
+    assert make(copy, "corpus", "LANG=sw; x", f"PYTHON={python}").returncode == 2
+    assert not (copy / "pip.log").exists()
+
+
+@pytest.mark.parametrize("value", HOSTILE[:-2])
+def test_every_other_setting_arrives_as_it_was_typed(installed, value):
+    settings = ("SOURCE", "SIZE", "RECIPE", "OUT", "CLUSTER")
+    done = make(installed, "parallel", "PAIR=en-zh_Hant", *(f"{name}={value}" for name in settings))
+    assert done.returncode == 0, done.stderr
+    done = make(installed, "eval", f"SUITE={value}", f"CKPT={value}")
+    assert done.returncode == 0, done.stderr
+    words = [f"{name.lower()}={value}" for name in ("SOURCE", "SIZE", "OUT", "CLUSTER")]
+    assert [argv for argv, _ in calls(installed)] == [
+        ["corpus", "parallel", f"{value}.yaml", "pair=en-zh_Hant", *words],
+        ["eval", value, f"checkpoint={value}"],
+    ]
+    assert not (installed / "pwned").exists()
+
+
+def test_words_of_args_are_split_at_spaces_and_nothing_else(installed):
+    make(installed, "pretrain", "RECIPE=tlm", "ARGS=a.b=* c=$(shell touch pwned);x d=`y`")
+    make(installed, "report", "RUNS=runs/a runs/b", "OUT=report")
+    assert [argv for argv, _ in calls(installed)] == [
+        ["pretrain", "tlm.yaml", "a.b=*", "c=$(shell", "touch", "pwned);x", "d=`y`"],
+        ["report", "runs/a", "runs/b", "out=report"],
+    ]
+    assert not (installed / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "argv"),
+    [
+        (["quickstart"], ["quickstart"]),
+        (["quickstart", "OUT=runs/q", "CLUSTER=slurm"], ["quickstart", "out=runs/q", "cluster=slurm"]),
+        (["codeswitch", "PAIR=en-sw"], ["corpus", "codeswitch", "pair=en-sw"]),
+        (["vocab", "RECIPE=recipes/v.yaml", "SIZE=8000"], ["vocab", "recipes/v.yaml", "size=8000"]),
+        (["binarize", "ARGS=vocab=v out=b"], ["binarize", "vocab=v", "out=b"]),
+        (["pretrain", "RECIPE=xlm", "CLUSTER=slurm"], ["pretrain", "xlm.yaml", "cluster=slurm"]),
+        (["finetune", "TASK=ner", "CKPT=runs/p"], ["finetune", "ner", "checkpoint=runs/p"]),
+        (
+            ["eval", "SUITE=xnli", "CKPT=p", "CLUSTER=slurm"],
+            ["eval", "xnli", "checkpoint=p", "cluster=slurm"],
+        ),
+    ],
+)
+def test_each_target_is_one_command(installed, words, argv):
+    done = make(installed, *words)
+    assert done.returncode == 0, done.stderr
+    assert [call for call, _ in calls(installed)] == [argv]
+
+
+def test_settings_in_the_environment_do_not_count_and_other_variables_pass(installed):
+    make(installed, "quickstart", "XLING_DATA=$(shell touch pwned)", OUT="elsewhere", ARGS="a=b")
+    [[argv, environment]] = calls(installed)
+    assert argv == ["quickstart"]
+    assert environment["XLING_DATA"] == "$(shell touch pwned)"
+    assert not (installed / "pwned").exists()
+
+
+def test_a_dry_run_runs_nothing(installed):
+    done = make(installed, "-n", "corpus", "LANG=sw", "OUT=$(shell touch pwned)")
+    assert done.returncode == 0
+    assert ".venv/bin/xling corpus mono" in done.stdout
+    assert calls(installed) == []
+    assert not (installed / "pwned").exists()
+
+
+def test_install_goes_in_order_and_only_when_something_changed(copy, python):
+    done = make(copy, "install", f"PYTHON={python}")
+    assert done.returncode == 0, done.stderr
+    constrained = "--constraint constraints.txt"
+    assert pip_log(copy) == [
+        "venv",
+        f" {constrained} torch==2.13.0",
+        f" {constrained} numpy cython setuptools<81 wheel setuptools_scm",
+        f" {constrained} --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2",
+        f" {constrained} --no-build-isolation --editable .[dev]",
+    ]
+    assert make(copy, "install").returncode == 0
+    assert len(pip_log(copy)) == 5
+
+    later = time.time() + 10
+    os.utime(copy / "constraints.txt", (later, later))
+    path = {"PATH": f"{copy}:{os.environ['PATH']}"}
+    python.rename(copy / "python3.11")
+    assert make(copy, "install", **path).returncode == 0
+    assert len(pip_log(copy)) == 9, "the environment is kept, its packages are checked"
+
+
+def test_a_cuda_build_is_one_setting(copy, python):
+    index = "file:///a b;touch pwned"
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    done = make(copy, "install", f"PYTHON={python}", "TORCH=torch==2.13.0+cu130", f"TORCH_INDEX={index}")
+    assert done.returncode == 0, done.stderr
+    again = pip_log(copy)[5:]
+    assert again[0] == f"{index} --constraint constraints.txt --upgrade torch==2.13.0+cu130"
+    assert not any(index in line for line in again[1:])
+    assert not (copy / "pwned").exists()
+
+
+def test_an_install_that_fails_leaves_no_stamp_and_shows_the_error(copy, python):
+    (copy / "fail").touch()
+    done = make(copy, "test", f"PYTHON={python}")
+    assert done.returncode != 0
+    assert "error: no compiler" in done.stderr
+    assert not (copy / ".venv" / ".installed").exists()
+    (copy / "fail").unlink()
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    assert (copy / ".venv" / ".installed").exists()
+
+
+def test_a_killed_install_leaves_no_stamp(copy, python):
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    (copy / "hang").touch()
+    later = time.time() + 10
+    os.utime(copy / "pyproject.toml", (later, later))
+    process = subprocess.Popen(
+        ["make", "install", f"PYTHON={python}"], cwd=copy, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 30
+    while not (copy / "hanging").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (copy / "hanging").exists()
+    assert not (copy / ".venv" / ".installed").exists()
+
+
+@pytest.mark.parametrize("setting", ["no such python", "$(shell touch pwned)", "a python"])
+def test_a_python_that_does_not_fit_is_refused(copy, python, setting):
+    setting = setting.replace("a python", str(python))
+    done = make(copy, "install", f"PYTHON={setting}", FAKE_VERSION="3.9")
+    assert done.returncode == 2
+    assert f"make install: {setting} is no Python 3.11 or 3.12; fix: make install PYTHON=" in done.stderr
+    assert not (copy / ".venv").exists()
+    assert not (copy / "pwned").exists()
+
+
+def test_another_python_makes_the_environment_anew(copy, python):
+    make(copy, "install", f"PYTHON={python}")
+    make(copy, "install", f"PYTHON={python}")
+    assert pip_log(copy).count("venv") == 1
+    (copy / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    make(copy, "install", f"PYTHON={python}")
+    assert pip_log(copy).count("venv") == 2, "a broken environment is made anew"
+
+
+def test_every_target_that_needs_the_environment_installs_it(copy, python):
+    targets = """check test test-fast bench quickstart vocab binarize pretrain finetune eval report"""
+    for target in targets.split():
+        assert "-m venv --clear" in make(copy, "-n", target).stdout, target
+    assert "-m venv --clear" in make(copy, "-n", "corpus", "LANG=sw").stdout
+
+
+def test_clean_keeps_what_a_run_made(installed):
+    (installed / "runs").mkdir()
+    (installed / "xling" / "__pycache__").mkdir(parents=True)
+    assert make(installed, "clean").returncode == 0
+    assert sorted(p.name for p in installed.iterdir()) == [
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+        "runs",
+        "xling",
+    ]
+    assert list((installed / "xling").iterdir()) == []
+
+
+def test_constraints_pin_every_requirement_without_a_build_label():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert pins["torch"] == "2.13.0"
+    assert not [pin for pin in pins.values() if "+" in pin]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {name.lower().replace("_", "-") for name in pins}
+    for requirement in wanted:
+        name = requirement.split("[")[0].split(";")[0].split("=")[0].rstrip("<>! ").split(">")[0].strip()
+        assert name.lower().replace("_", "-") in names, name

@@ -1,0 +1,90 @@
+"""Cross-lingual paraphrase classification (Unicoder): are these two sentences translations of each other?
+
+Sequence as in TLM, a linear layer on the state of ``<s>``, binary cross-entropy. Half of the pairs of a batch have
+their second sides exchanged among each other, so a wrong partner has about the right length.
+
+Source: Huang et al. 2019, section 3.2. The paper picks hard negatives with a light model and says no more of it;
+decided here: a partner of like length from the same batch, which the batches sorted by length give for nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F
+from torch import nn
+
+from xling.core.sampling import rng
+from xling.data.packing import Example, pack
+from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.pairs import PairConfig, PairDataset
+from xling.objectives.xlco import OVERHEAD
+from xling.objectives.xlco import example as two_sides
+
+
+def exchange(samples: list[Example], generator: np.random.Generator) -> tuple[list[int], np.ndarray]:
+    """Partner of each pair's first side, and 1 where it is its own translation.
+
+    Half of the pairs (of the same two languages) pass their second sides on in a circle; a circle of one stays right.
+    """
+    partners = np.arange(len(samples))
+    by_langs: dict[tuple[int, ...], list[int]] = {}
+    for index, sample in enumerate(samples):
+        by_langs.setdefault(tuple(sample["pair_langs"].tolist()), []).append(index)
+    for members in by_langs.values():
+        chosen = np.array(members)[generator.random(len(members)) < 0.5]
+        partners[chosen] = np.roll(chosen, 1)
+    return partners.tolist(), (partners == np.arange(len(samples))).astype(np.int64)
+
+
+class PartnerDataset(PairDataset):
+    """Pairs, half of them wrong."""
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """Exchange partners and pack."""
+        generator = rng(self.seed, self.epoch, "exchange", int(samples[0]["id"][0]))
+        partners, right = exchange(samples, generator)
+        made = []
+        for index, (sample, partner) in enumerate(zip(samples, partners, strict=True)):
+            first = np.concatenate([[BOS], sample["src"]])
+            second = np.concatenate([[EOS], samples[partner]["tgt"]])
+            src_lang, tgt_lang = sample["pair_langs"]
+            made.append(
+                {
+                    "id": sample["id"],
+                    "tokens": np.concatenate([first, second]),
+                    "positions": np.concatenate([np.arange(len(first)), np.arange(len(second))]),
+                    "langs": np.repeat([src_lang, tgt_lang], [len(first), len(second)]),
+                    "chosen": np.zeros(1, dtype=np.int64),
+                    "target": right[index : index + 1],
+                    "target_langs": np.array([tgt_lang]),
+                }
+            )
+        return pack(made)
+
+
+@objective("clpc")
+class Clpc(Objective):
+    """Translation or not."""
+
+    config = PairConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        return PartnerDataset(self.cfg, data, split, self.langs, "clpc", two_sides, OVERHEAD)
+
+    def modules(self, model: Any) -> nn.Module:
+        """The classifier."""
+        layer = nn.Linear(model.cfg.dim, 2)
+        nn.init.normal_(layer.weight, std=0.02)
+        nn.init.zeros_(layer.bias)
+        return layer.to(model.lm_head.bias.dtype)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy of right and wrong partners, nats."""
+        hidden = model(**sample["net_input"])[sample["chosen"]]
+        logits = model.extras["clpc"](hidden).float()
+        rows = F.cross_entropy(logits, sample["target"], reduction="none")
+        return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])

@@ -1,0 +1,139 @@
+"""Hierarchical contrastive learning (HICTL): sentences against sentences, and a sentence against words.
+
+Sentence level: the pooled vectors of x and of its translation y must find each other among the other sentences of the
+batch, in both directions. Beside the negatives r as they are stand harder ones drawn towards the query q:
+``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` where a negative is farther than the positive (d- > d+),
+d being distances, and ``zeta`` .9 times the mean probability of the right choice in the batch (as the model gets
+better, the negatives get harder).
+
+Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words drawn from
+the vocabulary by frequency in the batch's other sentences.
+
+Source: Wei et al. 2021, sections 3.1 and 3.2. Decided here, where the paper leaves it open: both losses have weight 1,
+similarities are cosines at ``temperature``, word vectors are the input embeddings through a projection of their own,
+and the probability is the present batch's, where the paper averages over the last 100, so that no state is kept. The
+slack of .9 is as remembered from the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.pairs import PairConfig
+from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
+
+SLACK = 0.9
+
+
+@dataclass
+class HictlConfig(PairConfig):
+    """Settings: ``num_words`` negatives from the vocabulary per batch; ``mix`` as in XLCO, off in the paper."""
+
+    temperature: float = 0.1
+    num_words: int = 1024
+    mix: float = 0.0
+
+
+class Projections(nn.Module):
+    """Projections of sentences and of words."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.sentence = nn.Linear(dim, dim)
+        self.word = nn.Linear(dim, dim)
+        for layer in (self.sentence, self.word):
+            nn.init.normal_(layer.weight, std=dim**-0.5)
+            nn.init.zeros_(layer.bias)
+
+
+def harden(query: Tensor, positive: Tensor, negatives: Tensor, zeta: float) -> Tensor:
+    """Negatives drawn towards each query.
+
+    Args:
+        query: (B, D).
+        positive: (B, D).
+        negatives: (num, D).
+        zeta: 0 leaves them where they are, 1 puts them as far away as the positive.
+
+    Returns:
+        (B, num, D); a negative that is nearer than the positive stays.
+    """
+    near = (query - positive).norm(dim=-1).unsqueeze(1)
+    far = torch.cdist(query, negatives)
+    ratio = torch.where(far > near, (near / far.clamp_min(1e-6)).pow(zeta), torch.ones_like(far))
+    return query[:, None] + ratio[..., None] * (negatives[None] - query[:, None])
+
+
+def sentence_rows(query: Tensor, key: Tensor, temperature: float) -> Tensor:
+    """Loss (B,) of finding ``key`` (B, D) of each ``query`` (B, D) among the batch, hard negatives included."""
+    itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
+    plain = (query @ key.t()) / temperature
+    with torch.no_grad():
+        zeta = SLACK * float(torch.softmax(plain, -1).diagonal().mean())
+        hard = F.normalize(harden(query, key, key, zeta), dim=-1)
+    hardened = torch.einsum("bd,bnd->bn", query, hard) / temperature
+    logits = torch.cat([plain, hardened.masked_fill(itself, -torch.inf)], 1)
+    return torch.logsumexp(logits, 1) - plain.diagonal()
+
+
+@objective("hictl")
+class Hictl(Objective):
+    """Contrast of sentences and of words."""
+
+    config = HictlConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
+
+    def modules(self, model: Any) -> nn.Module:
+        """The projections."""
+        return Projections(model.cfg.dim).to(model.lm_head.bias.dtype)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Sentence loss in both directions, halved, plus word loss, of each pair, nats."""
+        heads: Projections = model.extras["hictl"]
+        depth = len(model.encoder.layers)
+        src, tgt = (sentence_vectors(model.encoder, sample[side], depth) for side in ("query", "key"))
+        x, y = (F.normalize(heads.sentence(side).float(), dim=-1) for side in (src, tgt))
+        heat = self.cfg.temperature
+        sentences = (sentence_rows(x, y, heat) + sentence_rows(y, x, heat)) / 2
+        rows = sentences + self._word_rows(model, heads, F.normalize(x + y, dim=-1), sample)
+        return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
+
+    def _word_rows(self, model: Any, heads: Projections, pair: Tensor, sample: dict[str, Any]) -> Tensor:
+        """Loss (B,) of each pair's own words against words of the other pairs."""
+        words, owners = words_of(sample)
+        drawn = torch.randint(len(words), (self.cfg.num_words,), device=words.device)
+        own = F.normalize(heads.word(model.encoder.tokens(words)).float(), dim=-1)
+        scores = (pair @ own.t()) / self.cfg.temperature
+        present = torch.zeros(
+            len(pair), model.encoder.tokens.num_embeddings, dtype=torch.bool, device=words.device
+        )
+        present[owners, words] = True
+        negative = scores[:, drawn].masked_fill(present[:, words[drawn]], -torch.inf)
+        base = torch.logsumexp(negative, 1)
+        positive = scores[owners, torch.arange(len(words), device=words.device)]
+        losses = torch.logaddexp(positive, base[owners]) - positive
+        counts = torch.bincount(owners, minlength=len(pair)).clamp_min(1)
+        return torch.zeros(len(pair), device=words.device).index_add(0, owners, losses) / counts
+
+
+def words_of(sample: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Pieces of both sides of every pair, specials left out, and the pair that each belongs to, (W,) and (W,)."""
+    words, owners = [], []
+    for side in ("query", "key"):
+        inputs = sample[side]["net_input"]
+        lengths = torch.tensor([length for count, length in inputs["runs"] for _ in range(count)])
+        owner = torch.repeat_interleave(sample[side]["id"].cpu(), lengths).to(inputs["src_tokens"].device)
+        real = inputs["src_tokens"] >= FIRST_PIECE
+        words.append(inputs["src_tokens"][real])
+        owners.append(owner[real])
+    return torch.cat(words), torch.cat(owners)

@@ -1,0 +1,162 @@
+"""Cross-lingual masked LM (Unicoder): masked LM over documents whose sentences alternate between two languages.
+
+A document is a run of neighbouring pairs of the parallel text; of the first pair one side is taken, of the second the
+other, and so on; which comes first is thrown anew every epoch.
+
+Source: Huang et al. 2019, section 3.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora.binarize import split_pair
+from xling.core.sampling import rng
+from xling.data import mixer, shards
+from xling.data.masking import MaskRule, choose, corrupt
+from xling.data.packing import Example
+from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.pairs import pairs_of
+from xling.objectives.tlm import TlmConfig
+
+
+def alternate(
+    sides: list[list[np.ndarray]], langs: tuple[int, int], first: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and the language of each, of sentences taken from the two sides in turn, ``<s>`` in front.
+
+    Args:
+        sides: for each of the two sides its sentences, in order.
+        langs: language of each side.
+        first: side of the first sentence.
+    """
+    taken = [sides[(first + i) % 2][i] for i in range(len(sides[0]))]
+    spread = [np.full(len(tokens), langs[(first + i) % 2]) for i, tokens in enumerate(taken)]
+    return np.concatenate([[BOS], *taken]), np.concatenate([spread[0][:1], *spread])
+
+
+def document_starts(sizes: np.ndarray, room: int) -> np.ndarray:
+    """First pair of each document and, last, the number of pairs.
+
+    Args:
+        sizes: tokens of each pair on either side, (num_pairs, 2).
+        room: a document takes pairs while its longer side of each still fits.
+    """
+    longest = np.minimum(sizes.max(1), room)
+    starts, used = [0], 0
+    for index, size in enumerate(longest.tolist()):
+        if used + size > room:
+            starts.append(index)
+            used = 0
+        used += size
+    return np.array([*starts, len(sizes)])
+
+
+def alternating_lengths(sizes: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Tokens of each document when side 0 begins it and when side 1 does, (2, num_documents).
+
+    Args:
+        sizes: tokens of each pair's sides, (2, num_pairs).
+        starts: first pair of each document and the number of pairs, as `document_starts` gives them.
+    """
+    numbers = np.arange(sizes.shape[1])
+    sums = np.zeros((2, len(numbers) + 1), dtype=np.int64)
+    for parity in range(2):
+        np.cumsum(sizes[(numbers + parity) % 2, numbers], out=sums[parity, 1:])
+    whole = sums[:, starts[1:]] - sums[:, starts[:-1]]
+    # Side 0 stands first in a document whose pair number is even under parity 0, odd under parity 1.
+    flip = starts[:-1] % 2
+    return np.stack([np.where(flip == 0, whole[0], whole[1]), np.where(flip == 0, whole[1], whole[0])])
+
+
+class AlternatingDataset(ObjectiveDataset):
+    """Documents of alternating sentences from every pair, mixed by alpha."""
+
+    def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
+        self._cfg, self._split, self._rule = cfg, split, rule
+        self._room = cfg.tokens_per_sample - 1
+        self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
+        for pair in pairs_of(cfg, data, langs):
+            names = split_pair(pair)
+            two = [shards.open_shard(data / pair / f"{split}.{pair}.{lang}") for lang in names]
+            starts = document_starts(np.stack([shard.sizes for shard in two], 1), self._room)
+            self._pairs[pair] = (
+                two,
+                [shard.starts() for shard in two],
+                starts,
+                (langs.index(names[0]), langs.index(names[1])),
+            )
+        super().__init__(cfg.seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the documents of an epoch and which side begins each."""
+        self.epoch = epoch if self._split == "train" else 0
+        items = {pair: len(starts) - 1 for pair, (_, _, starts, _) in self._pairs.items()}
+        tokens = {pair: int(two[0].sizes.sum()) for pair, (two, _, _, _) in self._pairs.items()}
+        alpha = self._cfg.alpha if self._split == "train" else 1.0
+        counts = mixer.epoch_counts(items, tokens, alpha) if self._split == "train" else items
+        self._draw = mixer.draw_epoch(items, counts, self.seed, max(self.epoch, 1))
+        self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(self._draw.items))
+        self._sizes = np.zeros(len(self._draw.items), dtype=np.int64)
+        for number, (two, _, starts, _) in enumerate(self._pairs.values()):
+            where = self._draw.langs == number
+            sizes = np.stack([np.minimum(shard.sizes, self._room) for shard in two]).astype(np.int64)
+            lengths = alternating_lengths(sizes, starts)
+            self._sizes[where] = lengths[self._first[where], self._draw.items[where]] + 1
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By pair; there are the tokens of both sides, of which an epoch takes one or the other."""
+        drawn = np.bincount(self._draw.langs, self._sizes, len(self._pairs))
+        there = [int(two[0].tokens.size + two[1].tokens.size) for two, _, _, _ in self._pairs.values()]
+        return {pair: (n, int(d)) for pair, n, d in zip(self._pairs, there, drawn, strict=True)}
+
+    def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        two, offsets, starts, langs = list(self._pairs.values())[int(self._draw.langs[index])]
+        item = int(self._draw.items[index])
+        numbers = range(int(starts[item]), int(starts[item + 1]))
+        sides = [
+            [
+                shard.tokens[begin[n] : begin[n] + min(shard.sizes[n], self._room)].astype(np.int64)
+                for n in numbers
+            ]
+            for shard, begin in zip(two, offsets, strict=True)
+        ]
+        return alternate(sides, langs, int(self._first[index]))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens of each document, ``<s>`` included."""
+        return self._sizes
+
+    def __getitem__(self, index: int) -> Example:
+        tokens, langs = self._document(index)
+        generator = rng(self.seed, self.epoch, index, "xmlm", self._split)
+        chosen = choose(tokens, self._rule, generator)
+        return {
+            "id": np.array([index]),
+            "tokens": corrupt(tokens, chosen, self._rule, generator),
+            "positions": np.arange(len(tokens)),
+            "langs": langs,
+            "chosen": chosen,
+            "target": tokens[chosen],
+            "target_langs": langs[chosen],
+        }
+
+
+@objective("xmlm")
+class Xmlm(Objective):
+    """Masked LM on documents that change language at every sentence."""
+
+    config = TlmConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Documents of the split."""
+        return AlternatingDataset(self.cfg, data, split, self.langs, rule_of(self.cfg, self.dictionary))
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy at the chosen positions."""
+        return masked_loss(model, sample)

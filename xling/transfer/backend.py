@@ -1,0 +1,169 @@
+"""Our encoders as a system under test: fine-tune, predict and embed for `eval.run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from corpora import vocab
+from xling.core import manifest
+from xling.core.errors import UserError, unknown
+from xling.data.packing import pack
+from xling.models import checkpoint
+from xling.models.encoder import EncoderModel, working_dtype
+from xling.transfer import tune
+from xling.transfer.encode import BOS, EOS, KINDS, Row, pieces
+
+POOLINGS = ("mean", "cls", "max")
+BATCH_TOKENS = 8192
+
+
+class TaskShape(Protocol):
+    """What is read of a suite: its kind, its closed labels and whether they are spans (``scheme``)."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> Any: ...  # noqa: D102
+    @property
+    def labels(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def scheme(self) -> str: ...  # noqa: D102
+
+
+class EncoderBackend:
+    """A published encoder, or the same shape with fresh weights.
+
+    Args:
+        ckpt: directory of `xling pretrain`.
+        name: name in tables.
+        random_init: fresh weights: the control.
+    """
+
+    seeded = True
+
+    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
+        self.ckpt, self.name, self.random_init = ckpt, name, random_init
+        self.digest = manifest.digest(ckpt)
+        self._embedder: tuple[EncoderModel, list[str], Any] | None = None
+
+    def fit(
+        self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
+    ) -> list[tune.Tuned]:
+        """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        if (self.ckpt / tune.TASK_FILE).is_file():
+            return [self._ready(suite)]
+        if suite.kind not in KINDS:
+            raise unknown(f"kind of task for an encoder: {suite.name} is", str(suite.kind), KINDS)
+        known = {f.name for f in fields(tune.TuneConfig)}
+        given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
+        settings = tune.TuneConfig(**given, random_init=self.random_init)
+        what = f"{suite.name}, {self.name}, seed {settings.seed}"
+        return tune.fit(self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what)
+
+    def _ready(self, suite: TaskShape) -> tune.Tuned:
+        """The model of `xling finetune`, which is not trained again.
+
+        Raises:
+            UserError: it was made for another kind of task or other labels, or the control was asked for.
+        """
+        tuned = tune.load(self.ckpt)
+        wanted = (str(suite.kind), labels_of(suite, []))
+        if self.random_init or (wanted[1] and wanted != (tuned.model.kind, tuned.model.labels)):
+            raise UserError(
+                f"{self.ckpt} is fine-tuned for {tuned.model.kind} with labels {', '.join(tuned.model.labels)}",
+                f"{wanted[0]} with labels {', '.join(wanted[1])}, and no random control",
+                "give the pre-trained checkpoint, or systems=pretrained and the right suite",
+            )
+        return tuned
+
+    def average(self, checkpoints: Sequence[tune.Tuned]) -> tune.Tuned:
+        """Mean of the weights."""
+        return tune.average(checkpoints)
+
+    def predict(self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+        """One label, or tuple of tags, per row."""
+        return checkpoint.predict(rows)
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
+        """Sentence vectors, float32 (num_texts, dim).
+
+        Args:
+            texts: any number; a text longer than the model's positions is cut.
+            lang: language of the texts, for models with language embeddings.
+            layer: after how many layers, 0 the input embeddings, -1 the last.
+            pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``.
+
+        Raises:
+            UserError: a layer that the model does not have, an unknown pooling.
+        """
+        if pooling not in POOLINGS:
+            raise unknown("pooling", pooling, POOLINGS)
+        if self._embedder is None:
+            torch.manual_seed(1)
+            model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
+            self._embedder = model.to(working_dtype("fp32")).eval(), langs, vocab.load(self.ckpt)
+        model, langs, processor = self._embedder
+        depth = len(model.encoder.layers)
+        if not -1 <= layer <= depth:
+            raise UserError(f"layer={layer}", f"-1 to {depth}", f"the model has {depth} layers")
+        code = langs.index(lang) if lang in langs else 0
+        room = model.encoder.cfg.max_positions
+        sequences = [[BOS, *pieces(processor, text)[: room - 2], EOS] for text in texts]
+        vectors = np.zeros((len(texts), model.cfg.dim), dtype=np.float32)
+        with torch.inference_mode():
+            for batch in tune.batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS):
+                sample = pack([_example(i, sequences[i], code) for i in batch])
+                hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
+                lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
+                for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
+                    vectors[index] = _pool(states, pooling).numpy()
+        return vectors
+
+
+def _example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
+    return {
+        "id": np.array([index]),
+        "tokens": np.array(tokens),
+        "positions": np.arange(len(tokens)),
+        "langs": np.full(len(tokens), lang),
+    }
+
+
+def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
+    """(length, D) -> (D,); the specials at both ends count for ``cls`` only, unless there is nothing else."""
+    if pooling == "cls":
+        return states[0]
+    inner = states[1:-1] if len(states) > 2 else states
+    return inner.mean(0) if pooling == "mean" else inner.max(0).values
+
+
+def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
+    """The closed list of labels: the suite's, spelled out as IOB2 tags where they are spans, or those of the rows."""
+    if suite.kind == "tag" and suite.scheme:
+        return ("O", *(f"{part}-{name}" for name in suite.labels for part in "BI"))
+    if suite.labels:
+        return tuple(suite.labels)
+    seen = {tag for row in train for tag in (row.label if suite.kind == "tag" else (row.label,))}
+    return tuple(sorted(seen))
+
+
+def pretrained(cfg: Any) -> EncoderBackend:
+    """The system ``pretrained`` of an evaluation."""
+    return EncoderBackend(_checkpoint(cfg), "pretrained")
+
+
+def random(cfg: Any) -> EncoderBackend:
+    """The control ``random``: the same shape and vocabulary, fresh weights."""
+    return EncoderBackend(_checkpoint(cfg), "random", random_init=True)
+
+
+def _checkpoint(cfg: Any) -> Path:
+    if cfg.checkpoint is None:
+        raise UserError("no checkpoint is named", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    return Path(cfg.checkpoint)
