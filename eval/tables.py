@@ -326,7 +326,8 @@ def _complete(
 ) -> tuple[list[str], list[int]]:
     """The languages and seeds an average may use; none when a hole is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
-    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds)]
+    # A language that lacks one seed of the others is a hole too; no seed at all leaves nothing to average.
+    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
     if not missing:
         return list(langs), seeds
     if column.select == PUBLISHED:
@@ -377,7 +378,10 @@ def _ordered(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
 
 
 def _title(column: Column) -> str:
-    return f"{column.suite} {column.metric} of {column.system}"
+    """A name that no other column has; what is usual is not said."""
+    usual = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
+    how = [x for x in (column.protocol, column.select, column.source) if x not in usual]
+    return f"{column.suite} {column.metric} of {' '.join([column.system, *how])}"
 
 
 def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -394,6 +398,9 @@ def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
 def _column_name(column: Column, columns: Sequence[Column]) -> str:
     """The system's name, with protocol, selection and source where columns of its suite differ in them."""
     alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
+    if column.select == PUBLISHED:
+        return column.system
+    alike = [c for c in alike if c.select != PUBLISHED]
     parts = [column.system]
     for part in ("protocol", "select", "source"):
         value = getattr(column, part)
