@@ -302,7 +302,7 @@ def _margins(cosines: Vectors, own: Vectors, other: Vectors, ids: Ids, kind: str
     """Margins (n, k) from cosines and the mean cosines of both sides' neighbourhoods; -inf in gaps."""
     around = (own + other) / 2
     if kind == "ratio":
-        scores = cosines / np.maximum(around, 1e-9)
+        scores: np.ndarray = cosines / np.maximum(around, 1e-9)
     else:
         scores = cosines - around if kind == "distance" else cosines
     return np.where(ids < 0, np.float32(-np.inf), scores).astype(np.float32)
