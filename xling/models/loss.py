@@ -40,7 +40,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return losses.sum(), losses
 
     @staticmethod
-    def backward(ctx: Any, grad_sum: Tensor, grad_losses: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(
+        ctx: Any, grad_sum: Tensor, grad_losses: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * grad_sum, grad_weight * grad_sum, grad_bias * grad_sum, None, None
 
