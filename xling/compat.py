@@ -23,6 +23,7 @@ def install() -> None:
         return
     _allow_own_checkpoints()
     _import_tasks_of_loaded_package()
+    _gather_without_gpu()
     _installed = True
 
 
@@ -58,6 +59,22 @@ def _import_tasks_of_loaded_package() -> None:
 
     import_user_module.memo = set()  # type: ignore[attr-defined]
     utils.import_user_module = import_user_module
+
+
+def _gather_without_gpu() -> None:
+    """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo."""
+    from fairseq.distributed import utils
+
+    original = utils.all_gather_list
+
+    def all_gather_list(data: Any, group: Any = None, max_size: int = 16384) -> list[Any]:
+        if torch.cuda.is_available():
+            return list(original(data, group, max_size))
+        gathered: list[Any] = [None] * utils.get_world_size(group or utils.get_global_group())
+        torch.distributed.all_gather_object(gathered, data, group)
+        return gathered
+
+    utils.all_gather_list = all_gather_list
 
 
 def import_door() -> None:

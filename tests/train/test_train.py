@@ -25,6 +25,7 @@ from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import load_dictionary
+from xling.update import Updates
 
 Pretrain = Callable[..., Path]
 SCHEDULE = ("train.updates=24", "train.save_every=4", "train.valid_every=12", "train.lr=3e-3")
@@ -170,14 +171,14 @@ class Killed(BaseException):
 
 
 def stop_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = train._step
+    make = Updates.make
 
-    def stopping(cfg: Any, trainer: Any, samples: Any) -> None:
-        if trainer.get_num_updates() == update:
+    def stopping(self: Updates, samples: Any) -> bool:
+        if self._trainer.get_num_updates() == update:
             raise Killed
-        step(cfg, trainer, samples)
+        return make(self, samples)
 
-    monkeypatch.setattr(train, "_step", stopping)
+    monkeypatch.setattr(Updates, "make", stopping)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_killed_after_training_it_publishes_without_training_again(
         patch.setattr(checkpoint, "save_model", killed)
         with pytest.raises(Killed):
             pretrain("out")
-    monkeypatch.setattr(train, "_step", killed)
+    monkeypatch.setattr(Updates, "make", killed)
     assert manifest.verify(pretrain("out")).counts["updates"] == 24
 
 

@@ -155,6 +155,42 @@ def load_model(
     return model, state["langs"]
 
 
+def start_from(
+    model: EncoderModel, directory: Path, langs: list[str], data: Path, leave_embeddings: bool
+) -> None:
+    """Copy the weights of a published model into ``model``.
+
+    Args:
+        model: of the same shape.
+        directory: what `xling pretrain` published.
+        langs: languages of ``model``.
+        data: directory with the vocabulary of ``model``.
+        leave_embeddings: where the vocabularies differ, keep the model's own embeddings and output bias.
+
+    Raises:
+        UserError: no model there, another shape, other language embeddings, another vocabulary.
+    """
+    old, old_langs = load_model(directory)
+    if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
+        check_vocabulary(vocab_digest(directory), data, directory)
+    if model.encoder.langs is not None and old_langs != langs:
+        raise UserError(
+            f"init={directory} has language embeddings for {', '.join(old_langs)}",
+            ", ".join(langs),
+            "set langs=",
+        )
+    ours, theirs = model.state_dict(), old.state_dict()
+    left = {"encoder.tokens.weight", "lm_head.weight", "lm_head.bias"} if leave_embeddings else set()
+    for name in sorted(theirs.keys() - left):
+        if name not in ours or ours[name].shape != theirs[name].shape:
+            raise UserError(
+                f"init={directory}: {name} is {tuple(theirs[name].shape)}",
+                f"{tuple(ours[name].shape)}" if name in ours else "a model without it",
+                "give the model.* settings of that run",
+            )
+    model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
+
+
 def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
     """Refuse weights and a vocabulary that do not belong together.
 
