@@ -68,7 +68,7 @@ class Updates:
             samples = [half for sample in samples for half in self._halves(sample)]
 
     def _give_up(self) -> None:
-        self._trainer.zero_grad()
+        self._trainer.zero_grad()  # a step begins so as well; here it frees memory for the next try
         for objective in self._trainer.task.objectives.values():
             objective.forget_update(self._trainer.get_model())
         if torch.cuda.is_available():

@@ -305,6 +305,13 @@ def test_btmlm_fills_blanks_from_the_clean_sentence_with_pieces_of_the_other_lan
     blank = sample["blank"]
     assert blank["id"].tolist() == sample["id"].tolist()
     seen = model.extras["btmlm"].seen
+    present = dataset._streams["ar"]
+    assert seen[task.langs.index("ar")].nonzero().flatten().tolist() == [
+        i for i in np.unique(present) if i >= 4
+    ]
+    seen = torch.zeros_like(seen)
+    for lang in range(3):
+        seen[lang, 20 + 3 * lang : 23 + 3 * lang] = True
     model.train()
     filled = btmlm.fill(model, blank, seen)
     assert model.encoder.training
