@@ -25,7 +25,9 @@ HTML, MARKDOWN = "card.html", "card.md"
 _CORPUS = "corpus"
 _SAMPLE_CHARS = 400
 _SAMPLE_LINES = 8
-_MAX_LANGS = 12
+_MAX_LANGS = 11
+_OTHER = "other"
+_BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
 _TEXTS = {
     "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
     "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
@@ -74,19 +76,28 @@ class Facts:
         ]
 
     @property
+    def unit(self) -> str:
+        """What is counted: ``documents`` or ``pairs``."""
+        return str(self.stats.get("unit", "documents"))
+
+    def head(self, names: Sequence[str]) -> list[str]:
+        """Column names with the unit in them."""
+        return [name.replace("documents", self.unit) for name in names]
+
+    @property
     def title(self) -> str:
         """The name of the corpus."""
-        return f"{self.language.name} ({self.language.code})"
+        return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
     def tiles(self) -> list[tuple[str, str]]:
         """The numbers to see first, each with its name."""
         seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
-            (f"{seen[_CORPUS]:,}", "documents"),
+            (f"{seen[_CORPUS]:,}", self.unit),
             (f"{chars[_CORPUS]:,}", "characters"),
             (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
-            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", "characters a document"),
+            (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
     def steps(self) -> list[plots.Step]:
@@ -94,7 +105,7 @@ class Facts:
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            plots.Step(_words(name), chars[name], chars[following], name)
+            plots.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -136,16 +147,22 @@ class Facts:
         counts: dict[tuple[str, str], int] = {}
         for key, count in self.tally.confusion.items():
             declared, _, found = key.partition("\t")
-            pair = (declared or "not declared", found or "none")
-            counts[pair] = counts.get(pair, 0) + count
-        return _commonest(counts, 0), _commonest(counts, 1), counts
+            counts[declared or "not declared", found or "none"] = count
+        rows, columns = _commonest(counts, 0), _commonest(counts, 1)
+        gathered: dict[tuple[str, str], int] = {}
+        for (declared, found), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, found if found in columns else _OTHER)
+            gathered[pair] = gathered.get(pair, 0) + count
+        more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
+        return rows + more[0], columns + more[1], gathered
 
     def summary(self) -> str:
         """The corpus in one sentence."""
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
-        return f"Text in {self.language.name} from {uris}.{why}"
+        what = self.stats.get("title") or f"Text in {self.language.name}"
+        return f"{what} from {uris}.{why}"
 
 
 def write(folder: Path, stats: dict[str, Any]) -> None:
@@ -169,20 +186,21 @@ def _page(facts: Facts) -> Iterable[str]:
     tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
     yield f'<div class="tiles">{"".join(tiles)}</div>'
     yield "<h2>Sources</h2>"
-    yield _table(_SOURCE_HEAD, facts.source_rows(), numbers=(2, 3, 4))
+    yield _table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
     yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
     yield plots.funnel(facts.steps())
-    yield _table(_LOSS_HEAD, facts.loss_rows(), numbers=(3, 5))
+    yield _table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
     if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
     yield from _page_plots(facts)
-    yield "<h2>Kept: a few documents</h2>"
+    yield f"<h2>Kept: a few {facts.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
     for loss in facts.losses:
-        head = f"<b>{html.escape(_words(loss.stage))}</b> · {html.escape(_words(loss.reason))} · {_documents(loss)}"
+        told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
+        head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
         quotes = "".join(_quote(name, text, lost=True) for name, text in loss.samples)
         is_open = " open" if loss is facts.losses[0] else ""
         meaning = f'<p class="quiet">{html.escape(loss.meaning)}</p>' if loss.meaning else ""
@@ -204,8 +222,10 @@ def _page_plots(facts: Facts) -> Iterable[str]:
         kept = histograms.get(f"{name} kept", Counter())
         dropped = histograms.get(f"{name} dropped", Counter())
         if kept:
-            text = _TEXTS["lengths" if name == "length" else name]
+            text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
             yield f"<h2>{title}</h2><p>{text}</p>{key}{plots.histogram(kept, dropped, unit, marks)}"
+    if note := facts.stats["lm_note"]:
+        yield f'<p class="quiet">{html.escape(note)}</p>'
     if facts.tally.confusion:
         yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
         yield plots.matrix(*facts.confusion())
@@ -215,7 +235,7 @@ def _markdown(facts: Facts) -> str:
     """The card as Markdown; bars of block characters stand for the plots."""
     lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
-    lines += ["", "## Sources", "", *_md_table(_SOURCE_HEAD, facts.source_rows())]
+    lines += ["", "## Sources", "", *_md_table(facts.head(_SOURCE_HEAD), facts.source_rows())]
     lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
     whole = max((step.entered for step in facts.steps()), default=1) or 1
     for step in facts.steps():
@@ -224,20 +244,29 @@ def _markdown(facts: Facts) -> str:
         lines.append(
             f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
         )
-    lines += ["```", "", *_md_table(_LOSS_HEAD, facts.loss_rows())]
+    lines += ["```", "", *_md_table(facts.head(_LOSS_HEAD), facts.loss_rows())]
     if facts.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
+    if facts.stats["lm_note"]:
+        lines += ["", facts.stats["lm_note"]]
+    if facts.cutoffs:
+        lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
+    if facts.tally.buckets:
+        lines += [
+            "",
+            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.tally.buckets.items())),
+        ]
     if facts.tally.confusion:
         rows, columns, counts = facts.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         lines += ["", "## Languages", "", _TEXTS["confusion"], "", *_md_table(["declared", *columns], cells)]
-    lines += ["", "## Kept: a few documents", ""]
+    lines += ["", f"## Kept: a few {facts.unit}", ""]
     for _, name, text in facts.tally.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## Dropped: samples of every reason", ""]
     for loss in facts.losses:
-        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_documents(loss)})", ""]
+        lines += [f"### {_words(loss.stage)}: {_words(loss.reason)} ({_lost(loss, facts.unit)})", ""]
         for name, text in loss.samples[:2]:
             lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
@@ -256,8 +285,8 @@ def _inputs(facts: Facts) -> list[list[str]]:
     ]
 
 
-def _documents(loss: Loss) -> str:
-    many = "document" if loss.documents == 1 else "documents"
+def _lost(loss: Loss, unit: str) -> str:
+    many = unit[:-1] if loss.documents == 1 else unit
     return f"{loss.documents:,} {many}" + (", in part" if loss.partial else "")
 
 

@@ -26,13 +26,8 @@ PUNCTUATION = {
 CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
 
 _DIGIT = re.compile(r"\d")
-_MARK = re.compile(f"[{''.join(PUNCTUATION)}]")
-_CONTROL = re.compile(f"[{CONTROLS}]")
 _MARK_OR_CONTROL = re.compile(f"[{''.join(PUNCTUATION)}{CONTROLS}]")
-# The capitals that no table of single code points can lower: a sigma depends on its place in the word and
-# the dotted capital I becomes two code points.
-_LOWER_FIRST = re.compile("[Σİ]")
-_TABLE_LOWER_END = 0x20000  # no cased letter lies beyond the second plane
+_TABLE_END = 0x20000  # no cased letter and no decimal digit lies beyond the second plane
 
 
 def for_dedup(line: str) -> str:
@@ -54,17 +49,11 @@ def for_dedup_batch(lines: Sequence[str]) -> list[bytes]:
     if text.isascii():
         keys = text.encode().translate(ascii_table, _ASCII_DELETED).split(b"\n")
     else:
-        if _LOWER_FIRST.search(text):
+        # No table of single code points can lower these: a capital sigma depends on its place in the word and
+        # the dotted capital I becomes two code points.
+        if "Σ" in text or "İ" in text:
             text = text.lower()
-        points = np.take(table, np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32))
-        if not points.all():
-            points = points[points != 0]
-        keys = (
-            points.tobytes()
-            .decode("utf-32-le", "surrogatepass")
-            .encode("utf-8", "surrogatepass")
-            .split(b"\n")
-        )
+        keys = _mapped(text, table).encode("utf-8", "surrogatepass").split(b"\n")
     assert len(keys) == max(1, len(lines)), "a paragraph holds a newline"
     return keys if lines else []
 
@@ -72,21 +61,46 @@ def for_dedup_batch(lines: Sequence[str]) -> list[bytes]:
 _ASCII_DELETED = CONTROLS[:33].replace("\n", "").encode()
 
 
+def _mapped(text: str, table: NDArray[np.uint32]) -> str:
+    """Every code point of ``text`` replaced by its entry in ``table``, or deleted if that is 0."""
+    points = np.take(table, np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32))
+    if not points.all():
+        points = points[points != 0]
+    return points.tobytes().decode("utf-32-le", "surrogatepass")
+
+
 @functools.cache
 def _tables() -> tuple[bytes, NDArray[np.uint32]]:
     """Lookup tables for ASCII bytes and for all code points; 0 means delete, a newline stays."""
-    table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
-    for point in range(_TABLE_LOWER_END):
+    table = _digits_and_controls()
+    for point in range(_TABLE_END):
         lower = chr(point).lower()
-        if len(lower) == 1:
-            table[point] = ord(lower)
-    digits = [p for p in range(sys.maxunicode + 1) if unicodedata.category(chr(p)) == "Nd"]
-    table[digits] = ord("0")
-    table[[ord(mark) for mark in (*PUNCTUATION, *CONTROLS)]] = 0
-    # The full-width one is a digit before it is a mark.
-    table[ord("１")] = ord("0")
+        if len(lower) == 1 and lower != chr(point):
+            table[point] = table[ord(lower)]
+    table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
     table[ord("\n")] = ord("\n")
     return bytes(table[:128].astype(np.uint8)) + bytes(range(128, 256)), table
+
+
+def _digits_and_controls() -> NDArray[np.uint32]:
+    """The table that maps decimal digits of every script to 0, deletes controls and leaves the rest."""
+    table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
+    table[[p for p in range(_TABLE_END) if unicodedata.category(chr(p)) == "Nd"]] = ord("0")
+    table[list(map(ord, CONTROLS))] = 0
+    return table
+
+
+@functools.cache
+def _lm_table() -> NDArray[np.uint32]:
+    """The table of `for_lm` behind lower case: digits, controls, and marks that become one character."""
+    table = _digits_and_controls()
+    for mark, plain in PUNCTUATION.items():
+        if len(plain) == 1 and not mark.isdecimal():
+            table[ord(mark)] = ord(plain)
+    return table
+
+
+_LONG_MARKS = {mark: plain for mark, plain in PUNCTUATION.items() if len(plain) > 1}
 
 
 def for_lm(line: str, accents: bool = True) -> str:
@@ -102,7 +116,7 @@ def for_lm(line: str, accents: bool = True) -> str:
     if not accents and not line.isascii():
         decomposed = unicodedata.normalize("NFD", line)
         line = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-    line = _DIGIT.sub("0", line)
-    if not line.isascii():
-        line = _MARK.sub(lambda match: PUNCTUATION[match[0]], line)
-    return _CONTROL.sub("", line)
+    for mark, plain in _LONG_MARKS.items():
+        if mark in line:
+            line = line.replace(mark, plain)
+    return _mapped(line, _lm_table())

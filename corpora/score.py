@@ -11,6 +11,7 @@ from typing import Literal
 from corpora.document import Document, Ledger, StreamingStage
 from corpora.mono.config import MonoConfig
 from corpora.sources.source import SOURCES, Context, open_source
+from corpora.stages.perplexity import Perplexity
 from xling.core import languages
 from xling.core.errors import UserError
 
@@ -32,7 +33,7 @@ class ScoreConfig:
         lang: the language wanted; empty accepts every language.
         unit: ``doc`` scores documents, ``line`` every paragraph by itself.
         stages: streaming stages by name, in order; the first that drops a text gives the verdict.
-        lm: an n-gram language model in ARPA format: adds the perplexity.
+        lm: a language model, directory of `xling corpus lm`: adds the perplexity.
         out: a TSV file to write; empty prints.
     """
 
@@ -92,7 +93,8 @@ def _stages(cfg: ScoreConfig, lang: str) -> list[StreamingStage]:
         after_dedup=names,
         settings={k: v for k, v in settings.items() if k in names},
     )
-    return mono.stages(names)
+    scorer = [Perplexity(cfg.lm)] if cfg.lm else []
+    return [*scorer, *mono.stages(names)]
 
 
 def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:

@@ -10,12 +10,16 @@ import polars as pl
 
 from corpora.mono.work import read_json
 from corpora.normalize import for_dedup
+from corpora.parallel.pairs import SIDES, near_key
 from corpora.shards import corpus_shards
 from xling.core.errors import UserError
 
 _SHOWN = 10
 _SHOWN_CHARS = 160
 _MIN_CHARS = 3
+# Columns of what was kept: words before the numbers, numbers, words behind them.
+_FACTS = (("lang",), ("lang_score", "perplexity"), ("bucket", "url"))
+_PAIR_FACTS = (("src", "tgt"), ("score",), ("doc", "source"))
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,14 @@ def run(cfg: WhyConfig) -> str:
     rejects = sorted((corpus / "rejects").glob("*.parquet"))
     by_id = pl.col("id") == query
     by_text = pl.col("text").str.contains(query, literal=True)
-    for condition in (by_id, by_text, _same_paragraph(query)):
-        lines = _answer(shards, rejects, condition, read_json(corpus / "stats.json"))
+    stats = read_json(corpus / "stats.json")
+    if stats.get("kind") == "parallel":
+        by_text = pl.any_horizontal(pl.col("src", "tgt").str.contains(query, literal=True))
+        conditions = (by_id, by_text, _same_letters(query))
+    else:
+        conditions = (by_id, by_text, _same_paragraph(query))
+    for condition in conditions:
+        lines = _answer(shards, rejects, condition, stats)
         if lines:
             return "\n".join(lines)
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
@@ -65,9 +75,18 @@ def _same_paragraph(query: str) -> pl.Expr:
     )
 
 
+def _same_letters(query: str) -> pl.Expr:
+    """Pairs with a side that has the letters of the query: how near-duplicates are compared."""
+    key = pl.select(near_key(pl.lit(query))).item()
+    return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
+
+
 def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> list[str]:
-    dropped = _rows(rejects, condition, ["id", "stage", "reason", "text"])
-    kept = _rows(shards, condition, ["id", "url", "lang", "lang_score", "perplexity", "bucket"])
+    is_pair = stats.get("kind") == "parallel"
+    text = pl.col("src") + "\n" + pl.col("tgt") if is_pair else pl.col("text")
+    facts = _PAIR_FACTS if is_pair else _FACTS
+    dropped = _rows(rejects, condition, ["id", "stage", "reason", text.alias("text")])
+    kept = _rows(shards, condition, ["id", *(name for names in facts for name in names)])
     partial = {tuple(pair) for pair in stats["partial"]}
     lines = []
     for row in dropped[:_SHOWN]:
@@ -79,16 +98,16 @@ def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: 
             f"    {_one_line(row['text'])}",
         ]
     for row in kept[:_SHOWN]:
-        found = [f"{name} {row[name]:.4g}" for name in ("lang_score", "perplexity") if row[name] is not None]
-        facts = ", ".join([row["lang"], *found, *filter(None, [row["bucket"], row["url"]])])
-        lines.append(f"{row['id']}: kept ({facts})")
+        numbers = [f"{name} {row[name]:.4g}" for name in facts[1] if row[name] is not None]
+        told = [*(row[name] for name in facts[0]), *numbers, *(row[name] for name in facts[2])]
+        lines.append(f"{row['id']}: kept ({', '.join(filter(None, told))})")
     for name, rows in (("dropped", dropped), ("kept", kept)):
         if len(rows) > _SHOWN:
             lines.append(f"... and more {name}; a longer piece of the text finds fewer")
     return lines
 
 
-def _rows(files: list[Path], condition: pl.Expr, columns: list[str]) -> list[dict[str, Any]]:
+def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:
     """Rows that meet the condition, at most one more than is shown."""
     if not files:
         return []

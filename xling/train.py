@@ -26,8 +26,8 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from xling import plan
-from xling.core import config, manifest
+from xling import parallel, plan
+from xling.core import config, job, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
@@ -137,16 +137,29 @@ def run(cfg: PretrainConfig) -> manifest.Manifest | str:
         manifest.verify(path)
     if cfg.train.threads:
         torch.set_num_threads(cfg.train.threads)
-    # fairseq asks its loader for pinned memory even where there is no accelerator.
-    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
+    # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
+    # whose gradient is not finite uses old hooks.
+    for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
+        warnings.filterwarnings("ignore", message=message)
     if cfg.dry_run:
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(cfg, Path(folder))
             return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
-    partial = out.with_name(f"{out.name}.partial")
+    with parallel.joined():
+        _train_and_publish(cfg, out, inputs)
+        parallel.wait()
+    return manifest.read(out)
+
+
+def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> None:
+    partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
+    if parallel.size() > 1:  # a batch then means another amount of text
+        run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
     updates = _train(cfg, trainer, partial, run_key)
+    if parallel.rank() > 0:
+        return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         for name in ("dict.txt", "spm.model"):
             shutil.copy(data / name, made.path / name)
@@ -161,7 +174,6 @@ def run(cfg: PretrainConfig) -> manifest.Manifest | str:
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
-    return manifest.read(out)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
@@ -244,7 +256,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.optimization.update_freq = [cfg.train.accumulate]
     full.optimization.lr = [cfg.train.lr]
     full.checkpoint.save_dir = str(save_dir)
-    full.distributed_training.distributed_world_size = 1
+    parallel.configure(full.distributed_training)
     return full
 
 
@@ -268,10 +280,11 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
             f"no validation text in {cfg.data}: every language is a single document",
             fix="separate documents by blank lines, or give more text",
         )
-    log = Log(partial / "log.jsonl", trainer.get_num_updates())
+    rank = parallel.rank()
+    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
-    with Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+    with job.resumable(), Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -280,14 +293,21 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                 done = trainer.get_num_updates()
                 log.count(samples)
                 last = done == cfg.train.updates
+                stop = parallel.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer, updates))
+                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * parallel.size())
                 if done % cfg.train.valid_every == 0 or last:
                     log.write_valid(trainer, validate(trainer))
-                if done % cfg.train.save_every == 0 or last:
-                    checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                if done % cfg.train.save_every == 0 or last or stop:
+                    if rank == 0:
+                        checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                    job.beat(done, cfg.train.updates, "updates", saved=done)
                 if last:
                     break
+                if stop:
+                    parallel.wait()
+                    raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates
 
@@ -326,19 +346,20 @@ class Log:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
-        self._tokens, self._since = 0, time.perf_counter()
+        metrics.reset_meters("train")  # of a run before this one in the same process
+        self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
         events = [json.loads(line) for line in kept]
         seen = [event for event in events if event["split"] == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
     def count(self, samples: list[Any]) -> None:
         """Count the real tokens of an update."""
-        self._tokens += sum(sample["ntokens"] for sample in samples)
+        self._tokens += sum(sample["ntokens"] for sample in samples if sample)
 
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; returns it in short for the progress bar."""
         values = metrics.get_smoothed_values("train")
-        rate = self._tokens / (time.perf_counter() - self._since)
+        rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
         self._tokens, self._since = 0, time.perf_counter()
         metrics.reset_meters("train")
         # A language that had no turn since the last line has an empty meter.

@@ -12,34 +12,49 @@ from corpora.normalize import for_lm
 from xling.core.errors import UserError
 
 ARPA, SPM = "lm.arpa", "spm.model"
-_MAX_CACHED_WORDS = 1_000_000
-_MAX_CACHED_CHARS = 24
+_MAX_CACHED_CHARS = 20_000_000  # of pieces remembered, about 100 MB
+_WORD_START = "\u2581"  # SentencePiece's sign for the space before a word
 
 
-class Pieces(dict[str, str]):
-    """Word -> its pieces joined by spaces, computed when first asked for.
+class Pieces:
+    """Text as SentencePiece pieces, with a memory for words.
 
-    A unigram SentencePiece model segments each whitespace-separated word by itself, so words may be looked
-    up; as few words make up most of a text this is several times as fast as encoding whole texts.
+    A unigram model segments each whitespace-separated word by itself, so known words are looked up and only
+    the new ones of a text are encoded, in one call; a few words make up most of any text.
+
+    Args:
+        path: a SentencePiece model trained with the identity normalisation.
+
+    Raises:
+        UserError: there is no such file.
     """
 
-    def __init__(self, model: Path) -> None:
-        super().__init__()
-        if not model.is_file():
-            raise UserError(f"no SentencePiece model at {model}", fix="train one with `xling corpus lm`")
-        self._model = spm.SentencePieceProcessor(model_file=str(model))
-
-    def __missing__(self, word: str) -> str:
-        pieces = " ".join(self._model.encode(word, out_type=str))
-        if len(word) <= _MAX_CACHED_CHARS:
-            if len(self) >= _MAX_CACHED_WORDS:
-                self.clear()
-            self[word] = pieces
-        return pieces
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise UserError(f"no SentencePiece model at {path}", fix="train one with `xling corpus lm`")
+        self.model = spm.SentencePieceProcessor(model_file=str(path))
+        self._known: dict[str, str] = {}
+        self._num_chars = 0
 
     def of(self, text: str) -> str:
-        """The pieces of normalised ``text``, joined by spaces."""
-        return " ".join(map(self.__getitem__, text.split()))
+        """The pieces of ``text``, which `corpora.normalize.for_lm` has normalised, joined by spaces."""
+        if self._num_chars > _MAX_CACHED_CHARS:
+            self._known.clear()
+            self._num_chars = 0
+        words = text.replace(_WORD_START, " ").split()
+        found = list(map(self._known.get, words))
+        if None in found:
+            self._learn(list(set(words).difference(self._known)))
+            found = list(map(self._known.get, words))
+        return " ".join(found)  # type: ignore[arg-type]  # every word is known now
+
+    def _learn(self, words: list[str]) -> None:
+        """Encode new words in one call."""
+        pieces = " ".join(self.model.encode(" ".join(words), out_type=str)).removeprefix(_WORD_START)
+        parts = [_WORD_START + part for part in pieces.split(f" {_WORD_START}")]
+        assert len(parts) == len(words), "every word starts with the sign for the space before it"
+        self._num_chars += len(pieces)
+        self._known.update(zip(words, parts, strict=True))
 
 
 class LanguageModel:
@@ -58,7 +73,7 @@ class LanguageModel:
         config.show_progress = False
         config.arpa_complain = kenlm.ARPALoadComplain.NONE
         try:
-            self._model = kenlm.Model(str(directory / ARPA), config)
+            self.kenlm = kenlm.Model(str(directory / ARPA), config)
         except OSError as error:
             raise UserError(
                 f"KenLM cannot read {directory / ARPA}: {error}", fix="train it again with `xling corpus lm`"
@@ -73,7 +88,7 @@ class LanguageModel:
         tokenized = self.pieces.of(for_lm(text.replace("\n", " ")))
         if not tokenized:
             return float("inf")
-        log10: float = self._model.score(tokenized)
+        log10: float = self.kenlm.score(tokenized)
         return float(10.0 ** (-log10 / (tokenized.count(" ") + 2)))
 
 

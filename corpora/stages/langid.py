@@ -79,7 +79,7 @@ class LangId:
                 ledger.drop(self.name, "other_language", doc)
             elif score < thresholds.get(base, self.threshold):
                 ledger.drop(self.name, "low_score", doc)
-            elif not languages.matches_script(doc.text[: 5 * MAX_CHARS], doc.lang, self.min_script_share):
+            elif not languages.matches_script(doc.text[:MAX_CHARS], doc.lang, self.min_script_share):
                 ledger.drop(self.name, "wrong_script", doc)
             else:
                 if self.paragraphs:

@@ -66,15 +66,16 @@ def repair(text: str, ledger: Ledger | None = None) -> str:
 
     Repairing twice changes nothing more.
     """
-    was = text
-    if not _PLAIN.fullmatch(text):
-        text = _BREAKS.sub("\n", text)
-        # Mending may uncover another layer or a decomposed letter, hence until nothing changes.
-        while (mended := _mend(text)) != text:
-            text = mended
-        if ledger and text != was:
-            ledger.note("repaired_unicode")
-    return tidy(text)
+    if _PLAIN.fullmatch(text):
+        return tidy(text)
+    was, text = text, _BREAKS.sub("\n", text).replace("\t", " ")
+    # Mending may uncover another layer or a decomposed letter, hence until nothing changes. Only then may
+    # spaces go: the last byte of a letter may look like one.
+    while (mended := tidy(_mend(text))) != text:
+        text = mended
+    if ledger and text != was:
+        ledger.note("repaired_unicode")
+    return text
 
 
 def _mend(text: str) -> str:

@@ -66,6 +66,32 @@ for _stage in (
         help="turn web crawl, dumps or files into a clean monolingual corpus",
     ),
     Stage(
+        "corpus parallel",
+        config="corpora.parallel.config:ParallelConfig",
+        phases="corpora.parallel.build:phases",
+        run_part="corpora.parallel.build:run_part",
+        help="turn parallel text from OPUS, archives or files into clean sentence pairs",
+    ),
+    Stage(
+        "align",
+        config="corpora.parallel.align_stage:AlignConfig",
+        phases="corpora.parallel.align_stage:phases",
+        run_part="corpora.parallel.align_stage:run_part",
+        help="align the words of sentence pairs and extract a phrase table",
+    ),
+    Stage(
+        "mine",
+        config="corpora.parallel.mine:MineConfig",
+        run="corpora.parallel.mine:run",
+        help="find translations in two monolingual corpora by the margin of their sentence vectors",
+    ),
+    Stage(
+        "corpus codeswitch",
+        config="corpora.codeswitch.build:CodeswitchConfig",
+        run="corpora.codeswitch.build:run",
+        help="make code-switched text from aligned pairs, dictionaries or documents",
+    ),
+    Stage(
         "corpus why",
         config="corpora.why:WhyConfig",
         run="corpora.why:run",
@@ -84,6 +110,12 @@ for _stage in (
         config="corpora.sample:SampleConfig",
         run="corpora.sample:run",
         help="draw from several corpora with the languages balanced by alpha",
+    ),
+    Stage(
+        "corpus lm",
+        config="corpora.lm.train:LmConfig",
+        run="corpora.lm.train:run",
+        help="train an n-gram language model from clean text, for the perplexity filter",
     ),
     Stage(
         "vocab",
@@ -122,6 +154,26 @@ for _stage in (
         run="eval.run:run",
         positional="suites",
         help="score a checkpoint on a suite in every language, with controls beside it",
+    ),
+    Stage(
+        "eval list",
+        config="eval.suite:ListConfig",
+        run="eval.suite:run_list",
+        help="print every suite: languages, metric, licence and what is at hand",
+    ),
+    Stage(
+        "eval diff",
+        config="eval.compare:DiffConfig",
+        run="eval.compare:diff",
+        positional="runs",
+        help="list what changed between the predictions of two runs",
+    ),
+    Stage(
+        "eval gate",
+        config="eval.compare:GateConfig",
+        run="eval.compare:gate",
+        positional="run",
+        help="fail when a run is significantly worse than a recorded baseline",
     ),
     Stage(
         "report",

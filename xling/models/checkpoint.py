@@ -61,13 +61,14 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
         if not path.is_file() or manifest.sha256(path) != mark.read_text().strip():
             logger.warning("%s is damaged; taking the checkpoint before it", path)
             continue
-        extra = trainer.load_checkpoint(str(path))
+        # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
+        extra = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["extra_state"]
         if extra["run_key"] != json.dumps(run_key, sort_keys=True):
             raise UserError(
                 f"{path} was made with other settings or data",
                 fix=f"give the old settings again, choose another out=, or delete {directory}",
             )
-        position = extra["train_iterator"]
+        position = trainer.load_checkpoint(str(path))["train_iterator"]
         epoch_itr = trainer.get_train_iterator(position["epoch"], load_dataset=True)
         epoch_itr.load_state_dict(position)
         trainer.lr_step(epoch_itr.epoch)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,6 +205,10 @@ def batches_of(
     return batches
 
 
+def _collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
+    return collate(samples) if samples else {}
+
+
 class XlingTask(FairseqTask):  # type: ignore[misc]
     """A fairseq task that trains one objective.
 
@@ -221,6 +226,12 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.dictionary = load_dictionary(self.data)
         self.langs = langs_of(cfg, self.data)
         self.objectives = self.build_objectives()
+
+    def get_batch_iterator(self, *args: Any, **settings: Any) -> Any:
+        """The iterator of fairseq; a process whose share of an epoch is a batch short gets an empty batch there."""
+        found = super().get_batch_iterator(*args, **settings)
+        found.collate_fn = partial(_collate_or_empty, found.collate_fn)
+        return found
 
     def build_objectives(self) -> dict[str, Objective]:
         """The objectives of this task."""

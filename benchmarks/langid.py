@@ -1,0 +1,107 @@
+"""Accuracy of language identification per language on Tatoeba and NTREX, in lower, given and upper case.
+
+Run:  XLING_DATA=FOLDER python benchmarks/langid.py
+
+Prints Markdown: accuracy in percent on single lines and on documents of 20 lines, of fastText on the text as
+it is written (``as is``) and of `corpora.stages.langid.identify`, both on the text as given and upper-cased.
+A label counts as right when its base language is right (``zh`` for ``zh_Hant``), as the stage itself counts.
+Languages that fastText's model does not know are listed apart: nothing can find them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import mean
+
+from corpora.stages.langid import _fasttext, _of_label, identify
+from xling.core import languages
+from xling.core.errors import UserError
+
+DOC_LINES = 20
+COLUMNS = ("as is", "ours", "as is, upper", "ours, upper")
+
+
+def test_sets(data: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Name of the set, language code and lines, for every file."""
+    for path in sorted(data.glob("tatoeba/*-eng.*")):
+        lang = path.suffix[1:]
+        if lang != "eng":
+            yield "Tatoeba", languages.get(lang, "tatoeba").code, read(path)
+    yield "Tatoeba", "en", read(data / "tatoeba" / "fra-eng.eng")
+    for path in sorted(data.glob("ntrex/ntrex.*.txt")):
+        yield "NTREX", languages.get(path.name.split(".")[1], "ntrex").code, read(path)
+
+
+def read(path: Path) -> list[str]:
+    """The lines of a file."""
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+
+
+def as_is(text: str) -> str:
+    """What fastText says to the whole text, without any preparation."""
+    labels, _ = _fasttext().predict(text.replace("\n", " "), 1)
+    return _of_label(labels[0]) if labels else ""
+
+
+def ours(text: str) -> str:
+    """What the pipeline says."""
+    return identify(text)[0]
+
+
+def accuracies(texts: list[str], lang: str) -> list[float]:
+    """Percent right for each of `COLUMNS`."""
+    base = lang.partition("_")[0]
+
+    def right(guess: Callable[[str], str], given: list[str]) -> float:
+        return 100 * mean(guess(text).partition("_")[0] == base for text in given)
+
+    upper = [text.upper() for text in texts]
+    return [right(as_is, texts), right(ours, texts), right(as_is, upper), right(ours, upper)]
+
+
+def row(name: str, values: list[float]) -> str:
+    """One line of the table."""
+    return f"| {name} | " + " | ".join(f"{value:.1f}" for value in values) + " |"
+
+
+def main() -> None:
+    """Print the tables."""
+    if not os.environ.get("XLING_DATA"):
+        print(
+            "benchmarks/langid.py needs the labelled sets: set XLING_DATA to the data folder", file=sys.stderr
+        )
+        return
+    start = time.process_time()
+    tables: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    unknown = []
+    num_texts = 0
+    for name, lang, lines in test_sets(Path(os.environ["XLING_DATA"])):
+        try:
+            languages.code_for(lang, "fasttext")
+        except UserError:
+            unknown.append(f"{lang} ({name})")
+            continue
+        docs = ["\n".join(lines[i : i + DOC_LINES]) for i in range(0, len(lines), DOC_LINES)]
+        num_texts += len(lines) + len(docs)
+        tables.setdefault(name, {})[lang] = accuracies(lines, lang), accuracies(docs, lang)
+    print(
+        "Columns: lines and documents of 20 lines; fastText on text as it is, ours, and both in upper case.\n"
+    )
+    head = [f"{kind}: {column}" for kind in ("line", "doc") for column in COLUMNS]
+    for name, rows in tables.items():
+        print(f"| {name} | " + " | ".join(head) + " |\n|---|" + "---:|" * len(head))
+        values = [line + doc for line, doc in rows.values()]
+        print(row(f"**mean of {len(rows)}**", [mean(column) for column in zip(*values, strict=True)]))
+        for lang, (line, doc) in sorted(rows.items()):
+            print(row(lang, line + doc))
+        print()
+    print(f"Unknown to lid.176, not counted: {', '.join(unknown)}.")
+    print(f"{num_texts:,} texts in both cases; {time.process_time() - start:.0f} s of CPU.")
+
+
+if __name__ == "__main__":
+    main()

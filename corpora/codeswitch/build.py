@@ -1,0 +1,326 @@
+"""``xling corpus codeswitch``: code-switched text from aligned pairs, from dictionaries, or by alternation.
+
+``mode=alm`` reads ``xling align``'s output, ``mode=documents`` a corpus of ``xling corpus parallel``, and
+``mode=dictionary`` any text with MUSE dictionaries. The result is a published directory with the text, one
+sentence (or document) a paragraph, Parquet shards, a card, and the realised replacement rate of each language.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from corpora import card, reader
+from corpora.codeswitch.alm import AlmSettings, draw_sentence
+from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary
+from corpora.codeswitch.documents import alternate, by_document
+from corpora.codeswitch.spans import Switched, render
+from corpora.document import Document, Ledger
+from corpora.mono.tally import SourceTally, Tally
+from corpora.mono.work import ledger_to_json, write_json
+from corpora.parallel.align_stage import LINKS, RAW
+from corpora.parallel.pairs import spans
+from corpora.parallel.pairs import words as cut
+from corpora.parallel.symmetrise import parse_pharaoh
+from corpora.shards import SCHEMA, TableWriter, to_row
+from xling.core import config, languages, manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+
+STAGE_NAME = "corpus codeswitch"
+TEXT = "train.txt"
+_NUM_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class CodeswitchConfig:
+    """What to mix and how.
+
+    Attributes:
+        pair: the languages, for example ``en-sw``; with ``mode=dictionary`` the first is that of the text.
+        mode: ``alm``: phrases exchanged in aligned pairs; ``dictionary``: words replaced by translations;
+            ``documents``: sentences alternate between the languages.
+        source: ``alm``: directory of ``xling align`` (``runs/align/PAIR``); ``documents``: of ``xling corpus
+            parallel`` (``runs/parallel/PAIR``); ``dictionary``: text files, globs or corpora.
+        dictionaries: language -> MUSE dictionary from the text's language.
+        out: directory to publish; ``runs/codeswitch/PAIR`` when empty.
+        alm: settings of ``mode=alm``.
+        word_rate: ``mode=dictionary``: probability that a word that a dictionary holds is replaced.
+        sentence_rate: ``mode=dictionary``: probability that a sentence is touched.
+        max_sentences: ``mode=documents``: longest document.
+        seed: of all draws.
+    """
+
+    pair: str
+    mode: Literal["alm", "dictionary", "documents"] = "alm"
+    source: tuple[str, ...] = ()
+    dictionaries: dict[str, str] = field(default_factory=dict)
+    out: str = ""
+    alm: AlmSettings = field(default_factory=AlmSettings)
+    word_rate: float = 0.3
+    sentence_rate: float = 1.0
+    max_sentences: int = 64
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: an unknown language, a share out of range, dictionaries missing or without use.
+        """
+        languages.get_pair(self.pair)
+        for lang in self.dictionaries:
+            languages.get(lang)
+        if (self.mode == "dictionary") != bool(self.dictionaries):
+            raise UserError(
+                f"mode={self.mode} with {len(self.dictionaries)} dictionaries",
+                "mode=dictionary dictionaries.LANG=FILE",
+            )
+        if self.mode == "dictionary" and not self.source:
+            raise UserError("mode=dictionary without source=", "text files, globs or corpora")
+        if self.alm.switched + 2 * self.alm.plain > 1 + 1e-9:
+            raise UserError(
+                f"alm.switched={self.alm.switched} and twice alm.plain={self.alm.plain}", "at most 1 together"
+            )
+
+    @property
+    def langs(self) -> tuple[str, str]:
+        """The two codes."""
+        src, tgt = languages.get_pair(self.pair)
+        return src.code, tgt.code
+
+    @property
+    def directory(self) -> Path:
+        """Where the corpus is published."""
+        return Path(self.out or f"runs/codeswitch/{'-'.join(self.langs)}")
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what the corpus holds."""
+        return {key: value for key, value in config.to_dict(self).items() if key != "out"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One paragraph of output.
+
+    Attributes:
+        name: stable id.
+        text: the paragraph, or a document of one paragraph a sentence.
+        kind: ``switched``, ``source``, ``target`` or ``alternating``.
+        base: language that the sentence had.
+        num_words: of the sentence before.
+        replaced: language -> words of the sentence that gave way to it.
+    """
+
+    name: str
+    text: str
+    kind: str
+    base: str
+    num_words: int
+    replaced: dict[str, int]
+
+
+def run(cfg: CodeswitchConfig) -> str:
+    """Make the corpus and publish it; does nothing when it is there.
+
+    Raises:
+        UserError: the input is missing, no dictionary fits the text, or nothing was replaced at all.
+    """
+    inputs, items = _MODES[cfg.mode](cfg)
+    out = cfg.directory
+    if manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
+        return f"{out}: up to date, nothing to do"
+    ledger, tally, counts = Ledger(), Tally(), _Counts()
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
+        (made.path / "shards").mkdir()
+        with (
+            Progress("switch", unit="sentences") as bar,
+            (made.path / TEXT).open("w", encoding="utf-8") as text,
+            TableWriter(made.path / "shards" / "train.parquet", SCHEMA) as table,
+        ):
+            for item in items(ledger):
+                source = ", ".join(map(str, inputs[:1]))
+                doc = Document(item.name, item.text, source=source, lang=item.base, meta={"kind": item.kind})
+                ledger.enter("corpus", doc)
+                tally.published(doc, _NUM_SAMPLES)
+                table.add(to_row(doc))
+                text.write(item.text + ("\n\n" if item.kind == "alternating" else "\n"))
+                counts.add(item)
+                bar.update()
+        if not any(counts.replaced.values()):
+            raise UserError(
+                "not one word was replaced", fix="check the alignment, or that the dictionary fits the text"
+            )
+        for uri in map(str, inputs[:1]):
+            tally.sources[uri] = SourceTally(ledger.seen["read"], ledger.seen_chars["read"])
+        for event, count in counts.kinds.items():
+            ledger.note(event, count)
+        stats = _stats(cfg, inputs, ledger, tally)
+        write_json(made.path / "stats.json", stats)
+        card.write(made.path, stats)
+        made.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
+    rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
+    return f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
+
+
+class _Counts:
+    """Words replaced by each language in the sentences of each."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.words: Counter[str] = Counter()
+        self.replaced: Counter[tuple[str, str]] = Counter()
+
+    def add(self, item: Item) -> None:
+        self.kinds[f"{item.kind} {item.base}".strip()] += 1
+        if item.kind in ("switched", "alternating"):
+            self.words[item.base] += item.num_words
+            for lang, count in item.replaced.items():
+                self.replaced[item.base, lang] += count
+
+    def rates(self) -> dict[str, float]:
+        """``en>sw`` -> share of the words of switched English sentences that became Swahili."""
+        return {
+            f"{base}>{lang}": round(count / max(self.words[base], 1), 5)
+            for (base, lang), count in sorted(self.replaced.items())
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kinds": dict(sorted(self.kinds.items())), "replacement_rate": self.rates()}
+
+
+Found = tuple[list[Path], Any]
+
+
+def _alm(cfg: CodeswitchConfig) -> Found:
+    folder = Path(cfg.source[0] if cfg.source else f"runs/align/{'-'.join(cfg.langs)}")
+    if not (folder / manifest.FILE_NAME).is_file():
+        raise UserError(
+            f"no alignment at {folder}", "a directory of xling align", f"run: xling align pair={cfg.pair}"
+        )
+    names = [folder / f"{RAW}.{lang}" for lang in cfg.langs]
+    spaced = _spaced(cfg.langs)
+    if missing := [path for path in names if not path.is_file()]:
+        raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
+
+    def items(ledger: Ledger) -> Iterator[Item]:
+        rows = zip(reader.lines(names[0]), reader.lines(names[1]), reader.lines(folder / LINKS), strict=True)
+        for number, (src, tgt, links) in enumerate(rows):
+            pair = Document(f"{number}", f"{src}\n{tgt}")
+            ledger.enter("read", pair)
+            found = parse_pharaoh(links)
+            if not found:
+                ledger.enter("switch", pair)
+                ledger.drop("switch", "no_links", pair)
+                continue
+            ledger.enter("switch", pair)
+            texts = src, tgt
+            places = [spans(text) for text in texts]
+            sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
+            for copy in range(cfg.alm.copies):
+                kind, side, sentence = draw_sentence(
+                    sides[0], sides[1], found, cfg.langs, cfg.alm, cfg.seed, number, copy
+                )
+                text = render(sentence, texts[side], places[side], spaced)
+                yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
+
+    return [folder], items
+
+
+def _dictionary(cfg: CodeswitchConfig) -> Found:
+    base = cfg.langs[0]
+    texts = reader.resolve(cfg.source)
+    tables = {lang: read_dictionary(Path(path)) for lang, path in cfg.dictionaries.items()}
+    known = {word for text in _first(_sentences(cfg), 5000) for word in cut(text)}
+    for lang, table in tables.items():
+        check_direction(Path(cfg.dictionaries[lang]), table, known, base)
+    spaced = _spaced((base, *tables))
+    cosda = Cosda(base, tables, cfg.word_rate, cfg.sentence_rate, cfg.seed)
+
+    def items(ledger: Ledger) -> Iterator[Item]:
+        for number, text in enumerate(_sentences(cfg)):
+            ledger.enter("read", Document(f"{number}", text))
+            places = spans(text)
+            sentence = cosda([text[a:b] for a, b in places], number)
+            yield _item(f"{number}", render(sentence, text, places, spaced), "switched", sentence, base)
+
+    return [*texts, *map(Path, cfg.dictionaries.values())], items
+
+
+def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
+    for document in reader.documents(cfg.source):
+        yield from document
+
+
+def _first(texts: Iterable[str], count: int) -> Iterator[str]:
+    for _, text in zip(range(count), texts, strict=False):
+        yield text
+
+
+def _documents(cfg: CodeswitchConfig) -> Found:
+    folder = Path(cfg.source[0] if cfg.source else f"runs/parallel/{'-'.join(cfg.langs)}")
+    path = folder / "shards" / "train.parquet"
+    if not path.is_file():
+        raise UserError(
+            f"no parallel corpus at {folder}",
+            "a directory of xling corpus parallel",
+            f"run: xling corpus parallel pair={cfg.pair}",
+        )
+
+    def items(ledger: Ledger) -> Iterator[Item]:
+        rows = pl.read_parquet(path, columns=["doc", "src", "tgt"]).iter_rows()
+        for number, (name, pairs) in enumerate(by_document(rows, cfg.max_sentences)):
+            for index, pair in enumerate(pairs):
+                ledger.enter("read", Document(f"{number}/{index}", "\n".join(pair)))
+            taken = alternate(pairs, number % 2)
+            base = cfg.langs[number % 2]
+            sizes = [len(cut(text)) for _, text in taken]
+            other = sum(size for (side, _), size in zip(taken, sizes, strict=True) if side != number % 2)
+            replaced = {cfg.langs[1 - number % 2]: other}
+            yield Item(
+                f"{number}/{name}", "\n".join(t for _, t in taken), "alternating", base, sum(sizes), replaced
+            )
+
+    return [folder], items
+
+
+_MODES = {"alm": _alm, "dictionary": _dictionary, "documents": _documents}
+
+
+def _spaced(langs: Iterable[str]) -> frozenset[str]:
+    """Those languages that put spaces between words."""
+    return frozenset(lang for lang in langs if languages.get(lang).spaces)
+
+
+def _item(name: str, text: str, kind: str, sentence: Switched, base: str) -> Item:
+    spans = dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True))
+    replaced: Counter[str] = Counter()
+    for (start, end), lang in spans:
+        if lang != base:
+            replaced[lang] += end - start
+    num_words = sentence.origins[-1][1] if sentence.origins else 0
+    return Item(name, text, kind, base, num_words, dict(replaced))
+
+
+def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, tally: Tally) -> dict[str, Any]:
+    digests = {str(path): {"sha256": manifest.digest(path)} for path in inputs}
+    return {
+        "kind": "codeswitch",
+        "title": f"Code-switched corpus {'-'.join(cfg.langs)} ({cfg.mode})",
+        "unit": "sentences",
+        "lang": cfg.langs[0],
+        "config": cfg.content(),
+        "sources": [{"uri": str(path), "licence": "that of its source"} for path in inputs[:1]],
+        "inputs": digests,
+        "stages": ["read", "switch", "corpus"],
+        "reasons": {"switch\tno_links": "the pair has no word links"},
+        "partial": [],
+        "lm_note": "",
+        "ledger": ledger_to_json(ledger),
+        "tally": tally.to_json(),
+    }

@@ -1,0 +1,103 @@
+"""Substitution of words with account of where every new word comes from, so that labels survive."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Words ``start`` to ``end`` (half-open) give way to ``words`` of language ``lang``."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+    lang: str
+
+
+@dataclass(frozen=True)
+class Switched:
+    """A sentence after substitution.
+
+    Attributes:
+        words: the new words.
+        origins: for each new word the half-open range of old words that it stands for.
+        langs: language of each new word.
+    """
+
+    words: tuple[str, ...]
+    origins: tuple[tuple[int, int], ...]
+    langs: tuple[str, ...]
+
+    def num_replaced(self, base: str) -> int:
+        """Old words that gave way to words of another language than ``base``."""
+        spans = {origin for origin, lang in zip(self.origins, self.langs, strict=True) if lang != base}
+        return sum(end - start for start, end in spans)
+
+
+def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: str) -> Switched:
+    """Put ``replacements`` into ``words`` of language ``base``; they must not overlap and not be empty."""
+    out: list[tuple[str, tuple[int, int], str]] = []
+    position = 0
+    for item in sorted(replacements, key=lambda r: r.start):
+        assert position <= item.start < item.end <= len(words), f"{item} overlaps or leaves the sentence"
+        assert item.words, f"{item} deletes words"
+        out += [(words[i], (i, i + 1), base) for i in range(position, item.start)]
+        out += [(word, (item.start, item.end), item.lang) for word in item.words]
+        position = item.end
+    out += [(words[i], (i, i + 1), base) for i in range(position, len(words))]
+    return Switched(tuple(o[0] for o in out), tuple(o[1] for o in out), tuple(o[2] for o in out))
+
+
+def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spaced: Collection[str]) -> str:
+    """The sentence as text, with the spaces of the old one around and between the words that stayed.
+
+    Args:
+        switched: made from the words at ``spans``.
+        text: the old sentence.
+        spans: where its words stand, (start, end) in code points.
+        spaced: languages that put spaces between words.
+    """
+    out: list[str] = []
+    before: tuple[int, int] | None = None
+    for word, origin, lang in zip(switched.words, switched.origins, switched.langs, strict=True):
+        if origin == before:
+            gap = " " if lang in spaced and word[0].isalnum() else ""
+        else:
+            gap = text[spans[before[1] - 1][1] : spans[origin[0]][0]] if before else ""
+        out += [gap, word]
+        before = origin
+    return "".join(out)
+
+
+def keeps_entities(tags: Sequence[str], start: int, end: int) -> bool:
+    """Whether replacing words ``start`` to ``end`` leaves every entity in one piece, IOB2.
+
+    True when the words are all outside, or lie within one entity, or are whole and the only one.
+    """
+    inside = tags[start:end]
+    if all(tag == OUTSIDE for tag in inside):
+        return True
+    if any(tag == OUTSIDE for tag in inside):
+        return False
+    return all(tag.startswith("I-") and tag[2:] == inside[0][2:] for tag in inside[1:])
+
+
+def project_tags(tags: Sequence[str], switched: Switched) -> list[str]:
+    """IOB2 tags of the new words: a replaced stretch takes the entity of the words that it stands for."""
+    projected: list[str] = []
+    before: tuple[int, int] | None = None
+    for origin in switched.origins:
+        first = tags[origin[0]]
+        again = origin == before and first.startswith("B-")
+        projected.append(f"I-{first[2:]}" if again else first)
+        before = origin
+    return projected
+
+
+def entities(tags: Sequence[str]) -> list[str]:
+    """The types of the entities of IOB2 tags in order: what substitution must not change."""
+    return [tag[2:] for tag in tags if tag.startswith("B-")]

@@ -1,0 +1,124 @@
+"""Word alignment of a bitext: our own aligner, eflomal when installed, or similarities of embeddings.
+
+The embedded aligner starts with EM for IBM model 1 (`corpora.parallel.ibm`), refines by Gibbs sampling of an HMM
+with fertilities (`corpora.parallel.sampler`) in both directions, and joins them (`corpora.parallel.symmetrise`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from corpora.parallel import ibm, symmetrise
+from corpora.parallel.ibm import Ints, Longs, Ragged
+from corpora.parallel.sampler import Sampler
+from corpora.parallel.symmetrise import Link
+
+Sentences = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class AlignerSettings:
+    """Settings of the embedded aligner.
+
+    Attributes:
+        em_iterations: EM iterations of model 1, which give the sampler its start.
+        sweeps: Gibbs sweeps.
+        averaged_sweeps: the last sweeps, whose probabilities are averaged.
+        lexical_prior: Dirichlet concentration of the translation probabilities.
+        null_prior: probability that a target word has no source word.
+        chunk_pairs: pairs that are aligned together; chunks are independent, so memory is bounded.
+        max_length: a pair with a longer side, in words, is left unaligned.
+        symmetrise: ``grow-diag-final-and``, ``intersection`` or ``union``.
+        seed: of the sampler.
+    """
+
+    em_iterations: int = 4
+    sweeps: int = 30
+    averaged_sweeps: int = 12
+    lexical_prior: float = 1e-3
+    null_prior: float = 0.2
+    chunk_pairs: int = 100_000
+    max_length: int = 200
+    symmetrise: Literal["grow-diag-final-and", "intersection", "union"] = "grow-diag-final-and"
+    seed: int = 1
+
+
+def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = None) -> list[set[Link]]:
+    """Align tokenised sentence pairs with the embedded aligner.
+
+    Args:
+        src: words of the source sentences.
+        tgt: words of the target sentences, as many.
+        settings: None takes the defaults.
+
+    Returns:
+        For each pair its links (source position, target position) from 0; empty where a side is empty or
+        longer than ``max_length``.
+    """
+    settings = settings or AlignerSettings()
+    assert len(src) == len(tgt), f"{len(src)} source and {len(tgt)} target sentences"
+    links: list[set[Link]] = []
+    for start in range(0, len(src), settings.chunk_pairs):
+        left, right = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
+        links += joined(
+            align_direction(left, right, settings, "forward", start),
+            align_direction(right, left, settings, "backward", start),
+            settings.symmetrise,
+        )
+    return links
+
+
+def joined(forward: Sequence[Ints], backward: Sequence[Ints], method: str) -> list[set[Link]]:
+    """The links of both directions of each pair as one set, by a method of `corpora.parallel.symmetrise`."""
+    join = symmetrise.METHODS[method]
+    return [
+        join(
+            {(i, j) for j, i in enumerate(f.tolist()) if i >= 0},
+            {(i, j) for i, j in enumerate(b.tolist()) if j >= 0},
+        )
+        for f, b in zip(forward, backward, strict=True)
+    ]
+
+
+def align_direction(
+    src: Sentences, tgt: Sentences, settings: AlignerSettings, direction: str, start: int = 0
+) -> list[Ints]:
+    """For each pair int32 (num_target_words,): the source position of every target word, -1 for NULL.
+
+    Args:
+        src: words of the sentences that produce.
+        tgt: words of the sentences that are produced.
+        settings: of the aligner.
+        direction: ``forward`` or ``backward``, a part of the random numbers' key.
+        start: number of the first pair in the bitext, likewise.
+    """
+    left, right = ibm.encode(src), ibm.encode(tgt)
+    rows = _alignable(left, right, settings.max_length)
+    flat = np.full(len(right.ids), -1, dtype=np.int32)
+    if len(rows):
+        lexicon = ibm.Lexicon(left, right, rows)
+        links = ibm.train(lexicon, settings.em_iterations, settings.lexical_prior, settings.null_prior)
+        sampler = Sampler(
+            lexicon,
+            links,
+            settings.lexical_prior,
+            settings.null_prior,
+            (settings.seed, "align", direction, start),
+        )
+        first_averaged = settings.sweeps - settings.averaged_sweeps
+        for number in range(settings.sweeps):
+            sampler.sweep(number, averaging=number >= first_averaged)
+        for batch, best in zip(lexicon.batches, sampler.best(settings.averaged_sweeps), strict=True):
+            places = np.arange(len(best))[:, None] + right.starts[batch.rows][None]
+            flat[places[batch.live]] = best[batch.live]
+    return np.split(flat, right.starts[1:-1]) if len(tgt) else []
+
+
+def _alignable(left: Ragged, right: Ragged, max_length: int) -> Longs:
+    shortest = np.minimum(left.lengths, right.lengths)
+    longest = np.maximum(left.lengths, right.lengths)
+    return np.flatnonzero((shortest > 0) & (longest <= max_length))

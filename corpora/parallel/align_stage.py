@@ -1,0 +1,215 @@
+"""``xling align``: word alignments and a phrase table of a parallel corpus.
+
+Phases: ``direction`` (map over chunks and the two directions) and ``publish``, which joins the directions. With
+``workers=2`` both directions run at once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from corpora import reader
+from corpora.mono.work import Work
+from corpora.parallel import eflomal, phrases, simalign
+from corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
+from corpora.parallel.ibm import Ints
+from corpora.parallel.pairs import words
+from corpora.parallel.sources.moses import file_rows
+from corpora.parallel.symmetrise import Link, format_pharaoh
+from xling.core import config, languages, manifest
+from xling.core.errors import UserError
+from xling.core.stage import Phase, load
+
+STAGE_NAME = "align"
+LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
+
+
+@dataclass(frozen=True)
+class AlignConfig:
+    """What to align and how.
+
+    Attributes:
+        pair: the languages, for example ``en-sw``.
+        corpus: directory of ``xling corpus parallel``; its training split is aligned.
+        src: instead of ``corpus``, a text file of the source side.
+        tgt: and one of the target side.
+        out: directory to publish; ``runs/align/PAIR`` when empty.
+        method: ``own``; ``eflomal``, a program to install; ``embedding``, SimAlign's itermax on ``checkpoint``.
+        aligner: settings of the embedded aligner.
+        checkpoint: encoder directory of ``xling pretrain`` for ``method=embedding``.
+        layer: layer of its word vectors, -1 the last.
+        max_words: longest phrase of the phrase table, in words.
+        min_count: rarer phrase pairs are left out.
+    """
+
+    pair: str
+    corpus: str = ""
+    src: str = ""
+    tgt: str = ""
+    out: str = ""
+    method: Literal["own", "eflomal", "embedding"] = "own"
+    aligner: AlignerSettings = field(default_factory=AlignerSettings)
+    checkpoint: str = ""
+    layer: int = -1
+    max_words: int = 4
+    min_count: int = 2
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: an unknown language, not exactly one input, no checkpoint where one is needed.
+        """
+        languages.get_pair(self.pair)
+        if bool(self.corpus) == bool(self.src and self.tgt):
+            raise UserError("nothing to align", "corpus=DIRECTORY, or src=FILE tgt=FILE", "give one of them")
+        if self.method == "embedding" and not self.checkpoint:
+            raise UserError(
+                "method=embedding", "checkpoint=DIRECTORY beside it", "pre-train an encoder first"
+            )
+        if self.aligner.averaged_sweeps > self.aligner.sweeps or self.aligner.averaged_sweeps < 1:
+            raise UserError(
+                f"aligner.averaged_sweeps={self.aligner.averaged_sweeps}",
+                f"1 to {self.aligner.sweeps}, the sweeps",
+            )
+
+    @property
+    def langs(self) -> tuple[str, str]:
+        """The two codes."""
+        src, tgt = languages.get_pair(self.pair)
+        return src.code, tgt.code
+
+    @property
+    def directory(self) -> Path:
+        """Where the alignment is published."""
+        return Path(self.out or f"runs/align/{'-'.join(self.langs)}")
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """The two text files."""
+        if self.corpus:
+            manifest.read(Path(self.corpus))
+            return tuple(Path(self.corpus) / f"train.{lang}" for lang in self.langs)  # type: ignore[return-value]
+        return Path(self.src), Path(self.tgt)
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what comes out."""
+        return {key: value for key, value in config.to_dict(self).items() if key != "out"}
+
+    def work(self) -> Work:
+        """The intermediate parts, keyed by the settings and the input."""
+        text = json.dumps([self.content(), [manifest.digest(path) for path in self.files]], sort_keys=True)
+        out = self.directory
+        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def is_published(self) -> bool:
+        """Whether these settings and files have been aligned already."""
+        return manifest.up_to_date(self.directory, STAGE_NAME, self.content(), self.files) is not None
+
+
+def phases(cfg: AlignConfig) -> Sequence[Phase]:
+    """``direction`` for the embedded aligner, then ``publish``."""
+    if cfg.method != "own" or cfg.is_published():
+        return (Phase("publish"),)
+    num_pairs = sum(1 for _ in reader.lines(cfg.files[0]))
+    num_chunks = -(-num_pairs // cfg.aligner.chunk_pairs)
+    return (Phase("direction", 2 * num_chunks), Phase("publish"))
+
+
+def run_part(cfg: AlignConfig, phase: str, index: int) -> str | None:
+    """Align one chunk in one direction, or publish.
+
+    Returns:
+        A summary from ``publish``, else nothing.
+    """
+    if phase == "publish":
+        return _publish(cfg)
+    if not cfg.work().part(phase, index).is_dir():
+        chunk, is_backward = divmod(index, 2)
+        start = chunk * cfg.aligner.chunk_pairs
+        sides = [side[start : start + cfg.aligner.chunk_pairs] for side in read_words(cfg)]
+        direction = "forward"
+        if is_backward:
+            sides.reverse()
+            direction = "backward"
+        links = align_direction(sides[0], sides[1], cfg.aligner, direction, start)
+        with cfg.work().making(phase, index) as folder:
+            np.save(folder / "links.npy", np.concatenate([*links, np.empty(0, np.int32)]))
+            np.save(folder / "lengths.npy", np.array([len(row) for row in links], np.int64))
+    return None
+
+
+def read_words(cfg: AlignConfig) -> list[Sentences]:
+    """The words of both sides, as `corpora.parallel.pairs.words` cuts them."""
+    rows = [(words(src), words(tgt)) for src, tgt, _ in file_rows(*cfg.files)]
+    return [[row[0] for row in rows], [row[1] for row in rows]]
+
+
+def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
+    if cfg.method == "eflomal":
+        return eflomal.align(src, tgt, cfg.aligner.symmetrise)
+    if cfg.method == "embedding":
+        vectors = load("xling.transfer.words:word_vectors")
+        left, right = (
+            vectors(Path(cfg.checkpoint), side, lang, cfg.layer)
+            for side, lang in zip((src, tgt), cfg.langs, strict=True)
+        )
+        return [simalign.itermax(simalign.cosine(a, b)) for a, b in zip(left, right, strict=True)]
+    links: list[set[Link]] = []
+    for chunk in range(-(-len(src) // cfg.aligner.chunk_pairs)):
+        directions = [_load_direction(cfg.work().part("direction", 2 * chunk + side)) for side in (0, 1)]
+        links += joined(directions[0], directions[1], cfg.aligner.symmetrise)
+    return links
+
+
+def _load_direction(part: Path) -> list[Ints]:
+    if not part.is_dir():
+        raise UserError(f"{part} is not there", fix="run the phase direction first")
+    flat, lengths = np.load(part / "links.npy"), np.load(part / "lengths.npy")
+    return np.split(flat, np.cumsum(lengths)[:-1])
+
+
+def _publish(cfg: AlignConfig) -> str:
+    out = cfg.directory
+    if cfg.is_published():
+        return f"{out}: up to date, nothing to do"
+    src, tgt = read_words(cfg)
+    links = _links(cfg, src, tgt)
+    found = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
+    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as made:
+        text = "".join(format_pharaoh(row) + "\n" for row in links)
+        (made.path / LINKS).write_text(text, encoding="utf-8")
+        for side, lang in zip((src, tgt), cfg.langs, strict=True):
+            tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
+            (made.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
+        write_phrases(made.path / PHRASES, found)
+        for path, lang in zip(cfg.files, cfg.langs, strict=True):
+            raw = "".join(line + "\n" for line in reader.lines(path))
+            (made.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
+        made.counts |= {
+            "pairs": len(links),
+            "pairs_without_links": sum(not row for row in links),
+            "links": sum(map(len, links)),
+            "phrase_pairs": len(found),
+        }
+    shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
+    return f"{out}: {manifest.summary(manifest.read(out).counts)}"
+
+
+def write_phrases(path: Path, found: Sequence[phrases.Phrase]) -> None:
+    """A table with columns src, tgt, p(tgt|src), p(src|tgt), count; equal tables give equal bytes."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        packed.write(b"src\ttgt\ttgt_given_src\tsrc_given_tgt\tcount\n")
+        for p in found:
+            packed.write(
+                f"{p.src}\t{p.tgt}\t{p.tgt_given_src:.6g}\t{p.src_given_tgt:.6g}\t{p.count}\n".encode()
+            )

@@ -1,0 +1,156 @@
+"""Chains of pair filters: a recipe of names and settings, run batch by batch with every loss counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from corpora.document import Ledger
+from corpora.parallel.filters import BatchFilter, Context, CorpusFilter, load_all
+from xling.core import config
+from xling.core.errors import UserError, unknown
+
+DEFAULT = (
+    "empty",
+    "length",
+    "long_words",
+    "script",
+    "numbers",
+    "noise",
+    "repetition",
+    "langid",
+    "overlap",
+    "duplicates",
+    "score",
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Filters in their order: those of batches, then those of the corpus."""
+
+    batch: tuple[BatchFilter, ...]
+    corpus: tuple[CorpusFilter, ...]
+    context: Context
+
+    @property
+    def reasons(self) -> dict[tuple[str, str], str]:
+        """(filter, reason) -> what it means."""
+        both = (*self.batch, *self.corpus)
+        return {(item.name, reason): text for item in both for reason, text in item.reasons.items()}
+
+    def run_batch(self, pairs: pl.DataFrame, ledger: Ledger) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The pairs of a batch that survive, and those that do not with ``stage`` and ``reason``."""
+        lost: list[pl.DataFrame] = []
+        for item in self.batch:
+            pairs, dropped = split(pairs, item.judge(pairs, self.context), item.name, ledger)
+            lost.append(dropped)
+        return pairs, pl.concat(lost) if lost else with_reason(pairs.clear(), "", "")
+
+    def keys(self, pairs: pl.DataFrame) -> list[pl.DataFrame]:
+        """The keys that each corpus filter wants of a batch."""
+        return [item.keys(pairs, self.context) for item in self.corpus]
+
+    def judge_corpus(self, keys: list[pl.DataFrame]) -> tuple[pl.Series, pl.Series]:
+        """For every pair of the corpus the corpus filter that drops it and its reason, both null where it stays.
+
+        Args:
+            keys: for each corpus filter, the keys of all pairs in order.
+        """
+        height = keys[0].height if keys else 0
+        verdict = pl.DataFrame(
+            {
+                "stage": pl.Series([None] * height, dtype=pl.String),
+                "reason": pl.Series([None] * height, dtype=pl.String),
+            }
+        )
+        for item, table in zip(self.corpus, keys, strict=True):
+            left = verdict["reason"].is_null()
+            place = pl.DataFrame({"row": left.arg_true()})
+            new = place.with_columns(item.judge(table.filter(left), self.context).alias("new"))
+            joined = verdict.with_row_index("row").join(
+                new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
+            )
+            verdict = joined.select(
+                pl.when(pl.col("new").is_not_null())
+                .then(pl.lit(item.name))
+                .otherwise("stage")
+                .alias("stage"),
+                pl.coalesce("new", "reason").alias("reason"),
+            )
+        return verdict["stage"], verdict["reason"]
+
+
+def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: Context) -> Chain:
+    """The chain that a recipe describes.
+
+    Args:
+        names: filters in order; corpus filters must stand behind all batch filters.
+        settings: filter -> its settings.
+        context: the pair and its held-out files.
+
+    Raises:
+        UserError: an unknown filter or setting, a filter named twice, or a wrong order.
+    """
+    registry = load_all()
+    for name in settings:
+        if name not in names:
+            raise unknown("filter in settings", name, names)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"filter {twice[0]!r} is listed twice", "each filter once")
+    made = [config.from_dict(registry[name], settings.get(name, {}), f"settings.{name}") for name in names]
+    corpus = [item for item in made if hasattr(item, "keys")]
+    batch = [item for item in made if not hasattr(item, "keys")]
+    if made != [*batch, *corpus]:
+        behind = ", ".join(item.name for item in corpus)
+        raise UserError(
+            f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them"
+        )
+    return Chain(tuple(batch), tuple(corpus), context)
+
+
+def with_reason(pairs: pl.DataFrame, stage: str, reason: pl.Series | str) -> pl.DataFrame:
+    """``pairs`` with the columns ``stage`` and ``reason`` behind."""
+    why = pl.lit(reason) if isinstance(reason, str) else reason.alias("reason")
+    return pairs.with_columns(pl.lit(stage).alias("stage"), why.cast(pl.String).alias("reason"))
+
+
+def split(
+    pairs: pl.DataFrame, reasons: pl.Series, stage: str, ledger: Ledger
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The pairs without a reason to go, and the others with it; both are counted."""
+    count_entered(pairs, stage, ledger)
+    stays = reasons.is_null()
+    if stays.all():
+        return pairs, with_reason(pairs.clear(), stage, "")
+    dropped = with_reason(pairs.filter(~stays), stage, reasons.filter(~stays))
+    count_dropped(dropped, ledger)
+    return pairs.filter(stays), dropped
+
+
+def count_entered(pairs: pl.DataFrame, stage: str, ledger: Ledger) -> None:
+    """Count pairs as having reached ``stage``; characters are those of both sides."""
+    ledger.seen[stage] += pairs.height
+    ledger.seen_chars[stage] += num_chars(pairs)
+
+
+def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:
+    """Count pairs that have ``stage`` and ``reason``, and keep samples of each."""
+    for (stage, reason), group in dropped.group_by("stage", "reason", maintain_order=True):
+        key = (str(stage), str(reason))
+        ledger.dropped[key] += group.height
+        ledger.dropped_chars[key] += num_chars(group)
+        kept = ledger.samples.setdefault(key, [])
+        wanted = group.head(ledger.num_samples - len(kept)).select("id", "src", "tgt")
+        kept += [(name, f"{src[:250]}\n{tgt[:250]}") for name, src, tgt in wanted.iter_rows()]
+
+
+def num_chars(pairs: pl.DataFrame) -> int:
+    """Code points of both sides together."""
+    return (
+        int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item())
+        if pairs.height
+        else 0
+    )

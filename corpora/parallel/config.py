@@ -1,0 +1,114 @@
+"""Settings of one parallel corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpora.mono.work import Work
+from corpora.parallel import chain
+from corpora.parallel.filters import Context
+from corpora.parallel.sources import SourceContext
+from xling.core import config, languages
+from xling.core.errors import UserError
+
+STAGE_NAME = "corpus parallel"
+# Settings that change how a corpus is made but not what it holds.
+_NOT_CONTENT = frozenset({"out", "cache", "keep_work"})
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """Which sentence pairs to read, what to keep of them and where to put them.
+
+    Attributes:
+        pair: the languages, source first, for example ``en-sw``.
+        source: URIs: ``opus:[CORPUS[:VERSION]]``, ``moses:SRC+TGT``, ``moses:STEM``, ``moses:FILE.zip``,
+            ``tmx:FILE``, ``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``, ``verses:SRC+TGT``,
+            ``hf:NAME``, ``toyworld[:NUM]``. Empty means OPUS, its small corpora first.
+        out: directory to publish; ``runs/parallel/PAIR`` when empty.
+        size: pairs to take from ``opus:`` without a name; 0 for all.
+        filters: names of pair filters in order; those of the whole corpus last.
+        settings: filter -> its settings, for example ``settings.length.max_ratio=3``.
+        heldout: files of dev and test sets, text, TSV or JSON, whose sentences are dropped on either side.
+        checkpoint: encoder directory of ``xling pretrain``; its cosine becomes the score of each pair.
+        layer: layer of the checkpoint's sentence vectors, -1 the last.
+        pooling: ``mean``, ``max`` or ``cls``.
+        dev_pairs: pairs held out as dev set, whole documents where they are known; at most a tenth.
+        test_pairs: the same for the test set.
+        seed: of the split and of synthetic text.
+        cache: where downloads are kept.
+        base_urls: ``opus`` or ``opus_store`` -> a mirror's address.
+        num_samples: kept and dropped pairs shown in the card, per reason.
+        keep_work: leave the intermediate parts in place.
+    """
+
+    pair: str
+    source: tuple[str, ...] = ()
+    out: str = ""
+    size: int = 1_000_000
+    filters: tuple[str, ...] = chain.DEFAULT
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    heldout: tuple[str, ...] = ()
+    checkpoint: str = ""
+    layer: int = -1
+    pooling: str = "mean"
+    dev_pairs: int = 1000
+    test_pairs: int = 1000
+    seed: int = 1
+    cache: str = "runs/downloads"
+    base_urls: dict[str, str] = field(default_factory=dict)
+    num_samples: int = 5
+    keep_work: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: an unknown language, filter or setting, a number out of range, a missing held-out file.
+        """
+        languages.get_pair(self.pair)
+        for name in ("size", "dev_pairs", "test_pairs", "num_samples"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
+        for path in self.heldout:
+            if not Path(path).is_file():
+                raise UserError(f"no held-out file at {path!r}", fix="check heldout=")
+        self.chain()
+
+    @property
+    def code(self) -> str:
+        """The pair in our own codes."""
+        return "-".join(lang.code for lang in languages.get_pair(self.pair))
+
+    @property
+    def directory(self) -> Path:
+        """Where the corpus is published."""
+        return Path(self.out or f"runs/parallel/{self.code}")
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The sources, the default one when none is given."""
+        return self.source or ("opus:",)
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what the corpus holds."""
+        return {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
+
+    def work(self) -> Work:
+        """The intermediate parts of this build."""
+        key = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()[:16]
+        return Work(self.directory.with_name(f".{self.directory.name}.work") / key)
+
+    def chain(self) -> chain.Chain:
+        """The filters with their settings."""
+        context = Context.of_pair(self.pair, tuple(map(Path, self.heldout)))
+        return chain.build(self.filters, self.settings, context)
+
+    def source_context(self) -> SourceContext:
+        """What the sources need to know."""
+        src, tgt = languages.get_pair(self.pair)
+        return SourceContext(src, tgt, Path(self.cache), self.base_urls, self.size, self.seed)

@@ -1,0 +1,63 @@
+"""Pairs whose sides are too short, too long or too different in length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.core.languages import Language
+
+# Characters that say what 100 characters of an alphabetic script say.
+_DENSITY = {
+    "Hans": 32, "Hant": 32, "Hani": 32, "Jpan": 45, "Kore": 50, "Hang": 50, "Ethi": 65, "Hebr": 75, "Arab": 85,
+    "Thai": 85,
+}  # fmt: skip
+
+
+@PAIR_FILTERS.register("length")
+@dataclass(frozen=True)
+class Length:
+    """Drop pairs by the number of characters of each side and by their ratio.
+
+    The ratio is (a + smoothing) / (b + smoothing) after scaling by how dense each script is, so that it is mild
+    on short sentences and right for Chinese.
+
+    Args:
+        min_chars: shortest side kept, in characters of an alphabetic script.
+        max_chars: longest side kept.
+        max_ratio: largest ratio kept.
+        smoothing: characters added to both sides.
+    """
+
+    min_chars: int = 3
+    max_chars: int = 2000
+    max_ratio: float = 2.2
+    smoothing: int = 12
+
+    name: ClassVar[str] = "length"
+    reasons: ClassVar[dict[str, str]] = {
+        "too_short": "a side has too few characters",
+        "too_long": "a side has too many characters",
+        "ratio": "one side is much longer than the other",
+    }
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """See `corpora.parallel.filters.BatchFilter`."""
+        a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
+        ratio = (a + self.smoothing) / (b + self.smoothing)
+        return first_reason(
+            pairs,
+            {
+                "too_short": pl.min_horizontal(a, b) < self.min_chars,
+                "too_long": pl.max_horizontal(a, b) > self.max_chars,
+                "ratio": (ratio > self.max_ratio) | (ratio < 1 / self.max_ratio),
+            },
+        )
+
+
+def _alphabetic_chars(side: str, lang: Language) -> pl.Expr:
+    """Length of a side in characters of an alphabetic script, with the surrounding spaces."""
+    return pl.col(side).str.len_chars() * (100 / _DENSITY.get(lang.script, 100))

@@ -1,0 +1,45 @@
+"""Pairs by the score that a model or a file gave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+
+
+@PAIR_FILTERS.register("score")
+@dataclass(frozen=True)
+class Score:
+    """Drop pairs whose score is low, and keep the best of the others.
+
+    Pairs without a score are kept: a model that was not given cannot condemn.
+
+    Args:
+        threshold: lowest score kept.
+        top_k: pairs kept in all, those with the highest scores, earlier ones first; 0 for no limit.
+    """
+
+    threshold: float = float("-inf")
+    top_k: int = 0
+
+    name: ClassVar[str] = "score"
+    reasons: ClassVar[dict[str, str]] = {
+        "low_score": "the score is under the threshold",
+        "below_top_k": "enough pairs have higher scores",
+    }
+
+    def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """The scores."""
+        return pairs.select("score")
+
+    def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
+        """See `corpora.parallel.filters.CorpusFilter`."""
+        low = (pl.col("score") < self.threshold).fill_null(False)
+        tests = {"low_score": low}
+        if self.top_k:
+            worth = pl.when(low).then(None).otherwise(pl.col("score").fill_null(float("inf")))
+            tests["below_top_k"] = (worth.rank("ordinal", descending=True) > self.top_k).fill_null(False)
+        return first_reason(keys, tests)

@@ -1,0 +1,257 @@
+"""The phase ``publish``: filters of the whole corpus, the split by document, Parquet and Moses files, the card."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow.parquet as pq
+
+from corpora import card
+from corpora.document import Ledger
+from corpora.mono.tally import Tally
+from corpora.mono.work import ledger_from_json, ledger_to_json, read_json, write_json
+from corpora.parallel.accounts import Accounts
+from corpora.parallel.chain import Chain, count_dropped, num_chars
+from corpora.parallel.config import STAGE_NAME, ParallelConfig
+from corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, REJECTS, TableFile, part_ledger
+from corpora.parallel.sources import READ, READ_REASONS
+from xling.core.errors import UserError
+from xling.core.manifest import publish
+from xling.core.sampling import rng
+
+SPLITS = ("train", "dev", "test")
+SPLIT, CORPUS = "split", "corpus"
+_MAX_HELDOUT_SHARE = 0.1
+_STATS = "stats.json"
+_SPLIT_REASONS = {"leak": "a side is also a side of a pair of the dev or test set"}
+_ROWS = 1 << 16
+
+
+def run_publish(cfg: ParallelConfig) -> str:
+    """Publish the corpus and return a summary of it.
+
+    Raises:
+        UserError: not one pair is left; the message says where they went.
+    """
+    chain = cfg.chain()
+    folders = [cfg.work().part("read", index) for index in range(len(cfg.uris))]
+    ledger, accounts = Ledger(num_samples=cfg.num_samples), Accounts()
+    for folder in folders:
+        ledger.merge(ledger_from_json(part_ledger(folder)))
+        accounts.tally.merge(Tally.from_json(read_json(folder / ACCOUNTS)), cfg.num_samples)
+    with_keys = [folder for folder in folders if (folder / KEYS).is_file()]
+    keys = (
+        pl.concat([pl.read_parquet(folder / KEYS) for folder in with_keys]) if with_keys else pl.DataFrame()
+    )
+    if not keys.height:
+        raise nothing_left(cfg, ledger)
+    plan = final_plan(keys, chain, cfg)
+    inputs = [Path(path) for folder in folders for path in read_json(folder / INPUTS)["digests"]]
+    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as made:
+        _write(cfg, chain, with_keys, plan, ledger, accounts, made.path)
+        if not ledger.seen[CORPUS]:
+            raise nothing_left(cfg, ledger)
+        stats = _stats(cfg, chain, folders, ledger, accounts)
+        write_json(made.path / _STATS, stats)
+        card.write(made.path, stats)
+        made.counts |= {
+            "pairs": ledger.seen[CORPUS],
+            "characters": ledger.seen_chars[CORPUS],
+            **{f"pairs_{name}": int((plan["split"] == name).sum()) for name in SPLITS},
+            "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
+        }
+    if not cfg.keep_work:
+        shutil.rmtree(cfg.work().root.parent)
+    return summary(cfg.directory)
+
+
+def final_plan(keys: pl.DataFrame, chain: Chain, cfg: ParallelConfig) -> pl.DataFrame:
+    """For every pair that the batch filters kept, in order: ``stage`` and ``reason`` if it goes, else ``split``."""
+    tables = []
+    for position in range(len(chain.corpus)):
+        names = [name for name in keys.columns if name.startswith(f"{position}:")]
+        tables.append(keys.select(names).rename({name: name.partition(":")[2] for name in names}))
+    if tables:
+        stage, reason = chain.judge_corpus(tables)
+    else:
+        stage = reason = pl.repeat(None, keys.height, dtype=pl.String, eager=True)
+    stays = reason.is_null()
+    kept = keys.filter(stays)
+    chosen = split_of(kept, cfg.dev_pairs, cfg.test_pairs, cfg.seed)
+    leaks = _leaks(kept, chosen)
+    rows = pl.DataFrame(
+        {"stage": stage, "reason": reason, "split": pl.Series([None] * len(stage), dtype=pl.String)}
+    )
+    places = stays.arg_true().to_numpy()
+    final = np.array(["" if r is not None else "train" for r in reason], dtype=object)
+    final[places] = chosen
+    final[places[leaks]] = ""
+    is_leak = np.zeros(len(stage), bool)
+    is_leak[places[leaks]] = True
+    leak = pl.Series(is_leak)
+    return rows.with_columns(
+        pl.when(leak).then(pl.lit(SPLIT)).otherwise("stage").alias("stage"),
+        pl.when(leak).then(pl.lit("leak")).otherwise("reason").alias("reason"),
+        pl.Series("split", final.tolist(), pl.String),
+    )
+
+
+def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> npt.NDArray[np.object_]:
+    """``train``, ``dev`` or ``test`` for each pair: whole documents are held out, single pairs without one.
+
+    Args:
+        kept: with the column ``doc``.
+        dev_pairs: wanted for dev, at most a tenth of all.
+        test_pairs: wanted for test, at most a tenth of all.
+        seed: of the order in which documents are taken.
+    """
+    number = pl.int_range(pl.len())
+    group = pl.when(pl.col("doc") == "").then(number.cast(pl.String)).otherwise("doc:" + pl.col("doc"))
+    groups = kept.select(group.rank("dense").cast(pl.Int64).alias("g") - 1)["g"].to_numpy()
+    sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
+    order = rng(seed, "split").permutation(len(sizes))
+    label = np.full(len(sizes), "train", dtype=object)
+    position = 0
+    for name, wanted in (("dev", dev_pairs), ("test", test_pairs)):
+        room = min(wanted, int(_MAX_HELDOUT_SHARE * kept.height))
+        taken = 0
+        while position < len(order) and taken < room:
+            taken += sizes[order[position]]
+            label[order[position]] = name
+            position += 1
+    return label[groups]
+
+
+def _leaks(kept: pl.DataFrame, chosen: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+    """Rows of train with a side of dev or test, and of dev with a side of test."""
+    frame = kept.select(
+        "split_src", "split_tgt", pl.Series("split", chosen.tolist(), pl.String)
+    ).with_row_index()
+    found: list[int] = []
+    for low, high in (("train", ("dev", "test")), ("dev", ("test",))):
+        held = frame.filter(pl.col("split").is_in(high))
+        same = pl.any_horizontal(
+            pl.col(f"split_{side}").is_in(held[f"split_{side}"].unique().implode()) for side in ("src", "tgt")
+        )
+        found += frame.filter((pl.col("split") == low) & same)["index"].to_list()
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _write(
+    cfg: ParallelConfig,
+    chain: Chain,
+    folders: list[Path],
+    plan: pl.DataFrame,
+    ledger: Ledger,
+    accounts: Accounts,
+    out: Path,
+) -> None:
+    """Write shards, Moses files and rejects, and count what happens to each pair."""
+    (out / "shards").mkdir()
+    (out / "rejects").mkdir()
+    tables = {name: TableFile(out / "shards" / f"{name}.parquet") for name in SPLITS}
+    rejects = TableFile(out / "rejects" / "publish.parquet")
+    codes = cfg.code.split("-")
+    with ExitStack() as stack:
+        moses = {
+            (name, code): stack.enter_context((out / f"{name}.{code}").open("w", encoding="utf-8"))
+            for name in SPLITS
+            for code in codes
+        }
+        first = 0
+        for index, folder in enumerate(folders):
+            if (folder / REJECTS).is_file():
+                shutil.copyfile(folder / REJECTS, out / "rejects" / f"read-{index:05d}.parquet")
+            for arrow in pq.ParquetFile(folder / KEPT).iter_batches(batch_size=_ROWS):
+                pairs = pl.DataFrame(pl.from_arrow(arrow))
+                fate = plan.slice(first, pairs.height)
+                first += pairs.height
+                lost = pl.concat([pairs, fate.select("stage", "reason")], how="horizontal").filter(
+                    fate["reason"].is_not_null()
+                )
+                count_passage(pairs, fate, chain, ledger)
+                accounts.dropped(lost)
+                rejects.add(lost)
+                for name in SPLITS:
+                    chosen = pairs.filter(fate["split"] == name)
+                    tables[name].add(chosen)
+                    accounts.published(chosen, cfg.num_samples)
+                    _write_moses(chosen, moses, name, codes)
+    for file in (*tables.values(), rejects):
+        file.close()
+
+
+def _write_moses(
+    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, codes: list[str]
+) -> None:
+    for side, code in zip(("src", "tgt"), codes, strict=True):
+        if pairs.height:
+            files[split, code].write("\n".join(pairs[side]) + "\n")
+
+
+def count_passage(pairs: pl.DataFrame, fate: pl.DataFrame, chain: Chain, ledger: Ledger) -> None:
+    """Count which corpus filter each pair reached and where it went."""
+    left = pairs.with_columns(fate["stage"], fate["reason"])
+    for name in (*(item.name for item in chain.corpus), SPLIT):
+        ledger.seen[name] += left.height
+        ledger.seen_chars[name] += num_chars(left)
+        gone = left.filter((pl.col("stage") == name).fill_null(False))
+        count_dropped(gone, ledger)
+        left = left.filter((pl.col("stage") != name).fill_null(True))
+    ledger.seen[CORPUS] += left.height
+    ledger.seen_chars[CORPUS] += num_chars(left)
+
+
+def _stats(
+    cfg: ParallelConfig, chain: Chain, folders: list[Path], ledger: Ledger, accounts: Accounts
+) -> dict[str, Any]:
+    parts = [read_json(folder / INPUTS) for folder in folders]
+    inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
+    meanings = chain.reasons | {(READ, r): t for r, t in READ_REASONS.items()}
+    meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
+    return {
+        "kind": "parallel",
+        "title": f"Parallel corpus {cfg.code}",
+        "unit": "pairs",
+        "lang": cfg.code.split("-")[0],
+        "pair": cfg.code,
+        "config": cfg.content(),
+        "sources": [source for part in parts for source in part["sources"]],
+        "inputs": inputs,
+        "stages": [READ, *cfg.filters, SPLIT, CORPUS],
+        "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
+        "partial": [],
+        "lm_note": "",
+        "ledger": ledger_to_json(ledger),
+        "tally": accounts.to_json(),
+    }
+
+
+def summary(out: Path) -> str:
+    """One paragraph on a published corpus."""
+    stats = read_json(out / _STATS)
+    seen = stats["ledger"]["seen"]
+    share = 100 * seen[CORPUS] / max(1, seen[READ])
+    return (
+        f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ]:,} pairs ({share:.1f} %) in {out}\n"
+        f"  data card: {out / card.HTML}"
+    )
+
+
+def nothing_left(cfg: ParallelConfig, ledger: Ledger) -> UserError:
+    """The error for an empty result, with the commonest reasons."""
+    if not ledger.seen[READ]:
+        return UserError(f"no sentence pair in {', '.join(cfg.uris)}", fix="check the source")
+    worst = sorted(((n, key) for key, n in ledger.dropped.items()), reverse=True)[:3]
+    reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in worst)
+    return UserError(
+        f"none of {ledger.seen[READ]:,} pairs is left: {reasons}",
+        fix="loosen settings.FILTER.KEY=..., or check pair=",
+    )

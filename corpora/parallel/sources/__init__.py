@@ -1,0 +1,151 @@
+"""Sources of sentence pairs, one file each, chosen by the scheme of a URI: ``moses:``, ``tmx:``, ``opus:``, ...
+
+A source knows its input files and yields (src, tgt, doc) rows, a text a side; doc is "" where it is unknown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from corpora.document import Document, Ledger
+from corpora.parallel.pairs import frame
+from xling.core.errors import UserError, unknown
+from xling.core.languages import Language
+from xling.core.registry import Registry
+
+READ = "read"
+READ_REASONS = {
+    "malformed": "a row without the two texts",
+    "missing_side": "a unit that lacks one of the two languages",
+}
+BATCH_PAIRS = 50_000
+_BATCH_CHARS = 1 << 25
+
+Row = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What sources need to know.
+
+    Attributes:
+        src: language of the source side.
+        tgt: language of the target side.
+        cache: where downloads are kept.
+        base_urls: ``opus`` -> address of the API; ``opus_store`` -> address that replaces the object store's.
+        size: pairs that a source of many corpora may bring; 0 for no limit.
+        seed: of synthetic text.
+    """
+
+    src: Language
+    tgt: Language
+    cache: Path = Path("runs/downloads")
+    base_urls: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    seed: int = 1
+
+    @property
+    def pair(self) -> str:
+        """``en-sw``."""
+        return f"{self.src.code}-{self.tgt.code}"
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """Sentence pairs that can be read again and again.
+
+    Attributes:
+        uri: as given.
+        inputs: files that it reads; empty for synthetic text and data sets that another library holds.
+        rows: the pairs; what cannot be read as one is dropped into the ledger.
+        licence: as far as the source states it.
+    """
+
+    uri: str
+    inputs: tuple[Path, ...]
+    rows: Callable[[Ledger], Iterator[Row]]
+    licence: str = "not stated"
+
+    def batches(self, ledger: Ledger, number: int = 0) -> Iterator[pl.DataFrame]:
+        """The pairs as frames of bounded size; line breaks and tabs inside a text become spaces."""
+        rows: list[Row] = []
+        chars = first = 0
+        for row in self.rows(ledger):
+            rows.append(row)
+            chars += len(row[0]) + len(row[1])
+            if len(rows) == BATCH_PAIRS or chars >= _BATCH_CHARS:
+                yield _frame(rows, self.uri, first, number)
+                first += len(rows)
+                rows, chars = [], 0
+        if rows:
+            yield _frame(rows, self.uri, first, number)
+
+
+Opener = Callable[[str, SourceContext], Iterable[PairSource]]
+PAIR_SOURCES: Registry[Opener] = Registry("source of pairs")
+
+
+def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource]:
+    """The sources behind URIs, fetched where they are remote.
+
+    Raises:
+        UserError: no such scheme, or what the URI names is missing or damaged.
+    """
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    found: list[PairSource] = []
+    for uri in uris:
+        scheme, sign, rest = uri.partition(":")
+        if not sign and scheme not in PAIR_SOURCES:
+            raise unknown("source of pairs", uri, [f"{name}:..." for name in PAIR_SOURCES])
+        found += PAIR_SOURCES[scheme](rest, context)
+    return found
+
+
+def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
+    """Count something that is no pair."""
+    ledger.drop(READ, reason, Document(where, text))
+
+
+def existing(path: str) -> Path:
+    """The path of a file.
+
+    Raises:
+        UserError: there is none.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"no file at {path!r}", fix="check the path")
+    return Path(path)
+
+
+def codes_of(lang: Language) -> list[str]:
+    """The codes by which files name a language, the likeliest first."""
+    codes = [
+        lang.code,
+        lang.base,
+        lang.iso639_3,
+        lang.tatoeba,
+        lang.ntrex,
+        lang.flores,
+        lang.wiki,
+        lang.mbart,
+    ]
+    return list(dict.fromkeys(code for code in codes if code))
+
+
+def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
+    made = frame(
+        {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
+        uri,
+        first,
+        f"{number}",
+    )
+    return made.with_columns(
+        pl.col("src", "tgt").str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars()
+    )

@@ -1,0 +1,79 @@
+"""Zip archives opened with suspicion: no paths that leave, no links, no bombs; nothing is unpacked to disk."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from xling.core.errors import UserError
+
+MAX_BYTES = 64 << 30
+MAX_RATIO = 300
+_GRACE_BYTES = 1 << 24  # small archives may compress very well
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A zip archive whose members are all harmless.
+
+    Raises:
+        UserError: no zip archive, cut off or damaged, or with a member that is a link, is encrypted, has a path
+            that leaves the archive, or expands beyond measure.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                _check(path, info)
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise UserError(f"{path} is no whole zip archive: {error}", fix="get the file again") from None
+
+
+def _check(path: Path, info: zipfile.ZipInfo) -> None:
+    parts = PurePosixPath(info.filename.replace("\\", "/"))
+    # zipfile itself cuts names at a zero byte and turns back slashes; what the file says is in orig_filename.
+    if parts.is_absolute() or ".." in parts.parts or ":" in info.filename or "\0" in info.orig_filename:
+        raise UserError(
+            f"{path}: member {info.orig_filename!r} leaves the archive", fix="do not trust this file"
+        )
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise UserError(f"{path}: member {info.filename!r} is a link", fix="do not trust this file")
+    if info.flag_bits & 1:
+        raise UserError(
+            f"{path}: member {info.filename!r} is encrypted", fix="give an archive without password"
+        )
+    limit = max(info.compress_size * MAX_RATIO, _GRACE_BYTES)
+    if info.file_size > min(limit, MAX_BYTES):
+        raise UserError(
+            f"{path}: member {info.filename!r} expands from {info.compress_size:,} to {info.file_size:,} bytes",
+            f"at most {MAX_RATIO} times and {MAX_BYTES:,} bytes",
+            "do not trust this file",
+        )
+
+
+def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
+    """The lines of a text member, without their line ends; never more bytes than its entry declares.
+
+    Raises:
+        UserError: not UTF-8.
+    """
+    number = 0
+    with archive.open(name) as member:
+        try:
+            for number, raw in enumerate(_bounded(member), 1):  # noqa: B007 - read by the handler below
+                yield raw.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{archive.filename}: {name} line {number} is not UTF-8", "UTF-8 text", "convert it"
+            ) from None
+
+
+def _bounded(member: IO[bytes]) -> Iterator[bytes]:
+    # zipfile stops at the declared size and checks the CRC, so a lying header cannot bring more.
+    return iter(io.BufferedReader(member))  # type: ignore[type-var]

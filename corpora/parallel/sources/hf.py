@@ -1,0 +1,107 @@
+"""``hf:NAME[:CONFIG[:SPLIT]]``: pairs from a data set of the Hugging Face hub, or from a local folder, streamed.
+
+Known names fill in the rest by the languages: ``hf:opus-100``, ``hf:flores``, ``hf:ntrex``, ``hf:wmt16`` and the
+other years of WMT. A data set with a configuration a language is read twice and joined row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from corpora.document import Ledger
+from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row
+from corpora.parallel.sources.tables import from_record
+from xling.core.errors import UserError
+from xling.core.languages import Language
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Where a data set is: ``config`` with {a}-{b} is one of pairs, with {lang} one of single languages."""
+
+    path: str
+    config: str
+    split: str = "train"
+    scheme: str = "base"
+    field: str = ""
+    licence: str = "see the data set's card"
+
+
+_KNOWN = {
+    "opus-100": _Known("Helsinki-NLP/opus-100", "{a}-{b}", licence="as stated for its parts on OPUS"),
+    "flores": _Known("openlanguagedata/flores_plus", "{lang}", "devtest", "flores", "text", "CC BY-SA 4.0"),
+    "ntrex": _Known("mteb/NTREX", "{lang}", "test", "ntrex", "text", "CC BY-SA 4.0"),
+    **{f"wmt{year}": _Known(f"wmt/wmt{year}", "{b}-{a}") for year in (14, 15, 16, 17, 18, 19)},
+}
+
+
+@PAIR_SOURCES.register("hf")
+def open_hf(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source; nothing is loaded before its rows are read."""
+    name, _, tail = rest.partition(":")
+    config, _, split = tail.partition(":")
+    if not name:
+        raise UserError("hf: names no data set", f"hf:NAME[:CONFIG[:SPLIT]]; known: {', '.join(_KNOWN)}")
+    known = _KNOWN.get(name, _Known(name, ""))
+    uri = f"hf:{rest}"
+
+    def rows(ledger: Ledger) -> Iterator[Row]:
+        if "{lang}" in known.config and not config:
+            yield from _joined(known, split or known.split, context, uri)
+            return
+        # English stands last in WMT's names and first, alphabetically, in those of OPUS-100: both are tried.
+        a, b = sorted((context.src.base, context.tgt.base))
+        names = [config] if config or not known.config else _both_orders(known.config, a, b)
+        for number, record in enumerate(_load(known.path, names, split or known.split, uri)):
+            if row := from_record(record, [], context):
+                yield row
+            else:
+                drop_row(ledger, "malformed", f"{uri}/{number}", str(record)[:500])
+
+    return [PairSource(uri, (), rows, known.licence)]
+
+
+def _both_orders(config: str, a: str, b: str) -> list[str]:
+    return [config.format(a=a, b=b), config.format(a=b, b=a)]
+
+
+def _joined(known: _Known, split: str, context: SourceContext, uri: str) -> Iterator[Row]:
+    """Rows of two single-language configurations with equal numbering."""
+    sides = [
+        _load(known.path, [known.config.format(lang=_code(lang, known.scheme, uri))], split, uri)
+        for lang in (context.src, context.tgt)
+    ]
+    for number, (left, right) in enumerate(zip_longest(*sides)):
+        if left is None or right is None:
+            raise UserError(f"{uri}: the languages have different numbers of rows (one ends after {number})")
+        yield left[known.field], right[known.field], str(left.get("url") or "")
+
+
+def _code(lang: Language, scheme: str, uri: str) -> str:
+    code = str(getattr(lang, scheme))
+    if not code:
+        raise UserError(f"{uri} does not have {lang.code} ({lang.name})", fix="choose another source")
+    return code
+
+
+def _load(path: str, configs: list[str], split: str, uri: str) -> Iterator[dict[str, Any]]:
+    """The records of the first configuration that exists."""
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetNotFoundError
+
+    failure: Exception | None = None
+    for config in configs:
+        try:
+            data = load_dataset(path, config or None, split=split, streaming=True)
+        except (DatasetNotFoundError, ConnectionError, OSError, ValueError, RuntimeError) as error:
+            failure = failure or error
+        else:
+            yield from data
+            return
+    raise UserError(
+        f"{uri}: {' '.join(str(failure).split())[:300]}",
+        fix="check the name, configuration and split and that the hub can be reached, or give local files",
+    ) from None

@@ -1,0 +1,96 @@
+"""``moses:SRC+TGT``, ``moses:STEM`` or ``moses:FILE.zip``: two line-aligned text files, plain or compressed.
+
+``moses:data/train`` reads ``data/train.en`` and ``data/train.sw`` (or ``.gz``, ``.xz``, ...); a zip archive is
+read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from corpora import reader
+from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, existing
+from corpora.parallel.sources.archive import lines, open_zip
+from xling.core.errors import UserError
+from xling.core.languages import Language
+
+_ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
+
+
+@PAIR_SOURCES.register("moses")
+def open_moses(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source of two files."""
+    uri = f"moses:{rest}"
+    if rest.endswith(".zip"):
+        path = existing(rest)
+        return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context))]
+    given = rest.split("+")
+    if len(given) > 2 or not rest:
+        raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
+    if len(given) == 2:
+        src, tgt = (existing(path) for path in given)
+    else:
+        src, tgt = (_beside(rest, lang) for lang in (context.src, context.tgt))
+    return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt))]
+
+
+def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
+    """The rows of two line-aligned files.
+
+    Raises:
+        UserError: the files have different numbers of lines, or cannot be read.
+    """
+    yield from aligned(reader.lines(src), reader.lines(tgt), str(src), str(tgt))
+
+
+def zip_rows(path: Path, context: SourceContext) -> Iterator[Row]:
+    """The rows of the two line-aligned members of an archive."""
+    with open_zip(path) as archive:
+        src, tgt = (_member(path, archive.namelist(), lang) for lang in (context.src, context.tgt))
+        yield from aligned(lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}")
+
+
+def aligned(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
+    """Rows of two streams of lines.
+
+    Raises:
+        UserError: one stream ends before the other; the message says how long both are.
+    """
+    for number, (left, right) in enumerate(zip_longest(src, tgt)):
+        if left is None or right is None:
+            counts = {src_name: number, tgt_name: number}
+            counts[src_name if right is None else tgt_name] += 1 + sum(
+                1 for _ in (src if right is None else tgt)
+            )
+            told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
+            raise UserError(told, "line-aligned files", "get both again from one release")
+        yield left, right, ""
+
+
+def _beside(stem: str, lang: Language) -> Path:
+    names = [f"{stem}.{code}{ending}" for code in codes_of(lang) for ending in _ENDINGS]
+    for name in names:
+        if Path(name).is_file():
+            return Path(name)
+    raise UserError(f"no file {names[0]} (or .gz)", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT")
+
+
+def _member(path: Path, names: list[str], lang: Language) -> str:
+    found = [n for code in codes_of(lang) for n in names if n.endswith(f".{code}")]
+    if not found:
+        raise UserError(
+            f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
+        )
+    return found[0]
+
+
+def has_text_members(path: Path, context: SourceContext) -> bool:
+    """Whether an archive holds Moses files of both languages."""
+    with open_zip(path) as archive:
+        names = archive.namelist()
+    return all(
+        any(name.endswith(f".{code}") for code in codes_of(lang) for name in names)
+        for lang in (context.src, context.tgt)
+    )

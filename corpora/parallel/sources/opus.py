@@ -1,0 +1,97 @@
+"""``opus:CORPUS[:VERSION]``: corpora of OPUS over HTTPS; ``opus:`` takes them all, the smallest first.
+
+The API lists where the Moses archives of a pair are; they are fetched with resumption, their length is checked
+and, where the store states an MD5 as ETag, their checksum. Both addresses can be replaced by mirrors.
+
+Source: Tiedemann 2012, LREC; the API of opus.nlpl.eu.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from corpora.fetch import Download, fetch
+from corpora.parallel.sources import PAIR_SOURCES, PairSource, SourceContext
+from corpora.parallel.sources.moses import zip_rows
+from xling.core.errors import UserError, unknown
+
+API = "https://opus.nlpl.eu/opusapi/"
+_MD5 = re.compile(r'^"?([0-9a-f]{32})"?$')
+_TIMEOUT_S = 60
+
+
+@PAIR_SOURCES.register("opus")
+def open_opus(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source a corpus, downloaded."""
+    name, _, version = rest.partition(":")
+    found = list_corpora(context, name, version)
+    sources = []
+    for entry in found:
+        path = fetch_entry(entry, context)
+        uri = f"opus:{entry['corpus']}:{entry['version']}"
+        rows = lambda ledger, path=path: zip_rows(path, context)  # noqa: E731 - binds this path
+        sources.append(PairSource(uri, (path,), rows, f"as stated for {entry['corpus']} on OPUS"))
+    return sources
+
+
+def list_corpora(context: SourceContext, name: str = "", version: str = "") -> list[dict[str, Any]]:
+    """The Moses archives that the API lists for the pair, smallest first, up to ``context.size`` pairs.
+
+    Raises:
+        UserError: the API cannot be reached or lists nothing of that name.
+    """
+    asked = {"source": context.src.base, "target": context.tgt.base, "preprocessing": "moses"}
+    asked |= {"version": version or "latest"}
+    url = f"{context.base_urls.get('opus', API)}?{urllib.parse.urlencode(asked)}"
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            entries = json.load(answer)["corpora"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"cannot list OPUS at {url}: {error}",
+            fix="give local files as moses:, tmx: or tsv:, or a mirror as base_urls.opus=URL",
+        ) from None
+    if name:
+        chosen = [entry for entry in entries if entry["corpus"].lower() == name.lower()]
+        if not chosen:
+            raise unknown(f"OPUS corpus for {context.pair}", name, [entry["corpus"] for entry in entries])
+        return chosen[:1]
+    if not entries:
+        raise UserError(f"OPUS has no corpus for {context.pair}", fix="give other sources")
+    kept: list[dict[str, Any]] = []
+    total = 0
+    for entry in sorted(entries, key=lambda e: (int(e["alignment_pairs"] or 0), e["corpus"])):
+        total += int(entry["alignment_pairs"] or 0)
+        if kept and context.size and total > context.size:
+            break
+        kept.append(entry)
+    return kept
+
+
+def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
+    """Bring the archive of a corpus here and return its path."""
+    url = entry["url"]
+    if store := context.base_urls.get("opus_store"):
+        url = store.rstrip("/") + urllib.parse.urlsplit(url).path
+    path = context.cache / "opus" / f"{entry['corpus']}-{entry['version']}-{context.pair}.zip"
+    if path.is_file():
+        return path
+    num_bytes, checksum = _facts(url)
+    return fetch(Download(url, path, num_bytes, checksum))
+
+
+def _facts(url: str) -> tuple[int | None, str]:
+    """Length and ``md5:HEX`` of a file as far as its server states them before sending it."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_TIMEOUT_S) as answer:
+            length, etag = answer.headers.get("Content-Length"), answer.headers.get("ETag", "")
+    except OSError:
+        return None, ""  # the download itself will say what is wrong
+    found = _MD5.match(etag)
+    return int(length) if length else None, f"md5:{found[1]}" if found else ""

@@ -1,0 +1,68 @@
+"""A stream of XML events that declares no entity, loads nothing from outside and stays bounded."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+from xml.parsers import expat
+
+from xling.core.errors import UserError
+
+_CHUNK_BYTES = 1 << 18
+MAX_TEXT_CHARS = 1 << 22
+
+
+class Event(NamedTuple):
+    """``kind`` is start, end or text; ``value`` the tag without its name space, or the text."""
+
+    kind: str
+    value: str
+    attributes: dict[str, str]
+
+
+def events(handle: IO[bytes], name: str) -> Iterator[Event]:
+    """The events of a document, in order.
+
+    Raises:
+        UserError: it declares an entity, names one from outside, or is cut off or not well-formed.
+    """
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    queue: list[Event] = []
+
+    def refuse(*_: object) -> int:
+        raise UserError(
+            f"{name} declares an XML entity", "a file without entity declarations", "do not trust it"
+        )
+
+    parser.EntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    parser.StartElementHandler = lambda tag, attrs: queue.append(Event("start", _local(tag), attrs))
+    parser.EndElementHandler = lambda tag: queue.append(Event("end", _local(tag), {}))
+    parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
+    try:
+        while chunk := handle.read(_CHUNK_BYTES):
+            parser.Parse(chunk)
+            yield from queue
+            queue.clear()
+        parser.Parse(b"", True)
+        yield from queue
+    except expat.ExpatError as error:
+        raise UserError(
+            f"{name} is cut off or damaged at line {error.lineno}: {expat.ErrorString(error.code)}",
+            "a whole XML file",
+            "get the file again",
+        ) from None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise UserError(f"{name} is cut off: {error}", "a whole file", "get the file again") from None
+
+
+def open_xml(path: Path) -> IO[bytes]:
+    """A file, through gzip where its name says so."""
+    return cast(IO[bytes], gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition(":")[2]

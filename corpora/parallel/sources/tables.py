@@ -1,0 +1,144 @@
+"""``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``: tables with a pair a row.
+
+Columns are named behind ``#``, in tsv and csv also numbered from 1. Without it they are sought by name: the
+codes of the languages, ``src`` and ``tgt``, ``source`` and ``target``, or a mapping ``translation`` by language;
+a tsv or csv file without such a header has the source in column 1 and the target in column 2.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora import reader
+from corpora.document import Ledger
+from corpora.parallel.sources import (
+    PAIR_SOURCES,
+    PairSource,
+    Row,
+    SourceContext,
+    codes_of,
+    drop_row,
+    existing,
+)
+from xling.core.errors import UserError
+
+_NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
+_DOC = ("doc", "doc_id", "document")
+_MAX_FIELD_CHARS = 1 << 22
+
+
+def _open(kind: str, rest: str, context: SourceContext) -> list[PairSource]:
+    given, _, columns = rest.partition("#")
+    path, named = existing(given), [c for c in columns.split("+") if c]
+    if len(named) not in (0, 2, 3):
+        raise UserError(f"{kind}:{rest}", f"{kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
+    read = {"tsv": _split_rows, "csv": _split_rows, "jsonl": _json_rows, "parquet": _parquet_rows}[kind]
+    return [PairSource(f"{kind}:{rest}", (path,), lambda ledger: read(path, kind, named, context, ledger))]
+
+
+for _kind in ("tsv", "csv", "jsonl", "parquet"):
+    PAIR_SOURCES.add(_kind, partial(_open, _kind))
+
+
+def _split_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
+    csv.field_size_limit(_MAX_FIELD_CHARS)
+    lines = reader.lines(path)
+    rows: Iterable[Sequence[str]] = (
+        csv.reader(lines) if kind == "csv" else (line.split("\t") for line in lines)
+    )
+    places: list[int] | None = None
+    try:
+        for number, fields in enumerate(rows):
+            if places is None:
+                places, is_header = _places(list(fields), named, context, path)
+                if is_header:
+                    continue
+            if len(fields) <= max(places):
+                drop_row(ledger, "malformed", f"{path}/{number}", " | ".join(fields))
+                continue
+            src, tgt, *doc = (fields[place] for place in places)
+            yield src, tgt, doc[0] if doc else ""
+    except csv.Error as error:
+        raise UserError(f"{path}: {error}", "a CSV file", "check its quotes") from None
+
+
+def _places(
+    header: list[str], named: list[str], context: SourceContext, path: Path
+) -> tuple[list[int], bool]:
+    """Where the columns are, and whether the first row is a header."""
+    if named and all(name.isdecimal() and name not in header for name in named):
+        if min(map(int, named)) < 1:
+            raise UserError(f"column numbers {','.join(named)}", "numbers from 1")
+        return [int(name) - 1 for name in named], False
+    found = _columns([name.strip().lower() for name in header], [name.lower() for name in named], context)
+    if found:
+        lowered = [name.strip().lower() for name in header]
+        return [lowered.index(name) for name in found], True
+    if named:
+        raise UserError(f"{path} has no columns {', '.join(named)}", f"columns {', '.join(header)}"[:300])
+    return [0, 1], False
+
+
+def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext) -> list[str]:
+    """The names of the source, target and perhaps document column; none when a side is not found."""
+    if named:
+        return list(named) if set(named) <= set(header) else []
+    sides = []
+    for names, lang in zip(_NAMES, (context.src, context.tgt), strict=True):
+        wanted = [*(code.lower() for code in codes_of(lang)), *names]
+        sides += [next((name for name in wanted if name in header), "")]
+    return [*sides, *[name for name in _DOC if name in header][:1]] if all(sides) else []
+
+
+def _json_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
+    for number, line in enumerate(reader.lines(path)):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            record = None
+        row = from_record(record, named, context) if isinstance(record, dict) else None
+        if row is None:
+            drop_row(ledger, "malformed", f"{path}/{number}", line)
+        else:
+            yield row
+
+
+def _parquet_rows(
+    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+) -> Iterator[Row]:
+    number = 0
+    try:
+        with pq.ParquetFile(path) as table:
+            for batch in table.iter_batches(batch_size=4096):
+                for record in batch.to_pylist():
+                    if row := from_record(record, named, context):
+                        yield row
+                    else:
+                        drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
+                    number += 1
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} is no whole Parquet file: {' '.join(str(error).split())[:200]}") from None
+
+
+def from_record(record: dict[str, Any], named: list[str], context: SourceContext) -> Row | None:
+    """The pair in a record of named fields, None where a side is missing or no text."""
+    if not named and isinstance(record.get("translation"), dict):
+        record = record["translation"]
+    lowered = {key.lower(): value for key, value in record.items()}
+    columns = _columns(list(lowered), [name.lower() for name in named], context)
+    values = [lowered[name] for name in columns]
+    if len(values) < 2 or not all(isinstance(value, str) for value in values[:2]):
+        return None
+    return values[0], values[1], str(values[2] or "") if len(values) > 2 else ""

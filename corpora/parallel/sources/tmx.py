@@ -1,0 +1,108 @@
+"""``tmx:FILE``: translation memories, streamed; plain, gzip or inside a zip archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from corpora.document import Ledger
+from corpora.parallel.sources import (
+    PAIR_SOURCES,
+    PairSource,
+    Row,
+    SourceContext,
+    codes_of,
+    drop_row,
+    existing,
+)
+from corpora.parallel.sources.archive import open_zip
+from corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
+from xling.core.errors import UserError
+from xling.core.languages import Language
+
+# Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
+_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+
+
+@PAIR_SOURCES.register("tmx")
+def open_tmx(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source of one file."""
+    path = existing(rest)
+    return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
+
+
+def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    """The units that hold both languages; the others are dropped by name.
+
+    Raises:
+        UserError: the file is cut off, not well-formed, or declares entities.
+    """
+    if path.suffix != ".zip":
+        with open_xml(path) as handle:
+            yield from _rows(handle, str(path), context, ledger)
+        return
+    with open_zip(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".tmx")]
+        if not names:
+            raise UserError(f"{path} holds no .tmx", "an archive with a TMX file")
+        for name in names:
+            with archive.open(name) as handle:
+                yield from _rows(handle, f"{path}:{name}", context, ledger)
+
+
+def _rows(handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    number = 0
+    for number, segments in enumerate(units(handle, name)):
+        src, tgt = (_in_language(segments, lang) for lang in (context.src, context.tgt))
+        if src is None or tgt is None:
+            drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
+        else:
+            yield src, tgt, ""
+    del number
+
+
+def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
+    """For each translation unit the text of each language, by its code in lower case; the first one counts."""
+    segments: dict[str, str] = {}
+    lang, inside, codes, num_units = "", False, 0, 0
+    parts: list[str] = []
+    chars = 0
+    try:
+        for kind, value, attributes in events(handle, name):
+            if kind == "text":
+                if inside and not codes:
+                    chars += len(value)
+                    if chars > MAX_TEXT_CHARS:
+                        raise UserError(
+                            f"{name}: unit {num_units + 1} is longer than {MAX_TEXT_CHARS:,} characters"
+                        )
+                    parts.append(value)
+            elif kind == "start":
+                if value == "tu":
+                    segments = {}
+                elif value == "tuv":
+                    lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
+                elif value == "seg":
+                    inside, codes, chars, parts = True, 0, 0, []
+                elif value in _CODES:
+                    codes += 1
+            elif value in _CODES:
+                codes -= 1
+            elif value == "seg":
+                inside = False
+                segments.setdefault(lang, " ".join("".join(parts).split()))
+            elif value == "tu":
+                num_units += 1
+                yield segments
+    except UserError as error:
+        raise UserError(f"{error.given} (after {num_units:,} whole units)", error.valid, error.fix) from None
+
+
+def _in_language(segments: dict[str, str], lang: Language) -> str | None:
+    codes = {code.lower().replace("_", "-") for code in codes_of(lang)}
+    for code, text in segments.items():
+        plain = code.replace("_", "-")
+        if plain in codes or plain.partition("-")[0] in codes:
+            return text
+    return None

@@ -1,0 +1,29 @@
+"""``toyworld[:NUM]``: synthetic pairs of `corpora.toyworld`, for trying things out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corpora import toyworld
+from corpora.document import Ledger
+from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext
+from xling.core.errors import UserError, unknown
+
+_NUM_PAIRS = 4000
+
+
+@PAIR_SOURCES.register("toyworld")
+def open_toyworld(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source of seeded pairs."""
+    if rest and not rest.isdecimal():
+        raise UserError(f"toyworld:{rest}", "toyworld or toyworld:NUMBER_OF_PAIRS")
+    for lang in (context.src, context.tgt):
+        if lang.code not in toyworld.LANGS:
+            raise unknown("toyworld language", lang.code, toyworld.LANGS)
+
+    def rows(ledger: Ledger) -> Iterator[Row]:
+        num_pairs = int(rest or _NUM_PAIRS)
+        for src, tgt in toyworld.para(context.src.code, context.tgt.code, num_pairs, context.seed):
+            yield src, tgt, ""
+
+    return [PairSource(f"toyworld:{rest}".rstrip(":"), (), rows, "synthetic, MIT")]

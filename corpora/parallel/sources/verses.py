@@ -1,0 +1,78 @@
+"""``verses:SRC+TGT``: two files of numbered verses, joined by their numbers; the book is the document.
+
+XML: ``<seg id="b.GEN.1.1">`` (CES, as the Bible corpus of Christodouloupoulos and Steedman 2015) or ``<verse
+osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or gzip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpora import reader
+from corpora.document import Ledger
+from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row, existing
+from corpora.parallel.sources.safe_xml import events, open_xml
+from xling.core.errors import UserError
+
+
+@PAIR_SOURCES.register("verses")
+def open_verses(rest: str, context: SourceContext) -> list[PairSource]:
+    """One source of two files."""
+    given = rest.split("+")
+    if len(given) != 2:
+        raise UserError(f"verses:{rest}", "verses:SRC+TGT")
+    src, tgt = existing(given[0]), existing(given[1])
+    return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
+
+
+def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
+    """The verses that both files have, in the order of the source; the others are dropped by name."""
+    left, right = read_verses(src), read_verses(tgt)
+    if not left.keys() & right.keys():
+        raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
+    for number, text in left.items():
+        if number in right:
+            yield text, right[number], number.split(".")[0]
+        else:
+            drop_row(ledger, "missing_side", f"{src}/{number}", text)
+    for number, text in right.items():
+        if number not in left:
+            drop_row(ledger, "missing_side", f"{tgt}/{number}", text)
+
+
+def read_verses(path: Path) -> dict[str, str]:
+    """Verse number in capitals -> text; parts of one verse are joined.
+
+    Raises:
+        UserError: the file is damaged or holds no verse.
+    """
+    found: dict[str, list[str]] = {}
+    if ".xml" in path.suffixes:
+        _read_xml(path, found)
+    else:
+        for line in reader.lines(path):
+            number, sign, text = line.partition("\t")
+            if sign:
+                found.setdefault(number.upper(), []).append(text)
+    if not found:
+        raise UserError(f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines")
+    return {number: " ".join(" ".join(parts).split()) for number, parts in found.items()}
+
+
+def _read_xml(path: Path, found: dict[str, list[str]]) -> None:
+    number = ""
+    with open_xml(path) as handle:
+        for kind, value, attributes in events(handle, str(path)):
+            if kind == "text" and number:
+                found.setdefault(number, []).append(value)
+            elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
+                number = attributes.get("id", "").upper().removeprefix("B.")
+            elif kind == "start" and value == "verse":
+                # OSIS may write a verse as two empty milestones instead of an element around the text.
+                number = attributes.get(
+                    "osisID", attributes.get("sID", "" if "eID" in attributes else number)
+                ).upper()
+                milestone = "sID" in attributes
+            elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
+                number = ""

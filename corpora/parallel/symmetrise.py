@@ -1,0 +1,83 @@
+"""Two directional word alignments into one: intersection, union and grow-diag-final-and.
+
+Source: Koehn, Och and Marcu 2003 (grow-diag-final); Koehn et al. 2005, IWSLT (final-and).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Link = tuple[int, int]
+
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def grow_diag_final_and(forward: set[Link], backward: set[Link]) -> set[Link]:
+    """Grow the intersection towards the union through neighbouring links, then add free-standing ones.
+
+    Args:
+        forward: links (source position, target position) with one source word per target word.
+        backward: links (source position, target position) with one target word per source word.
+    """
+    union = forward | backward
+    links = forward & backward
+    src_done = {i for i, _ in links}
+    tgt_done = {j for _, j in links}
+    # First in, first out in source order, so that the outcome does not depend on the order of a set.
+    queue = sorted(links)
+    for i, j in queue:
+        for di, dj in _NEIGHBOURS:
+            near = (i + di, j + dj)
+            if near in union and near not in links and (near[0] not in src_done or near[1] not in tgt_done):
+                links.add(near)
+                src_done.add(near[0])
+                tgt_done.add(near[1])
+                queue.append(near)
+    for direction in (forward, backward):
+        for i, j in sorted(direction):
+            if i not in src_done and j not in tgt_done:
+                links.add((i, j))
+                src_done.add(i)
+                tgt_done.add(j)
+    return links
+
+
+def intersection(forward: set[Link], backward: set[Link]) -> set[Link]:
+    """Links of both directions: precise, sparse."""
+    return forward & backward
+
+
+def union(forward: set[Link], backward: set[Link]) -> set[Link]:
+    """Links of either direction: complete, noisy."""
+    return forward | backward
+
+
+METHODS = {"grow-diag-final-and": grow_diag_final_and, "intersection": intersection, "union": union}
+
+
+def format_pharaoh(links: Iterable[Link]) -> str:
+    """Links as ``0-0 1-2``, sorted by source then target position, from 0."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def parse_pharaoh(line: str) -> set[Link]:
+    """Read ``0-0 1-2``.
+
+    Raises:
+        ValueError: an item is no pair of whole numbers joined by a hyphen.
+    """
+    links = set()
+    for item in line.split():
+        i, _, j = item.partition("-")
+        links.add((int(i), int(j)))
+    return links
+
+
+def alignment_error_rate(found: set[Link], sure: set[Link], possible: set[Link]) -> float:
+    """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), 0 is perfect; ``possible`` includes ``sure``.
+
+    Source: Och and Ney 2003, equation 26.
+    """
+    possible = possible | sure
+    total = len(found) + len(sure)
+    return 1 - (len(found & sure) + len(found & possible)) / total if total else 0.0
