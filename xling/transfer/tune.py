@@ -48,7 +48,6 @@ class TuneConfig:
         freeze_embeddings: leave the word vectors as pre-trained.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
-        freeze_embeddings: leave the piece embeddings as they are, so that others can take their place (`xling swap`).
     """
 
     lr: float = 5e-4
@@ -62,7 +61,6 @@ class TuneConfig:
     dropout: float = 0.1
     clip: float = 1.0
     random_init: bool = False
-    freeze_embeddings: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     seed: int = 1
 
@@ -171,7 +169,6 @@ def fit(
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
     model = TaskModel(loaded.encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
-    model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
     examples = [example for _, example in tuned.encode(train)]
