@@ -25,7 +25,9 @@ HTML, MARKDOWN = "card.html", "card.md"
 _CORPUS = "corpus"
 _SAMPLE_CHARS = 400
 _SAMPLE_LINES = 8
-_MAX_LANGS = 12
+_MAX_LANGS = 11
+_OTHER = "other"
+_BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
 _TEXTS = {
     "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
     "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
@@ -136,9 +138,14 @@ class Facts:
         counts: dict[tuple[str, str], int] = {}
         for key, count in self.tally.confusion.items():
             declared, _, found = key.partition("\t")
-            pair = (declared or "not declared", found or "none")
-            counts[pair] = counts.get(pair, 0) + count
-        return _commonest(counts, 0), _commonest(counts, 1), counts
+            counts[declared or "not declared", found or "none"] = count
+        rows, columns = _commonest(counts, 0), _commonest(counts, 1)
+        gathered: dict[tuple[str, str], int] = {}
+        for (declared, found), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, found if found in columns else _OTHER)
+            gathered[pair] = gathered.get(pair, 0) + count
+        more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
+        return rows + more[0], columns + more[1], gathered
 
     def summary(self) -> str:
         """The corpus in one sentence."""
@@ -206,6 +213,8 @@ def _page_plots(facts: Facts) -> Iterable[str]:
         if kept:
             text = _TEXTS["lengths" if name == "length" else name]
             yield f"<h2>{title}</h2><p>{text}</p>{key}{plots.histogram(kept, dropped, unit, marks)}"
+    if note := facts.stats["lm_note"]:
+        yield f'<p class="quiet">{html.escape(note)}</p>'
     if facts.tally.confusion:
         yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
         yield plots.matrix(*facts.confusion())
@@ -228,6 +237,15 @@ def _markdown(facts: Facts) -> str:
     if facts.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
+    if facts.stats["lm_note"]:
+        lines += ["", facts.stats["lm_note"]]
+    if facts.cutoffs:
+        lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
+    if facts.tally.buckets:
+        lines += [
+            "",
+            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.tally.buckets.items())),
+        ]
     if facts.tally.confusion:
         rows, columns, counts = facts.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]

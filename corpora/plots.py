@@ -97,7 +97,7 @@ def histogram(
     step = (WIDTH - 20) / (high - low)
     up, down = max(kept.values(), default=0), max(dropped.values(), default=0)
     scale = 170 / (up + down or 1)
-    base = 24 + up * scale
+    base = 14 + 13 * len(marks or {}) + up * scale
     body: list[str] = []
     for counts, css in ((kept, "kept"), (dropped, "lost")):
         for number, count in sorted(counts.items()):
@@ -110,8 +110,16 @@ def histogram(
     foot = base + down * scale
     for row, (name, value) in enumerate(sorted((marks or {}).items(), key=lambda item: item[1])):
         x = 10 + (BINS_PER_DECADE * math.log10(value) - low) * step
-        body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="14" y2="{foot:.1f}" class="mark"/>')
-        body.append(_text(x + 4, 12 + 11 * (row % 2), f"{name} {_short(value)}", css="quiet"))
+        body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{foot:.1f}" class="mark"/>')
+        at_end = x > WIDTH - 90
+        label = _text(
+            x - 4 if at_end else x + 4,
+            12 + 13 * row,
+            f"{name} {_short(value)}",
+            "end" if at_end else "start",
+            "quiet",
+        )
+        body.append(label)
     for number in range(low, high + 1, BINS_PER_DECADE):
         x = 10 + (number - low) * step
         body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{foot:.1f}" y2="{foot + 5:.1f}" class="axis"/>')
@@ -158,4 +166,4 @@ def _short(value: float) -> str:
         if value >= limit:
             scaled = value / limit
             return f"{scaled:.1f}".removesuffix(".0") + ending if scaled < 10 else f"{scaled:.0f}{ending}"
-    return f"{value:.0f}" if value >= 1 else f"{value:.1g}"
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"

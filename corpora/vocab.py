@@ -54,6 +54,8 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an unreadable file, or too little text for ``size`` pieces.
     """
+    if not cfg.corpora:
+        raise UserError("no text to learn a vocabulary from", "corpora.LANG=PATH", "name some text")
     for lang in cfg.corpora:
         languages.get(lang)
     out = Path(cfg.out)
@@ -64,6 +66,8 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     for lang, paths in cfg.corpora.items():
         sizes = [len(line) for doc in reader.documents(paths) for line in doc]
         chars[lang], num_lines[lang] = sum(sizes), len(sizes)
+        if not sizes:
+            raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     shares = alpha_shares(chars, cfg.alpha)
     with manifest.publish(out, "vocab", cfg, inputs) as made:
         _train(cfg, made.path, _sample(cfg, shares, chars, num_lines))

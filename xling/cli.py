@@ -6,9 +6,11 @@ Usage::
     xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
+    xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
 
 Common to all: ``cluster=local|slurm|debug`` says where it runs, ``workers=N`` how many processes a stage of
-several parts may use here. A stage is imported only when it is called, so a login node never loads torch.
+several parts may use here, ``slurm.nodes=2`` and the like what it asks of the cluster, ``sweep.seed=1,2`` runs
+a stage once per value. A stage is imported only when it is called, so a login node never loads torch.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from xling.core.stage import STAGES, Stage, load, run_local
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
+_CLUSTERS = ("local", "slurm", "debug", "plan")
 _OTHER_WORDS = ("run", "quickstart", "config", "slurm")
 
 
@@ -54,8 +57,10 @@ def dispatch(arguments: list[str]) -> int:
         print(usage())
         return 0
     word, rest = arguments[0], arguments[1:]
-    if word == "slurm":
+    if word == "slurm" and rest[:1] != ["plan"]:
         return int(load("slurm.commands:main")(rest))
+    if word == "slurm":
+        return dispatch([*rest[1:], "cluster=plan"])
     if word == "quickstart":
         return run_pipeline(RECIPES / "quickstart.yaml", rest)
     if word == "run":
@@ -67,6 +72,8 @@ def dispatch(arguments: list[str]) -> int:
     if "-h" in rest or "--help" in rest:
         print(stage_help(stage))
         return 0
+    if any(w.startswith("sweep.") for w in rest) and not printing:
+        return run_sweep(stage, rest)
     cfg, launch = resolve(stage, rest)
     if printing:
         print(json.dumps(config.to_dict(cfg), indent=1, ensure_ascii=False))
@@ -83,7 +90,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
         name = " ".join(words[:length])
         if name in STAGES:
             return STAGES[name], words[length:]
-    two = " ".join(words[:2])
+    two = " ".join(word for word in words[:2] if "=" not in word)
     names = [*STAGES, *_OTHER_WORDS]
     raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
 
@@ -104,13 +111,11 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
-    launch = {"cluster": "local", "workers": "1"}
+    launch, words = split_launch(words)
     for word in words:
-        key, sign, value = word.partition("=")
-        if sign and key in launch:
-            launch[key] = value
-        elif sign and _KEY.fullmatch(key):
-            overrides.append(word)
+        key, sign, value = word.removeprefix("--").partition("=")
+        if sign and _KEY.fullmatch(key):
+            overrides.append(f"{key}={value}")
         elif word.endswith((".yaml", ".yml")):
             recipe = recipe_path(word)
         elif word.startswith("--"):
@@ -125,27 +130,55 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         overrides.append(
             f"{stage.positional}={bare[0]}" if len(bare) == 1 else f"{stage.positional}={json.dumps(bare)}"
         )
-    if not launch["workers"].isdigit() or int(launch["workers"]) < 1:
-        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
     return config.load(load(stage.config), recipe, overrides), launch
+
+
+def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Where to run (``cluster``, ``workers``, ``slurm.*``), and the other words."""
+    launch = {"cluster": "local", "workers": "1"}
+    rest = []
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and (key in launch or key.startswith("slurm.")):
+            launch[key] = value
+        else:
+            rest.append(word)
+    if launch["cluster"] not in _CLUSTERS:
+        raise unknown("cluster", launch["cluster"], _CLUSTERS)
+    if not launch["workers"].isdecimal() or int(launch["workers"]) < 1:
+        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
+    return launch, rest
+
+
+def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
+    """``slurm.nodes=2`` as ``{"nodes": "2"}``."""
+    return {k.removeprefix("slurm."): v for k, v in launch.items() if k.startswith("slurm.")}
 
 
 def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     """Run a stage here or hand it to the cluster."""
     if launch["cluster"] == "local":
         return run_local(name, cfg, int(launch["workers"]))
-    return load("slurm.launch:submit")(name, cfg, launch["cluster"])
+    return load("slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
+
+
+def run_sweep(stage: Stage, words: Sequence[str]) -> int:
+    """Run one stage under every combination of the ``sweep.key=a,b`` words, on a cluster as one array."""
+    resolved = [resolve(stage, each) for each in load("slurm.sweep:expand")(words)]
+    configs, launch = [cfg for cfg, _ in resolved], resolved[0][1]
+    settings = slurm_settings(launch)
+    print(load("slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings))
+    return 0
 
 
 def run_pipeline(path: Path, words: Sequence[str]) -> int:
     """Run the steps of a pipeline in order, or submit them as a graph."""
     from xling.core import pipeline
 
-    launch = {"cluster": "local", "workers": "1"}
-    launch |= {k: v for k, _, v in (w.partition("=") for w in words) if k in launch}
-    plan = pipeline.read(path, [w for w in words if w.partition("=")[0] not in launch])
+    launch, overrides = split_launch(words)
+    plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
-        load("slurm.launch:submit_pipeline")(plan, launch["cluster"])
+        print(load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch)))
         return 0
     configs = {name: plan.settings(name) for name in plan.steps}
     for position, (name, cfg) in enumerate(configs.items(), 1):

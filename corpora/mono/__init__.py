@@ -2,7 +2,9 @@
 
 Phases: ``plan`` lists the shards; ``read`` (map over parts) fetches, reads and hashes; ``dedup`` (map over
 ranges of keys) finds the paragraphs that occur twice; ``filter`` (map) drops them and runs the other stages;
-``finish`` (map) cuts the published shards; ``publish`` links them together beside the card. Between phases lies
+``near`` (map over bands) pairs documents that are nearly the same; ``fit`` chooses among them and trains the
+language model; ``score`` (map) reads every document with it; ``cut`` fits the cut-offs; ``finish`` (map) splits
+by them and cuts the published shards; ``publish`` links them together beside the card. Between phases lies
 a barrier. Every part is complete or absent, so that a killed run goes on and ends in the same bytes.
 """
 
@@ -13,8 +15,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpora.mono.config import STAGE_NAME, MonoConfig
-from corpora.mono.parts import run_dedup, run_filter, run_finish, run_read
-from corpora.mono.plan import FILE_NAME, Plan, announce, make_plan, read_plan, save_plan, still_true
+from corpora.mono.parts import (
+    run_cut,
+    run_dedup,
+    run_filter,
+    run_finish,
+    run_fit,
+    run_near,
+    run_read,
+    run_score,
+    run_shingle,
+)
+from corpora.mono.plan import (
+    FILE_NAME,
+    Plan,
+    announce,
+    announce_default,
+    make_plan,
+    read_plan,
+    save_plan,
+    still_true,
+)
 from corpora.mono.publish import run_publish, summary
 from xling.core import manifest
 from xling.core.errors import UserError
@@ -22,7 +43,17 @@ from xling.core.stage import Phase
 
 __all__ = ["MonoConfig", "phases", "run_part"]
 
-_STEPS = {"read": run_read, "dedup": run_dedup, "filter": run_filter, "finish": run_finish}
+_STEPS = {
+    "read": run_read,
+    "dedup": run_dedup,
+    "filter": run_filter,
+    "near": run_near,
+    "shingle": run_shingle,
+    "fit": run_fit,
+    "score": run_score,
+    "cut": run_cut,
+    "finish": run_finish,
+}
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
@@ -37,6 +68,11 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
         Phase("read", num_parts),
         *([Phase("dedup", plan.num_partitions)] if cfg.dedup else []),
         Phase("filter", num_parts),
+        *([Phase("near", cfg.near.bands)] if cfg.near_dedup else []),
+        *([Phase("shingle", num_parts)] if cfg.near_dedup and cfg.near.min_jaccard else []),
+        Phase("fit"),
+        Phase("score", num_parts),
+        Phase("cut"),
         Phase("finish", num_parts),
         Phase("publish"),
     )
@@ -86,6 +122,7 @@ def _run_plan(cfg: MonoConfig) -> None:
         shutil.rmtree(path.parent)  # parts of other input
     elif _published(cfg):
         return
+    announce_default(cfg)
     plan = make_plan(cfg)
     save_plan(plan, path)
     announce(plan, cfg)

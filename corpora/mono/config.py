@@ -12,12 +12,41 @@ from corpora.document import StreamingStage
 from corpora.mono.work import Work
 from corpora.sources.source import Context
 from corpora.stages import load_all
+from corpora.stages.near_duplicates import NearDedup
+from corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 from xling.core import config, languages
 from xling.core.errors import UserError, unknown
 
 STAGE_NAME = "corpus mono"
 # Settings that change how a corpus is made but not what it holds.
 _NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb"})
+
+
+@dataclass(frozen=True)
+class PerplexityConfig:
+    """The language model that reads every document, and what follows from its perplexity.
+
+    Attributes:
+        model: a directory made by ``xling corpus lm``; ``auto`` trains one on the reference; ``none`` scores nothing.
+        reference: beginnings of the source URIs whose text is clean enough to train on.
+        min_chars: less reference text than this trains nothing, and the card says so.
+        max_chars: reference text used at most; training takes some 60 bytes a character.
+        order: length of the longest n-gram.
+        pieces: SentencePiece vocabulary of the model.
+        percentiles: of the corpus's own perplexities, where head ends and tail begins. CCNet: 30 and 60.
+        keep: which of ``head``, ``middle`` and ``tail`` are kept.
+        max_perplexity: documents above are dropped in any case; 0 for no bound.
+    """
+
+    model: str = "auto"
+    reference: tuple[str, ...] = ("wiki:", "hf:wikipedia")
+    min_chars: int = 100_000
+    max_chars: int = 10_000_000
+    order: int = 5
+    pieces: int = 32_000
+    percentiles: tuple[float, ...] = PERCENTILES
+    keep: tuple[str, ...] = (HEAD, MIDDLE, TAIL)
+    max_perplexity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +70,9 @@ class MonoConfig:
         before_dedup: streaming stages, by name, that run before paragraphs are compared.
         dedup: drop paragraphs that occur in two or more documents, by CCNet's rules.
         after_dedup: streaming stages, by name, that run on what is left.
+        near_dedup: drop documents nearly the same as an earlier one, by MinHash.
+        near: settings of near-deduplication.
+        lm: the language model, its perplexity and the cut-offs.
         settings: stage name -> its settings, for example ``settings.length.min_chars=200``.
         part_mb: input per part: one unit of parallel work.
         shard_mb: text per published shard, before compression.
@@ -66,6 +98,9 @@ class MonoConfig:
     before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
     dedup: bool = True
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
+    near_dedup: bool = True
+    near: NearDedup = field(default_factory=NearDedup)
+    lm: PerplexityConfig = field(default_factory=PerplexityConfig)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     part_mb: float = 256
     shard_mb: float = 256
@@ -98,7 +133,12 @@ class MonoConfig:
         for name in self.settings:
             if name not in named:
                 raise unknown("stage in settings", name, named)
+        if Perplexity.name in named:
+            raise UserError("perplexity is no stage to list", fix="it runs by itself; set it up with lm.*")
+        if len(self.lm.percentiles) != 2:
+            raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
         self.stages(named)
+        self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
 
     @property
     def directory(self) -> Path:
@@ -119,6 +159,10 @@ class MonoConfig:
         text = json.dumps(self.content(), sort_keys=True)
         out = self.directory
         return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
+        """The stage that scores with ``model`` and splits at the cut-offs."""
+        return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
 
     def context(self) -> Context:
         """What the sources need to know."""

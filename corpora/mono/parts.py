@@ -5,41 +5,53 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import polars as pl
 import zstandard
 
-from corpora.document import Document, StreamingStage
+from corpora.document import Document, Ledger, StreamingStage
 from corpora.fetch import fetch_all
+from corpora.lm.train import LmConfig, train
 from corpora.mono.config import MonoConfig
 from corpora.mono.plan import Plan
 from corpora.mono.tally import SourceTally
-from corpora.mono.work import RejectLog, write_json
+from corpora.mono.work import RejectLog, read_json, write_json
 from corpora.shards import SCHEMA, TableWriter, read_documents, to_row
 from corpora.sources.source import STAGE as READ
 from corpora.sources.source import Context, Shard, open_source
 from corpora.stages import load_all
+from corpora.stages import near_duplicates as near
 from corpora.stages import paragraphs as dedup
 from corpora.stages.langid import LangId
+from corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.core.manifest import sha256
 
-DOCS = "docs.parquet"
-HASHES = "hashes"
+DOCS, HASHES = "docs.parquet", "hashes"
+SKETCH, PAIRS, SHINGLES = "sketch.parquet", "pairs.parquet", "shingles.parquet"
+_TRAINED = (
+    "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
+    "the left and are left out when the cut-offs are fitted."
+)
+CHOICE, CUTOFFS = "choice.parquet", "cutoffs.json"
 _MB = 1 << 20
 
 
 def partial_reasons() -> set[tuple[str, str]]:
     """The stages and reasons that drop a piece of a document and keep the rest."""
     pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
+    pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
     return pairs | {(name, reason) for name, cls in load_all().items() for reason in cls.partial}
 
 
 def meanings() -> dict[str, str]:
     """``stage<TAB>reason`` -> what it means, of every stage."""
     found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
+    found |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
     for name, cls in load_all().items():
         found |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
     return found
@@ -77,17 +89,113 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
         if cfg.dedup:
             found = [work.part("dedup", p) / "duplicates.u64" for p in range(plan.num_partitions)]
             docs = dedup.drop_duplicates(docs, read / HASHES, found, log)
-        docs = _chain(cfg.stages(cfg.after_dedup), docs, log)
-        _exhaust(_written(docs, made / DOCS))
+        docs = _written(_chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
+        if cfg.near_dedup:
+            near.sketch_shard(docs, made / SKETCH, cfg.near)
+        else:
+            _exhaust(docs)
     _spare(cfg, read / DOCS)
+
+
+def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
+    """Pair the documents of all parts that share the hash of one band."""
+    work = cfg.work()
+    with work.making("near", index) as made:
+        near.find_pairs(
+            [work.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, made / PAIRS
+        )
+
+
+def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
+    """Write the shingles of the paired documents of one part, for the exact check."""
+    work = cfg.work()
+    pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
+    with work.making("shingle", index) as made:
+        docs = read_documents(work.part("filter", index) / DOCS)
+        near.shingle_shard(docs, index, pairs, made / SHINGLES, cfg.near)
+
+
+def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
+    """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
+    work = cfg.work()
+    with work.making("fit", index) as made:
+        if cfg.near_dedup:
+            pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
+            checked = range(len(plan.parts)) if cfg.near.min_jaccard else ()
+            shingles = [work.part("shingle", i) / SHINGLES for i in checked]
+            near.choose(pairs, made / CHOICE, cfg.near, shingles)
+        write_json(made / "lm.json", _train(cfg, plan, made / "lm"))
+
+
+def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
+    """Train the model that ``lm.model=auto`` means, if there is text enough; the model and what to say of it."""
+    if cfg.lm.model != "auto":
+        return {"model": "" if cfg.lm.model == "none" else cfg.lm.model, "note": ""}
+    docs = (
+        doc for i in range(len(plan.parts)) for doc in read_documents(cfg.work().part("filter", i) / DOCS)
+    )
+    texts = [doc.text for doc in _limited((d for d in docs if _is_reference(cfg, d)), cfg.lm.max_chars)]
+    num_chars = sum(map(len, texts))
+    if num_chars < cfg.lm.min_chars:
+        note = f"No perplexity: {num_chars:,} characters of reference text, {cfg.lm.min_chars:,} are needed."
+        return {"model": "", "note": note}
+    out.mkdir()
+    settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
+    train(texts, out, settings)
+    return {"model": "auto", "note": _TRAINED.format(num_chars)}
+
+
+def _is_reference(cfg: MonoConfig, doc: Document) -> bool:
+    return doc.source.startswith(cfg.lm.reference)
+
+
+def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
+    for doc in docs:
+        if num_chars <= 0:
+            return
+        num_chars -= len(doc.text)
+        yield doc
+
+
+def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
+    """Drop the near-duplicates of one part and score what is left by the language model."""
+    work = cfg.work()
+    source, fit = work.part("filter", index), work.part("fit", 0)
+    with work.making("score", index) as made, _log(cfg, made) as log:
+        docs: Iterable[Document] = read_documents(source / DOCS)
+        if cfg.near_dedup:
+            docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
+        model = read_json(fit / "lm.json")["model"]
+        if model:  # drops nothing as yet: the cut-offs are not known before every part is scored
+            docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
+        _exhaust(_written(docs, made / DOCS))
+    _spare(cfg, source / DOCS)
+
+
+def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
+    """Fit the cut-offs to the perplexities of the corpus, but for what the model was trained on."""
+    work = cfg.work()
+    files = [work.part("score", i) / DOCS for i in range(len(plan.parts))]
+    table = pl.scan_parquet(files).select("source", "perplexity").drop_nulls().collect()
+    is_reference = table["source"].str.contains("|".join(f"^{re.escape(r)}" for r in cfg.lm.reference))
+    others = table.filter(~is_reference)
+    values = (others if len(others) else table)["perplexity"]
+    low, high = cfg.lm.percentiles
+    with work.making("cut", index) as made:
+        head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
+        write_json(made / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
 
 def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Cut one part into shards of the published size and count what is in them."""
     work = cfg.work()
-    source = work.part("filter", index)
+    source = work.part("score", index)
+    cutoffs = read_json(work.part("cut", 0) / CUTOFFS)
     with work.making("finish", index) as made, _log(cfg, made) as log:
         docs: Iterator[Document] = read_documents(source / DOCS)
+        if cutoffs:
+            docs = cfg.perplexity(**cutoffs)(docs, log)
+        docs = _named(docs, cfg.lang)
         for number in itertools.count():
             first = next(docs, None)
             if first is None:
@@ -147,6 +255,13 @@ def _written(docs: Iterable[Document], path: Path) -> Iterator[Document]:
         for doc in docs:
             table.add(to_row(doc))
             yield doc
+
+
+def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
+    """Give documents that no stage has identified the language of the corpus."""
+    for doc in docs:
+        doc.lang = doc.lang or lang
+        yield doc
 
 
 def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:

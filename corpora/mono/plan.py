@@ -122,6 +122,20 @@ def save_plan(plan: Plan, path: Path) -> None:
     temporary.replace(path)
 
 
+def announce_default(cfg: MonoConfig) -> None:
+    """Say on standard error what an empty ``source`` means, before the network is touched."""
+    if cfg.source:
+        return
+    count = f"{cfg.size} files" if cfg.size else "all files"
+    about = f", about {_human(cfg.size * _USUAL_MB * _MB)}" if cfg.size else ", several terabytes"
+    print(
+        f"{cfg.lang}: no source= given: its Wikipedia dump from {cfg.context().base_url('wiki')} and {count} of "
+        f"{cfg.dump} from {cfg.context().base_url('cc')}{about} (size= and dump= change that)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def announce(plan: Plan, cfg: MonoConfig) -> None:
     """Say on standard error what will be read, and what will be downloaded first."""
     context = cfg.context()

@@ -13,17 +13,19 @@ import pyarrow.parquet as pq
 from corpora import card
 from corpora.document import Ledger
 from corpora.mono.config import STAGE_NAME, MonoConfig
-from corpora.mono.parts import meanings, partial_reasons
+from corpora.mono.parts import CUTOFFS, meanings, partial_reasons
 from corpora.mono.plan import FILE_NAME as PLAN
 from corpora.mono.plan import Plan, save_plan
 from corpora.mono.tally import Tally
 from corpora.mono.work import Work, ledger_to_json, merged_ledger, read_json, write_json
+from corpora.stages import near_duplicates
 from corpora.stages import paragraphs as dedup
+from corpora.stages.perplexity import Perplexity
 from xling.core.errors import UserError
 from xling.core.manifest import publish
 
 STATS = "stats.json"
-_LEDGERED = ("read", "filter", "finish")
+_LEDGERED = ("read", "filter", "score", "finish")
 
 
 def run_publish(cfg: MonoConfig, plan: Plan) -> str:
@@ -70,6 +72,7 @@ def summary(out: Path) -> str:
 
 
 def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[str, Any]:
+    cutoffs = read_json(cfg.work().part("cut", 0) / CUTOFFS)
     inputs: dict[str, Any] = {}
     for index in range(len(plan.parts)):
         inputs |= read_json(cfg.work().part("read", index) / "inputs.json")
@@ -78,18 +81,27 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[st
         "config": cfg.content(),
         "sources": plan.sources,
         "inputs": inputs,
-        "stages": [
-            "read",
-            *cfg.before_dedup,
-            *([dedup.STAGE] if cfg.dedup else []),
-            *cfg.after_dedup,
-            "corpus",
-        ],
+        "stages": _stages(cfg, bool(cutoffs)),
+        "cutoffs": cutoffs,
+        "lm_note": read_json(cfg.work().part("fit", 0) / "lm.json")["note"],
         "reasons": meanings(),
         "partial": sorted(partial_reasons()),
         "ledger": ledger_to_json(ledger),
         "tally": tally.to_json(),
     }
+
+
+def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:
+    """The stages in the order in which documents meet them."""
+    return [
+        "read",
+        *cfg.before_dedup,
+        *([dedup.STAGE] if cfg.dedup else []),
+        *cfg.after_dedup,
+        *([near_duplicates.STAGE] if cfg.near_dedup else []),
+        *([Perplexity.name] if is_scored else []),
+        "corpus",
+    ]
 
 
 def _link_shards(cfg: MonoConfig, plan: Plan, work: Work, out: Path) -> None:
@@ -129,13 +141,14 @@ def _join(pieces: Iterable[Path], target: Path) -> None:
 
 
 def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
-    """Seconds in all and largest memory of each phase."""
+    """Wall and processor seconds of all parts together and the largest memory, by phase."""
     facts = {}
     for phase in sorted(p for p in work.root.iterdir() if p.is_dir()):
         parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
         facts[phase.name] = {
             "parts": len(parts),
             "seconds": round(sum(p["seconds"] for p in parts), 3),
+            "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
             "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
         }
     return facts

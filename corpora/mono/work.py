@@ -46,11 +46,12 @@ class Work:
         temporary = target.with_name(f".{target.name}.{socket.gethostname()}.{os.getpid()}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         try:
             yield temporary
             facts = {
                 "seconds": round(time.perf_counter() - start, 3),
+                "cpu_seconds": round(time.process_time() - cpu_start, 3),
                 "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
             }
             write_json(temporary / "facts.json", facts)

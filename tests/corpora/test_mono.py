@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import itertools
 import json
 import lzma
 import os
@@ -11,7 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -20,17 +25,19 @@ from datasets import load_dataset
 
 from corpora.mono import MonoConfig
 from corpora.shards import read_corpus
-from tests.corpora.crawl import BOILERPLATE, sentences, write_crawl
+from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.sampling import rng
 from xling.core.stage import run_local
 
 LANGS = ["sw", "ar", "zh", "th"]
+BUCKETS = ("head", "middle", "tail")
 
 
 def build(out: Path, lang: str, source: str, workers: int = 1, **settings: Any) -> str:
     data = {"lang": lang, "out": str(out), "source": source, "part_mb": 0.03, "shard_mb": 0.01}
-    data |= {"settings": {"length": {"min_chars": "100"}}} | settings
+    data |= {"settings": {"length": {"min_chars": "100"}}, "near_dedup": "false"} | settings
     return str(run_local("corpus mono", config.from_dict(MonoConfig, data), workers))
 
 
@@ -75,6 +82,12 @@ def test_every_document_is_accounted_for(corpora: dict[str, Path], lang: str) ->
     ledger, partial = stats["ledger"], {"\t".join(pair) for pair in stats["partial"]}
     whole = sum(count for key, count in ledger["dropped"].items() if key not in partial)
     assert ledger["seen"]["read"] == 88 == ledger["seen"]["corpus"] + whole
+    tally = stats["tally"]
+    assert sum(tally["confusion"].values()) == ledger["seen"]["langid"]
+    assert tally["confusion"][f"{lang}\t{lang}"] == 4
+    assert tally["confusion"][f"\t{lang}"] == 18
+    assert sum(tally["histograms"]["length kept"].values()) == 22
+    assert sum(tally["histograms"]["length dropped"].values()) == 66
     rejects = pl.read_parquet(corpora[lang] / "rejects/*.parquet")
     assert len(rejects) == sum(ledger["dropped"].values())
     found = manifest.verify(corpora[lang])
@@ -126,6 +139,9 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
     write_crawl(tmp_path / "crawl", num_files=4)
     assert build(out, "sw", source) != first
     assert len(list(read_corpus(out))) == 28
+    (tmp_path / "crawl" / "crawl-00003.warc.wet.gz").write_bytes(b"")
+    build(out, "sw", source)
+    assert len(list(read_corpus(out))) == 22
     assert not list(tmp_path.glob(".*"))
 
 
@@ -136,9 +152,73 @@ def test_settings_reach_the_stages_and_the_card(tmp_path: Path, crawl: str) -> N
     assert not (tmp_path / "a").exists()
 
 
+def test_without_any_stage_everything_stays(tmp_path: Path, crawl: str) -> None:
+    build(tmp_path / "a", "sw", crawl, dedup="false", before_dedup=[], after_dedup=[], settings={})
+    docs = list(read_corpus(tmp_path / "a"))
+    assert len(docs) == 88
+    assert {doc.lang for doc in docs} == {"sw"}
+
+
+def test_the_first_documents_only(tmp_path: Path, crawl: str) -> None:
+    build(tmp_path / "a", "sw", crawl, max_docs=4)
+    assert len(list(read_corpus(tmp_path / "a"))) == 3 + 4
+    with pytest.raises(UserError, match="read/longer than max_chars 88"):
+        build(tmp_path / "b", "sw", crawl, max_chars=50)
+
+
 def test_without_dedup_boilerplate_stays(tmp_path: Path, crawl: str) -> None:
     build(tmp_path / "a", "sw", crawl, dedup="false")
     assert all(BOILERPLATE in doc.text for doc in read_corpus(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(("min_jaccard", "num_dropped"), [(0.85, 3), (0.99, 0)])
+def test_near_duplicates_go_but_for_the_first(tmp_path: Path, min_jaccard: float, num_dropped: int) -> None:
+    docs = [f"{document('sw', 'near', i)}\n{sentences('sw')[i]}" for i in range(6)]
+    again = [doc.replace("Mwalimu", "Profesa") for doc in docs[:3]]
+    (tmp_path / "a.txt").write_text("\n\n".join(docs), encoding="utf-8")
+    (tmp_path / "b.txt").write_text("\n\n".join(again), encoding="utf-8")
+    settings = {
+        "dedup": "false",
+        "near_dedup": "true",
+        "part_mb": 0.001,
+        "near": {"min_jaccard": str(min_jaccard)},
+    }
+    build(tmp_path / "out", "sw", f"text:{tmp_path}/*.txt", **settings)
+    kept = [doc.id for doc in read_corpus(tmp_path / "out")]
+    assert len([name for name in kept if name.startswith("b/")]) == 3 - num_dropped
+    stats = json.loads((tmp_path / "out" / "stats.json").read_text(encoding="utf-8"))
+    assert stats["ledger"]["dropped"] == ({"near_dedup\tnear_duplicate": num_dropped} if num_dropped else {})
+
+
+def test_a_language_model_of_the_reference_splits_the_corpus(tmp_path: Path, crawl: str) -> None:
+    # The more words of a text stand in another order, the less it reads like the reference.
+    texts = []
+    for i in range(12):
+        words = document("sw", "web", i).split(" ")
+        moved = rng("words", i).permutation(len(words))[: 2 + 8 * i]
+        for a, b in itertools.pairwise(moved.tolist()):
+            words[a], words[b] = words[b], words[a]
+        texts.append(" ".join(words))
+    (tmp_path / "web.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    source = f"{crawl.partition(',')[0]},text:{tmp_path}/web.txt"
+    build(tmp_path / "all", "sw", source, lm={"min_chars": "1000"}, dedup="false")
+    docs = list(read_corpus(tmp_path / "all"))
+    web = {b: [d for d in docs if d.meta["bucket"] == b and d.source[:4] == "text"] for b in BUCKETS}
+    assert [len(found) for found in web.values()] == [3, 4, 5]
+    order = [int(doc.id.partition("/")[2]) for found in web.values() for doc in found]
+    assert set(order[:3]) <= set(range(5)), "the least shuffled are the head"
+    assert all(doc.meta["perplexity"] > 1 for doc in docs)
+    stats = json.loads((tmp_path / "all" / "stats.json").read_text(encoding="utf-8"))
+    assert 0 < stats["cutoffs"]["head"] < stats["cutoffs"]["tail"]
+    assert "Language model trained on" in stats["lm_note"]
+    build(tmp_path / "head", "sw", source, lm={"min_chars": "1000", "keep": "head,middle"}, dedup="false")
+    assert {doc.meta["bucket"] for doc in read_corpus(tmp_path / "head")} == {"head", "middle"}
+
+
+def test_too_little_reference_text_is_said(corpora: dict[str, Path]) -> None:
+    note = json.loads((corpora["sw"] / "stats.json").read_text(encoding="utf-8"))["lm_note"]
+    assert note.startswith("No perplexity: ")
+    assert note in (corpora["sw"] / "card.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +230,9 @@ def test_without_dedup_boilerplate_stays(tmp_path: Path, crawl: str) -> None:
         ({"before_dedup": "repair,repair"}, "listed twice"),
         ({"settings": {"length": {"min_char": "3"}}}, "settings.length.*min_char"),
         ({"settings": {"lenght": {}}}, "unknown stage in settings"),
+        ({"after_dedup": "perplexity"}, "set it up with lm"),
+        ({"lm": {"percentiles": "30"}}, "two numbers"),
+        ({"lm": {"percentiles": "60,30"}}, "0 <= head <= tail"),
         ({"source": "x:y"}, "unknown source 'x'"),
         ({"source": "text:/nowhere"}, "no file matches"),
     ],
@@ -179,10 +262,15 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
             run_local("corpus mono", cfg)
     finally:
         corpora.fetch.fetch.__defaults__ = original
+    said = capsys.readouterr().err
+    assert (
+        "no source= given: its Wikipedia dump from http://127.0.0.1:1/ and 4 files of CC-MAIN-2024-22" in said
+    )
+    assert "about 315 MB" in said
 
 
 COMMAND = [sys.executable, "-m", "xling.cli", "corpus", "mono", "lang=th", "part_mb=0.03"]
-COMMAND += ["shard_mb=0.01", "settings.length.min_chars=100"]
+COMMAND += ["shard_mb=0.01", "settings.length.min_chars=100", "near_dedup=false"]
 # Dies by SIGKILL at the n-th rename, before or after it: every moment at which something appears.
 KILLER = """
 import os, pathlib, signal, sys
@@ -252,3 +340,45 @@ def test_real_samples_give_a_corpus(tmp_path: Path, lang: str) -> None:
     first = contents(tmp_path / lang)
     build(tmp_path / "again", lang, source)
     assert contents(tmp_path / "again") == first
+
+
+def test_the_default_sources_from_a_mirror_over_http(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = tmp_path / "mirror"
+    write_crawl(mirror / "files")
+    wet, wiki = mirror / "crawl-data" / "CC-MAIN-2024-22", mirror / "swwiki" / "latest"
+    wet.mkdir(parents=True)
+    wiki.mkdir(parents=True)
+    paths = [f"files/crawl-{i:05d}.warc.wet.gz" for i in range(3)]
+    (wet / "wet.paths.gz").write_bytes(gzip.compress("\n".join(paths).encode()))
+    dump = (mirror / "files" / "swwiki.xml.bz2").read_bytes()
+    (wiki / "swwiki-latest-pages-articles.xml.bz2").write_bytes(dump)
+    sums = f"{hashlib.sha1(dump).hexdigest()}  swwiki-20240601-pages-articles.xml.bz2\n"
+    (wiki / "swwiki-latest-sha1sums.txt").write_text(sums, encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SilentHandler, directory=str(mirror))) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        settings = {
+            "source": "",
+            "size": 2,
+            "base_urls": {"cc": address, "wiki": address},
+            "cache": str(tmp_path / "cache"),
+        }
+        build(tmp_path / "sw", "sw", **settings)
+        server.shutdown()
+        thread.join()
+    docs = list(read_corpus(tmp_path / "sw"))
+    assert {doc.source for doc in docs} == {"wiki:", "cc:CC-MAIN-2024-22"}
+    assert len(docs) == 4 + 2 * 6
+    said = capsys.readouterr().err
+    assert "to download: 3 of 3 files, about" in said
+    assert f"{address}/swwiki/latest/swwiki-latest-pages-articles.xml.bz2" in said
+    # A second build with other settings finds the downloads in place: the server is gone.
+    build(tmp_path / "sw", "sw", **settings | {"reject_chars": 0})
+
+
+class SilentHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass

@@ -164,7 +164,7 @@ def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:
     if not isinstance(data, Mapping):
         raise wrong
     hints = get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [f.name for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")]
     for name in data:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])

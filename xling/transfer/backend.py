@@ -26,10 +26,14 @@ BATCH_TOKENS = 8192
 class TaskShape(Protocol):
     """What is read of a suite: its kind, its closed labels and whether they are spans (``scheme``)."""
 
-    name: str
-    kind: Any
-    labels: tuple[str, ...]
-    scheme: str
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> Any: ...  # noqa: D102
+    @property
+    def labels(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def scheme(self) -> str: ...  # noqa: D102
 
 
 class EncoderBackend:
@@ -52,6 +56,8 @@ class EncoderBackend:
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[tune.Tuned]:
         """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        if (self.ckpt / tune.TASK_FILE).is_file():
+            return [self._ready(suite)]
         if suite.kind not in KINDS:
             raise unknown(f"kind of task for an encoder: {suite.name} is", str(suite.kind), KINDS)
         known = {f.name for f in fields(tune.TuneConfig)}
@@ -59,6 +65,22 @@ class EncoderBackend:
         settings = tune.TuneConfig(**given, random_init=self.random_init)
         what = f"{suite.name}, {self.name}, seed {settings.seed}"
         return tune.fit(self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what)
+
+    def _ready(self, suite: TaskShape) -> tune.Tuned:
+        """The model of `xling finetune`, which is not trained again.
+
+        Raises:
+            UserError: it was made for another kind of task or other labels, or the control was asked for.
+        """
+        tuned = tune.load(self.ckpt)
+        wanted = (str(suite.kind), labels_of(suite, []))
+        if self.random_init or (wanted[1] and wanted != (tuned.model.kind, tuned.model.labels)):
+            raise UserError(
+                f"{self.ckpt} is fine-tuned for {tuned.model.kind} with labels {', '.join(tuned.model.labels)}",
+                f"{wanted[0]} with labels {', '.join(wanted[1])}, and no random control",
+                "give the pre-trained checkpoint, or systems=pretrained and the right suite",
+            )
+        return tuned
 
     def average(self, checkpoints: Sequence[tune.Tuned]) -> tune.Tuned:
         """Mean of the weights."""

@@ -7,6 +7,7 @@ evaluation's decision, not made here.
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +19,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora import vocab
+from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
-from xling.models.encoder import Attention, Encoder, working_dtype
-from xling.models.optim import AdamWConfig, XlingAdamW
+from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
+from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
+TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class TuneConfig:
         max_length: sub-tokens of one sequence, specials included.
         method: ``plain``, or ``r3f``: a symmetric KL between the predictions with and without noise on the word
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        freeze_embeddings: leave the word vectors as pre-trained.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -51,6 +55,7 @@ class TuneConfig:
     batch_rows: int = 32
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -168,7 +173,9 @@ def fit(
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
     examples = [example for _, example in tuned.encode(train)]
     per_epoch = -(-len(examples) // cfg.batch_rows)
-    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), model.parameters())
+    model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), learned)
     kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
@@ -178,6 +185,39 @@ def fit(
                 progress.update(1, f"loss {loss:.3f}")
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
+
+
+def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
+    """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
+    for name in ("dict.txt", "spm.model"):
+        shutil.copy(ckpt / name, directory / name)
+    model = tuned.model
+    facts = {
+        "shape": checkpoint.shape_of(model.encoder.cfg),
+        "langs": langs,
+        "kind": model.kind,
+        "labels": list(model.labels),
+        "max_length": tuned.max_length,
+    }
+    checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
+
+
+def load(directory: Path, lang: str = "en") -> Tuned:
+    """A fine-tuned model that `save` wrote, in float32.
+
+    Raises:
+        UserError: as `xling.models.checkpoint.read_published`.
+    """
+    path = directory / TASK_FILE
+    state = checkpoint.read_published(path, TASK)
+    shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
+    langs = state["langs"]
+    vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
+    encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
+    model = TaskModel(encoder, state["kind"], state["labels"], 0.0)
+    model.load_state_dict(state["weights"])
+    code = langs.index(lang) if lang in langs else 0
+    return Tuned(model.requires_grad_(False).eval(), vocab.load(directory), state["max_length"], code)
 
 
 def average(checkpoints: Sequence[Tuned]) -> Tuned:
@@ -204,7 +244,12 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
         )
     loss.backward()
     optimizer.multiply_grads(1.0)
-    optimizer.clip_grad_norm(cfg.clip)
+    try:
+        optimizer.clip_grad_norm(cfg.clip)
+    except NotFiniteError:
+        raise UserError(
+            "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
+        ) from None
     optimizer.step()
     return float(loss.detach())
 

@@ -1,0 +1,171 @@
+"""``xling corpus sample``: draw from several corpora so that the languages are balanced by alpha.
+
+The share of a language is its size to the power alpha, as in XLM-R (Conneau et al. 2020, section 3.1): below
+1 small languages are drawn more than once and large ones in part. What was asked for is only approached,
+since documents are whole; the shares, the alpha and the epochs that came out are reported for each language.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from corpora.document import Document
+from corpora.shards import (
+    SCHEMA,
+    TableWriter,
+    corpus_shards,
+    read_corpus,
+    read_documents,
+    to_row,
+    write_documents,
+)
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.core.sampling import alpha_shares, realised_alpha, rng
+
+_MB = 1 << 20
+_STAGE_NAME = "corpus sample"
+
+
+@dataclass(frozen=True)
+class SampleConfig:
+    """What to draw from and how much.
+
+    Attributes:
+        corpora: language -> directory made by ``xling corpus mono``.
+        out: directory to publish.
+        alpha: 1 keeps the natural shares, 0 makes them equal.
+        num_chars: characters to draw in all; 0 draws as many as there are.
+        max_epochs: times a document may be drawn at most.
+        shard_mb: text per shard, before compression; a shard is shuffled in memory.
+        seed: which documents are drawn and in which order.
+    """
+
+    corpora: dict[str, str]
+    out: str
+    alpha: float = 0.3
+    num_chars: int = 0
+    max_epochs: float = 20.0
+    shard_mb: int = 64
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What became of one language: characters there are and characters drawn."""
+
+    num_chars: int
+    drawn_chars: int
+    num_docs: int
+    share: float
+
+    @property
+    def epochs(self) -> float:
+        """How often the corpus was gone through."""
+        return self.drawn_chars / self.num_chars
+
+
+def run(cfg: SampleConfig) -> str:
+    """Draw, shuffle and publish; return a table of what came out.
+
+    Raises:
+        UserError: no corpus, an unknown language, a number out of range.
+    """
+    _check(cfg)
+    out = Path(cfg.out)
+    corpora = {languages.get(code).code: Path(path) for code, path in cfg.corpora.items()}
+    if found := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
+        return str(found.counts["report"])
+    sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
+    shares = alpha_shares(sizes, cfg.alpha)
+    total = cfg.num_chars or sum(sizes.values())
+    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / sizes[lang]) for lang in sizes}
+    num_shards = max(1, math.ceil(sum(epochs[lang] * sizes[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
+    with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as made:
+        drawn = _scatter(cfg, made.path, corpora, epochs, num_shards)
+        _shuffle(cfg, made.path, num_shards)
+        results = {lang: Drawn(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
+        text = report(results, cfg)
+        (made.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
+        made.counts |= {"report": text} | {
+            lang: {"characters": d.drawn_chars, "documents": d.num_docs, "epochs": round(d.epochs, 4)}
+            for lang, d in results.items()
+        }
+    return text
+
+
+def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
+    """A Markdown table: per language the shares asked for and drawn, and the epochs; the alpha below it."""
+    total = sum(d.drawn_chars for d in results.values()) or 1
+    lines = ["| lang | characters | asked | drawn | epochs |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines += [
+        f"| {lang} | {d.num_chars:,} | {100 * d.share:.2f} % | {100 * d.drawn_chars / total:.2f} % | {d.epochs:.2f} |"
+        for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
+    ]
+    sizes = {lang: d.num_chars for lang, d in results.items()}
+    alpha = realised_alpha(sizes, {lang: d.drawn_chars for lang, d in results.items()})
+    found = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"
+    capped = [lang for lang, d in results.items() if d.epochs >= cfg.max_epochs * 0.99]
+    note = f"; held at max_epochs={cfg.max_epochs:g}: {', '.join(capped)}" if capped else ""
+    return "\n".join([*lines, "", f"alpha asked {cfg.alpha:g}, realised {found}{note}"])
+
+
+def _check(cfg: SampleConfig) -> None:
+    if not cfg.corpora:
+        raise UserError("no corpora given", "corpora.LANG=DIRECTORY for each language")
+    if not 0 <= cfg.alpha <= 1:
+        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
+    if cfg.num_chars < 0 or cfg.shard_mb < 1 or cfg.max_epochs <= 0:
+        raise UserError("num_chars, shard_mb or max_epochs is out of range", "numbers above 0")
+    for path in cfg.corpora.values():
+        corpus_shards(Path(path))
+
+
+def _copies(doc: Document, epochs: float, seed: int) -> int:
+    """How often a document is drawn: the whole epochs, and one more with the probability of the rest."""
+    number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
+    return int(epochs) + (number < epochs - int(epochs))
+
+
+def _scatter(
+    cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
+) -> dict[str, tuple[int, int]]:
+    """Write every copy of a document into a shard drawn for it; characters and documents per language."""
+    drawn = {}
+    with ExitStack() as stack:
+        (out / "scattered").mkdir()
+        tables = [
+            stack.enter_context(TableWriter(out / "scattered" / f"{i:05d}.parquet", SCHEMA))
+            for i in range(num_shards)
+        ]
+        for lang, path in corpora.items():
+            num_chars = num_docs = 0
+            for doc in read_corpus(path):
+                for copy in range(_copies(doc, epochs[lang], cfg.seed)):
+                    key = f"{lang}/{doc.id}/{copy}".encode()
+                    tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
+                    num_chars += len(doc.text)
+                    num_docs += 1
+            drawn[lang] = (num_chars, num_docs)
+    return drawn
+
+
+def _shuffle(cfg: SampleConfig, out: Path, num_shards: int) -> None:
+    (out / "shards").mkdir()
+    for i in range(num_shards):
+        source = out / "scattered" / f"{i:05d}.parquet"
+        docs = list(read_documents(source))
+        order = rng(cfg.seed, "sample", i).permutation(len(docs))
+        write_documents(out / "shards" / f"sample-{i:05d}.parquet", _in_order(docs, order.tolist()))
+        source.unlink()
+    (out / "scattered").rmdir()
+
+
+def _in_order(docs: list[Document], order: list[int]) -> Iterator[Document]:
+    return (docs[i] for i in order)

@@ -1,0 +1,133 @@
+"""``xling corpus score FILES``: language, score and verdict of every document of any file; builds nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from corpora.document import Document, Ledger, StreamingStage
+from corpora.mono.config import MonoConfig
+from corpora.sources.source import SOURCES, Context, open_source
+from corpora.stages.perplexity import Perplexity
+from xling.core import languages
+from xling.core.errors import UserError
+
+_HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
+_SHOWN_CHARS = 80
+# The source for a file that is named without a scheme.
+_BY_ENDING = {
+    ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".wet": "wet", ".warc": "warc", ".xml": "wiki",
+}  # fmt: skip
+_PACKED = (".gz", ".xz", ".zst", ".bz2")
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """What to score and by which stages.
+
+    Attributes:
+        files: files, globs or source URIs; a bare name is read by its ending, else as text.
+        lang: the language wanted; empty accepts every language.
+        unit: ``doc`` scores documents, ``line`` every paragraph by itself.
+        stages: streaming stages by name, in order; the first that drops a text gives the verdict.
+        lm: a language model, directory of `xling corpus lm`: adds the perplexity.
+        out: a TSV file to write; empty prints.
+    """
+
+    files: tuple[str, ...]
+    lang: str = ""
+    unit: Literal["doc", "line"] = "doc"
+    stages: tuple[str, ...] = ("langid", "filters")
+    lm: str = ""
+    out: str = ""
+
+
+def run(cfg: ScoreConfig) -> str | None:
+    """Write one line a text, tab-separated with a header.
+
+    Returns:
+        Where it was written, or nothing when it was printed.
+
+    Raises:
+        UserError: a file is missing, a stage or a language is unknown.
+    """
+    if not cfg.out:
+        for line in score(cfg):
+            sys.stdout.write(line + "\n")
+        return None
+    with Path(cfg.out).open("w", encoding="utf-8") as handle:
+        count = sum(1 for line in score(cfg) if handle.write(line + "\n")) - 1
+    return f"{count:,} texts scored in {cfg.out}"
+
+
+def score(cfg: ScoreConfig) -> Iterator[str]:
+    """The lines of the table, header first."""
+    lang = languages.get(cfg.lang).code if cfg.lang else ""
+    stages = _stages(cfg, lang)
+    yield "\t".join(_HEAD)
+    for doc in _documents(cfg, lang):
+        verdict = _verdict(doc, stages)
+        score = doc.meta.get("lang_score")
+        perplexity = doc.meta.get("perplexity")
+        cells = (
+            doc.id,
+            doc.lang,
+            "" if score is None else f"{score:.4f}",
+            "" if perplexity is None else f"{perplexity:.1f}",
+            verdict,
+            doc.text[:_SHOWN_CHARS].replace("\n", " / ").replace("\t", " "),
+        )
+        yield "\t".join(cells)
+
+
+def _stages(cfg: ScoreConfig, lang: str) -> list[StreamingStage]:
+    # Any language will do to build stages that then accept all of them.
+    settings = {} if lang else {"langid": {"langs": ()}}
+    names = tuple(cfg.stages)
+    mono = MonoConfig(
+        lang or "en",
+        before_dedup=(),
+        after_dedup=names,
+        settings={k: v for k, v in settings.items() if k in names},
+    )
+    scorer = [Perplexity(cfg.lm)] if cfg.lm else []
+    return [*scorer, *mono.stages(names)]
+
+
+def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
+    context = Context(lang=lang)
+    if not cfg.files:
+        raise UserError("no file to score", "xling corpus score FILE ...")
+    for name in cfg.files:
+        source = open_source(_uri(name), context)
+        for shard in source.shards():
+            for doc in source.read(shard, Ledger()):
+                if cfg.unit == "doc":
+                    yield doc
+                    continue
+                for number, line in enumerate(doc.text.split("\n")):
+                    yield replace(doc, id=f"{doc.id}:{number}", text=line, meta={})
+
+
+def _uri(name: str) -> str:
+    scheme = name.partition(":")[0]
+    if scheme in SOURCES:
+        return name
+    stem = name
+    for ending in _PACKED:
+        stem = stem.removesuffix(ending)
+    return f"{_BY_ENDING.get(Path(stem).suffix, 'text')}:{name}"
+
+
+def _verdict(doc: Document, stages: list[StreamingStage]) -> str:
+    """``kept``, or the stage and the reason that would drop the document."""
+    docs = [doc]
+    for stage in stages:
+        ledger = Ledger()
+        docs = list(stage(docs, ledger))
+        if not docs:
+            return "; ".join(f"{stage.name}/{reason}" for _, reason in ledger.dropped)
+    return "kept"

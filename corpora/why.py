@@ -1,0 +1,101 @@
+"""``xling corpus why ID|TEXT``: what became of a document or of a line, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from corpora.mono.work import read_json
+from corpora.normalize import for_dedup
+from corpora.shards import corpus_shards
+from xling.core.errors import UserError
+
+_SHOWN = 10
+_SHOWN_CHARS = 160
+_MIN_CHARS = 3
+
+
+@dataclass(frozen=True)
+class WhyConfig:
+    """What to look for, and in which corpus.
+
+    Attributes:
+        query: the id of a document, or a piece of text; put it in quotation marks.
+        corpus: directory of a corpus made by ``xling corpus mono``.
+    """
+
+    query: str
+    corpus: str
+
+
+def run(cfg: WhyConfig) -> str:
+    """Say which stage dropped what and why, and what was kept.
+
+    Raises:
+        UserError: no corpus, too short a text, or nothing found.
+    """
+    corpus = Path(cfg.corpus)
+    shards = corpus_shards(corpus)
+    query = cfg.query.strip()
+    if len(query) < _MIN_CHARS:
+        raise UserError(f"{query!r} is too short to look for", f"an id, or {_MIN_CHARS} characters of text")
+    rejects = sorted((corpus / "rejects").glob("*.parquet"))
+    by_id = pl.col("id") == query
+    by_text = pl.col("text").str.contains(query, literal=True)
+    for condition in (by_id, by_text, _same_paragraph(query)):
+        lines = _answer(shards, rejects, condition, read_json(corpus / "stats.json"))
+        if lines:
+            return "\n".join(lines)
+    hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
+    raise UserError(
+        f"{query[:_SHOWN_CHARS]!r} is neither in {corpus} nor among what was dropped{hint}",
+        "an id or a text that a source held",
+        "look at a shorter piece of the text: only the first reject_chars characters of a reject are kept",
+    )
+
+
+def _same_paragraph(query: str) -> pl.Expr:
+    """Texts that hold the paragraph in the form in which paragraphs are compared for duplicates."""
+    key = for_dedup(query)
+    return pl.col("text").map_elements(
+        lambda text: key in {for_dedup(line) for line in text.split("\n")}, return_dtype=pl.Boolean
+    )
+
+
+def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> list[str]:
+    dropped = _rows(rejects, condition, ["id", "stage", "reason", "text"])
+    kept = _rows(shards, condition, ["id", "url", "lang", "lang_score", "perplexity", "bucket"])
+    partial = {tuple(pair) for pair in stats["partial"]}
+    lines = []
+    for row in dropped[:_SHOWN]:
+        stage, reason = row["stage"], row["reason"]
+        what = "lost a part" if (stage, reason) in partial else "dropped"
+        meaning = stats["reasons"].get(f"{stage}\t{reason}", "")
+        lines += [
+            f"{row['id']}: {what} by {stage}: {reason}" + (f" ({meaning})" if meaning else ""),
+            f"    {_one_line(row['text'])}",
+        ]
+    for row in kept[:_SHOWN]:
+        found = [f"{name} {row[name]:.4g}" for name in ("lang_score", "perplexity") if row[name] is not None]
+        facts = ", ".join([row["lang"], *found, *filter(None, [row["bucket"], row["url"]])])
+        lines.append(f"{row['id']}: kept ({facts})")
+    for name, rows in (("dropped", dropped), ("kept", kept)):
+        if len(rows) > _SHOWN:
+            lines.append(f"... and more {name}; a longer piece of the text finds fewer")
+    return lines
+
+
+def _rows(files: list[Path], condition: pl.Expr, columns: list[str]) -> list[dict[str, Any]]:
+    """Rows that meet the condition, at most one more than is shown."""
+    if not files:
+        return []
+    found = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
+    return found.collect(engine="streaming").to_dicts()
+
+
+def _one_line(text: str) -> str:
+    flat = " / ".join(text.split("\n"))
+    return flat if len(flat) <= _SHOWN_CHARS else flat[:_SHOWN_CHARS] + " ..."

@@ -1,0 +1,93 @@
+"""The data card: compared whole, self-contained, and true to its numbers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import card, plots
+from corpora.mono.tally import Tally, log_bin
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def stats() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / "stats.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", [card.MARKDOWN, card.HTML])
+def test_golden_card(tmp_path: Path, stats: dict[str, Any], name: str) -> None:
+    card.write(tmp_path, stats)
+    assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path, stats: dict[str, Any]) -> None:
+    card.write(tmp_path, stats)
+    page = (tmp_path / card.HTML).read_text(encoding="utf-8")
+    assert not re.findall(r"""(?:src|href)\s*=|@import|url\((?!#)""", page)
+
+
+def test_markup_in_texts_is_shown_not_run(tmp_path: Path, stats: dict[str, Any]) -> None:
+    stats["tally"]["samples"] = [[1, "a<b>", "<script>alert(1)</script> & *x* | y"]]
+    stats["ledger"]["samples"]["langid\tother_language"] = [["i", "</blockquote><img src=x>"]]
+    card.write(tmp_path, stats)
+    page = (tmp_path / card.HTML).read_text(encoding="utf-8")
+    assert "<script>" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; *x* | y" in page
+    assert "\\<script\\>alert(1)\\</script\\> & \\*x\\* \\| y" in (tmp_path / card.MARKDOWN).read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_funnel_ends_at_the_corpus(stats: dict[str, Any]) -> None:
+    facts = card.Facts(stats)
+    steps = facts.steps()
+    assert [step.name for step in steps][:2] == ["read", "repair"]
+    assert steps[0].entered == stats["ledger"]["seen_chars"]["read"]
+    assert steps[-1].left == stats["ledger"]["seen_chars"]["corpus"]
+    assert all(before.left == after.entered for before, after in itertools.pairwise(steps))
+
+
+def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:
+    facts = card.Facts(stats)
+    assert {f"{loss.stage}\t{loss.reason}" for loss in facts.losses} == set(stats["ledger"]["dropped"])
+    assert all(loss.samples for loss in facts.losses)
+    assert all(loss.meaning for loss in facts.losses)
+
+
+def test_rare_languages_are_gathered(stats: dict[str, Any]) -> None:
+    stats["tally"]["confusion"] = {f"l{i}\tm{i}": i + 1 for i in range(20)}
+    rows, columns, counts = card.Facts(stats).confusion()
+    assert len(rows) == len(columns) == 12
+    assert rows[-1] == columns[-1] == "other"
+    assert sum(counts.values()) == sum(range(1, 21))
+
+
+def test_bins_are_tenths_of_a_decade() -> None:
+    assert [log_bin(v) for v in (1, 1.2, 1.3, 9.99, 10, 1000, 0)] == [0, 0, 1, 9, 10, 30, -1]
+
+
+def test_a_histogram_shows_every_document_once() -> None:
+    svg = plots.histogram({10: 3, 11: 5}, {9: 2}, "characters", {"head": 12.0, "tail": 900.0})
+    shown = [int(n) for n in re.findall(r": (\d+) documents", svg)]
+    assert sorted(shown) == [2, 3, 5]
+    assert svg.count('class="mark"') == 2
+    assert plots.histogram({}, {}, "characters") == ""
+
+
+def test_tallies_add_up_in_any_grouping(stats: dict[str, Any]) -> None:
+    one, two, three = (Tally.from_json(stats["tally"]) for _ in range(3))
+    one.merge(two, 5)
+    one.merge(three, 5)
+    total = sum(Tally.from_json(stats["tally"]).histograms["length kept"].values())
+    assert sum(one.histograms["length kept"].values()) == 3 * total
+    assert len(one.samples) == 5
+    assert Tally.from_json(one.to_json()) == one

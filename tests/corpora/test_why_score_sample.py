@@ -1,0 +1,165 @@
+"""Questions to a corpus, scores without a corpus, and samples of several corpora."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corpora import sample, score, why
+from corpora.mono import MonoConfig
+from corpora.shards import read_corpus
+from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
+from xling.cli import main
+from xling.core import config, manifest
+from xling.core.errors import UserError
+from xling.core.stage import run_local
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("root")
+    source = write_crawl(root / "crawl")
+    found = {}
+    for lang, few in (("sw", 0), ("ar", 0), ("th", 2)):
+        data = {
+            "lang": lang,
+            "out": str(root / lang),
+            "source": source,
+            "near_dedup": "false",
+            "max_docs": few * 4,
+        }
+        run_local("corpus mono", config.from_dict(MonoConfig, data))
+        found[lang] = root / lang
+    return found
+
+
+def ask(corpus: Path, query: str) -> str:
+    return why.run(why.WhyConfig(query, str(corpus)))
+
+
+def test_why_by_id(corpora: dict[str, Path]) -> None:
+    answer = ask(corpora["sw"], "crawl-00001/1").splitlines()
+    assert answer[0].startswith("crawl-00001/1: lost a part by paragraph_dedup: duplicate_paragraphs (")
+    assert BOILERPLATE in answer[1]
+    assert answer[2].startswith("crawl-00001/1: dropped by langid: other_language (identified as")
+    kept = ask(corpora["sw"], "crawl-00001/0").splitlines()
+    assert kept[-1].startswith("crawl-00001/0: kept (sw, lang_score ")
+    assert kept[-1].endswith("http://sw.example/1/0)")
+
+
+def test_why_by_text(corpora: dict[str, Path]) -> None:
+    assert "dropped by langid: other_language" in ask(corpora["sw"], sentences("ar")[3])
+    assert "kept (sw" in ask(corpora["sw"], sentences("sw")[3])
+    assert "lost a part by paragraph_dedup" in ask(corpora["sw"], BOILERPLATE)
+    assert "and more dropped" in ask(corpora["sw"], BOILERPLATE)
+
+
+def test_why_by_a_paragraph_written_otherwise(corpora: dict[str, Path]) -> None:
+    assert "lost a part by paragraph_dedup" in ask(
+        corpora["sw"], f"  {BOILERPLATE.upper().replace('2024', '1999')} "
+    )
+
+
+@pytest.mark.parametrize("query", ["no such text anywhere", "ab", ""])
+def test_why_of_nothing_is_told(corpora: dict[str, Path], query: str) -> None:
+    with pytest.raises(UserError, match=r"neither in|too short"):
+        ask(corpora["sw"], query)
+
+
+def test_why_without_a_corpus_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no corpus in"):
+        ask(tmp_path, "abc")
+
+
+def test_why_on_the_command_line(corpora: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpus", "why", sentences("ar")[3], f"corpus={corpora['sw']}"]) == 0
+    assert "other_language" in capsys.readouterr().out
+
+
+def test_score_prints_a_verdict_for_every_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mixed.txt"
+    path.write_text("\n\n".join([document("sw", 1), document("ar", 1), "Fupi sana."]), encoding="utf-8")
+    assert main(["corpus", "score", str(path), "lang=sw"]) == 0
+    head, *rows = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert head == ["id", "lang", "lang_score", "perplexity", "verdict", "text"]
+    assert [row[0] for row in rows] == ["mixed/0", "mixed/1", "mixed/2"]
+    assert [row[1] for row in rows[:2]] == ["sw", "ar"]
+    assert [row[4] for row in rows[:2]] == ["kept", "langid/other_language"]
+    assert rows[2][4] != "kept"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_score_by_line_in_any_language(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.jsonl"
+    path.write_text(f'{{"text": "{sentences("sw")[0]}\\n{sentences("ar")[0]}"}}\n', encoding="utf-8")
+    cfg = score.ScoreConfig((str(path),), unit="line", stages=("langid",), out=str(tmp_path / "scores.tsv"))
+    assert score.run(cfg) == f"2 texts scored in {tmp_path / 'scores.tsv'}"
+    rows = (tmp_path / "scores.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    assert [row.split("\t")[0] for row in rows] == ["mixed/0:0", "mixed/0:1"]
+    assert [row.split("\t")[4] for row in rows] == ["kept", "kept"]
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "message"),
+    [
+        ((), {}, "no file to score"),
+        (("/nowhere",), {}, "no file matches"),
+        (("text:x",), {"stages": ("lang",)}, "unknown corpus stage 'lang'"),
+        (("text:x",), {"lang": "swx"}, "unknown language"),
+    ],
+)
+def test_score_tells_mistakes(files: tuple[str, ...], settings: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        list(score.score(score.ScoreConfig(files, **settings)))  # type: ignore[arg-type]
+
+
+def draw(out: Path, corpora: dict[str, Path], **settings: float) -> str:
+    paths = {lang: str(path) for lang, path in corpora.items()}
+    return sample.run(sample.SampleConfig(paths, str(out), **settings))  # type: ignore[arg-type]
+
+
+def test_sample_balances_languages_and_reports_it(tmp_path: Path, corpora: dict[str, Path]) -> None:
+    draw(tmp_path / "even", corpora, alpha=0, num_chars=60_000)
+    found = manifest.read(tmp_path / "even").counts
+    chars = {lang: found[lang]["characters"] for lang in corpora}
+    assert all(abs(count - 20_000) < 2_500 for count in chars.values())
+    assert found["th"]["epochs"] > 3 > 1.5 > found["sw"]["epochs"]
+    drawn = list(read_corpus(tmp_path / "even"))
+    assert sum(len(doc.text) for doc in drawn if doc.lang == "th") == chars["th"]
+    assert len({doc.lang for doc in drawn[:12]}) == 3, "shards are shuffled"
+
+
+def test_sample_at_alpha_one_is_everything_once(tmp_path: Path, corpora: dict[str, Path]) -> None:
+    text = draw(tmp_path / "all", corpora, alpha=1)
+    assert "alpha asked 1, realised 1.000" in text
+    everything = sorted(doc.id for path in corpora.values() for doc in read_corpus(path))
+    assert sorted(doc.id for doc in read_corpus(tmp_path / "all")) == everything
+
+
+def test_sample_is_held_at_max_epochs(tmp_path: Path, corpora: dict[str, Path]) -> None:
+    text = draw(tmp_path / "held", corpora, alpha=0, num_chars=600_000, max_epochs=3)
+    assert "held at max_epochs=3: sw, ar, th" in text
+
+
+def test_sample_is_repeatable_and_seeded(tmp_path: Path, corpora: dict[str, Path]) -> None:
+    texts = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        draw(tmp_path / name, corpora, seed=seed)
+        texts.append([(doc.id, doc.text) for doc in read_corpus(tmp_path / name)])
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"alpha": 2}, "alpha=2"), ({"max_epochs": 0}, "out of range"), ({"num_chars": -1}, "out of range")],
+)
+def test_sample_tells_mistakes(
+    tmp_path: Path, corpora: dict[str, Path], settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        draw(tmp_path / "x", corpora, **settings)
+    with pytest.raises(UserError, match="no corpora"):
+        draw(tmp_path / "x", {})
+    with pytest.raises(UserError, match="no corpus in"):
+        draw(tmp_path / "x", {"sw": tmp_path})

@@ -1,0 +1,353 @@
+"""The command line: exit codes, one-line errors, help, and what it does not import."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xling import cli
+from xling.core.stage import STAGES, load
+
+Xling = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def xling(capsys: pytest.CaptureFixture[str]) -> Xling:
+    """Run a command in this process; returns exit code, standard output and standard error."""
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = cli.main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def refuse(xling: Xling) -> Callable[..., None]:
+    """Check that a command ends with code 2 and one line that matches."""
+
+    def check(pattern: str, *words: str | Path) -> None:
+        code, out, err = xling(*words)
+        last = [line for line in err.splitlines() if not line.startswith("binarize ")]
+        assert (code, out) == (2, ""), err
+        assert len(last) == 1, err
+        assert re.fullmatch(f"xling: .*{pattern}.*", last[0]), err
+
+    return check
+
+
+def test_help_names_every_stage(xling: Xling) -> None:
+    for words in ([], ["-h"], ["--help"], ["help"]):
+        code, out, err = xling(*words)
+        assert (code, err) == (0, "")
+        for name, stage in STAGES.items():
+            assert name in out and stage.help in out
+
+
+def has_module(name: str) -> bool:
+    module = STAGES[name].config.partition(":")[0]
+    return importlib.util.find_spec(module) is not None
+
+
+@pytest.mark.parametrize("name", list(filter(has_module, STAGES)))
+def test_every_stage_has_help(xling: Xling, name: str) -> None:
+    code, out, err = xling(*name.split(), "--help")
+    assert (code, err) == (0, "") and STAGES[name].help in out
+    positional = STAGES[name].positional
+    assert not positional or positional in load(STAGES[name].config).__dataclass_fields__
+
+
+def test_config_prints_the_settings_and_runs_nothing(xling: Xling, tmp_path: Path) -> None:
+    out = tmp_path / "vocab"
+    code, text, err = xling("config", "vocab", "corpora.no=no.txt", f"out={out}", "size=12", "alpha=1e-1")
+    made = json.loads(text)
+    assert (code, err) == (0, "") and not out.exists()
+    assert made["corpora"] == {"no": ["no.txt"]} and made["size"] == 12 and made["alpha"] == 0.1
+
+
+def test_settings_may_be_written_as_options(xling: Xling) -> None:
+    code, text, _ = xling("config", "vocab", "--corpora.en=a", "--out=b", "--size=7", "seed=3")
+    made = json.loads(text)
+    assert code == 0 and (made["out"], made["size"], made["seed"]) == ("b", 7, 3)
+
+
+def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) -> None:
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("corpora: {en: a.txt, 'zh_Hant': b.txt}\nout: x\nsize: 5\n")
+    code, text, _ = xling("config", "vocab", recipe, "size=6")
+    assert code == 0 and json.loads(text)["corpora"] == {"en": ["a.txt"], "zh_Hant": ["b.txt"]}
+    assert json.loads(text)["size"] == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "pattern"),
+    [
+        ("vocb out=x", r"unknown command 'vocb'.*did you mean 'vocab'\?"),
+        ("corpus moon", r"unknown command 'corpus moon'.*did you mean 'corpus mono'"),
+        ("config vocb", r"unknown command 'vocb'"),
+        ("config", r"unknown command ''"),
+        ("vocab siez=3", r"unknown setting 'siez'.*did you mean 'size'"),
+        ("vocab out=x corpora.en=x size=many", r"size='many'; valid: a value of type int"),
+        ("vocab", r"corpora, out not given"),
+        ("vocab stray", r"vocab cannot use 'stray'"),
+        ("vocab absent.yaml", r"no recipe at absent.yaml"),
+        ("vocab out=x corpora.sww=a.txt", r"unknown language 'sww'"),
+        ("vocab out=x corpora={}", r"no text to learn a vocabulary from"),
+        ("vocab out=x workers=0", r"workers=0; valid: a whole number from 1"),
+        ("vocab out=x workers=x", r"workers=x"),
+        ("vocab out=x cluster=slurmm", r"unknown cluster 'slurmm'.*'slurm'"),
+        ("binarize vocab=v out=o", r"nothing to binarize"),
+        ("binarize vocab=v out=o pairs.en-en=a,b", r"'en-en' is no language pair"),
+        ("binarize vocab=v out=o pairs.en-swx=a,b", r"unknown language 'swx'"),
+        ("run", r"needs a pipeline"),
+        ("run absent.yaml", r"no recipe at absent.yaml"),
+        ("run no_such_recipe", r"unknown recipe 'no_such_recipe'"),
+    ],
+)
+def test_wrong_words_are_one_line(
+    refuse: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, pattern: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refuse(pattern, *words.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "pattern"),
+    [
+        (b"", r"bad.txt is empty"),
+        (b"\n \n\n", r"corpora.en=.*bad.txt holds no text"),
+        (b"fine\ncaf\xe9\n", r"bad.txt line 2: byte 0xe9 at 3 is not UTF-8.*fix: convert it"),
+        ("fine\n".encode("utf-16"), r"bad.txt line 1: byte 0xff at 0 is not UTF-8"),
+    ],
+)
+def test_bad_text_names_file_and_line(
+    refuse: Callable[..., None], tmp_path: Path, vocab: Path, content: bytes, pattern: str
+) -> None:
+    bad, out = tmp_path / "bad.txt", tmp_path / "out"
+    bad.write_bytes(content)
+    refuse(pattern, "vocab", f"corpora.en={bad}", f"out={out}")
+    refuse(pattern, "binarize", f"corpora.en={bad}", f"vocab={vocab}", f"out={out}")
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.txt"]
+
+
+def test_cut_off_archives_are_refused(refuse: Callable[..., None], tmp_path: Path) -> None:
+    import gzip
+
+    bad = tmp_path / "bad.txt.gz"
+    bad.write_bytes(gzip.compress(os.urandom(9000).hex().encode())[:-500])
+    refuse(r"bad.txt.gz after line 0: .*fix: get the file again", "vocab", f"corpora.en={bad}", "out=x")
+
+
+def test_text_that_is_missing_or_too_short(refuse: Callable[..., None], tmp_path: Path) -> None:
+    refuse(
+        r"nothing to read at '.*/absent\*'", "vocab", f"corpora.en={tmp_path}/absent*", f"out={tmp_path}/x"
+    )
+    (tmp_path / "short.txt").write_text("too short\n")
+    words = [f"corpora.en={tmp_path}/short.txt", f"out={tmp_path}/x"]
+    refuse(r"could not make 8000 pieces.*set a smaller size=", "vocab", *words)
+    assert [p.name for p in tmp_path.iterdir()] == ["short.txt"]
+
+
+def test_sides_of_unequal_length_are_refused(
+    refuse: Callable[..., None], tmp_path: Path, vocab: Path
+) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    (tmp_path / "b").write_text("moja\nmbili\n")
+    words = [f"pairs.en-sw={tmp_path}/a,{tmp_path}/b", f"vocab={vocab}", f"out={tmp_path}/x"]
+    refuse(
+        r"b ends at line 2, before its other side; valid: files with equal line counts", "binarize", *words
+    )
+    refuse(r"pair en-sw: 1 files; valid: two files", "binarize", f"pairs.en-sw={tmp_path}/a", *words[1:])
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_recipe_with_a_wrong_key(refuse: Callable[..., None], tmp_path: Path) -> None:
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("data: x\nout: y\ntrain: {updatse: 3}\n")
+    refuse(r"my.yaml: unknown setting 'train.updatse'.*did you mean 'train.updates'", "pretrain", recipe)
+    recipe.write_text("out: y\nout: z\n")
+    refuse(r"'out' stands twice.*line 2", "pretrain", recipe)
+
+
+def test_a_missing_or_cut_shard(
+    refuse: Callable[..., None], tmp_path: Path, shards: Path, tiny: list[str]
+) -> None:
+    data, out = tmp_path / "data", f"out={tmp_path}/out"
+    shutil.copytree(shards, data)
+    (data / "en" / "train.bin").unlink()
+    refuse(r"en/train.bin is missing.*run 'binarize' again", "pretrain", f"data={data}", out, *tiny)
+    shutil.copy(shards / "en" / "train.bin", data / "en" / "train.bin")
+    os.truncate(data / "th" / "valid.bin", 4)
+    refuse(r"th/valid.bin has 4 bytes; valid: \d+", "pretrain", f"data={data}", out, *tiny)
+    refuse(r"absent has no manifest.json: it is missing", "pretrain", f"data={tmp_path}/absent", out, *tiny)
+    assert [p.name for p in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "pattern"),
+    [
+        ("langs=sw", r"unknown language in .*: 'sw'; valid: ar, en, th"),
+        ("objectives={mmml: {}}", r"unknown objective 'mmml'.*did you mean 'mmlm'"),
+        ("objectives.mmlm.alhpa=1", r"objectives.mmlm: unknown setting 'alhpa'; valid: alpha, data"),
+        ("objectives.mmlm.mask_prob=1.5", r"mask_prob=1.5; valid: a share from 0 to 1"),
+        ("objectives.mmlm.random_token_prob=.95", r"at most 1 in all"),
+        ("objectives.mmlm.tokens_per_sample=65", r"tokens_per_sample=65 with model.max_positions=64"),
+        ("train.batch_tokens=31", r"train.batch_tokens=31 with tokens_per_sample=32"),
+        ("model.heads=3", r"model.dim=32 with model.heads=3; valid: a multiple"),
+        ("model.dropout=1", r"model.dropout=1.0; valid: a share"),
+        ("train.updates=0", r"train.updates=0; valid: a whole number from 1"),
+        (
+            "train.lr=1e30",
+            r"the gradients are not finite after \d+ updates, 10 times.*fix: lower train.lr=1e\+30",
+        ),
+    ],
+)
+def test_wrong_settings_of_training(
+    refuse: Callable[..., None], tmp_path: Path, shards: Path, tiny: list[str], setting: str, pattern: str
+) -> None:
+    refuse(pattern, "pretrain", f"data={shards}", f"out={tmp_path}/out", *tiny, setting)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_others_made_is_refused_before_the_work(
+    refuse: Callable[..., None], tmp_path: Path, corpus: Path, vocab: Path, shards: Path, tiny: list[str]
+) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    pattern = r"exists and was not made by xling; fix: choose another out="
+    text, out = f"corpora.en={corpus}/en.txt", f"out={tmp_path}"
+    refuse(pattern, "vocab", text, out)
+    refuse(pattern, "binarize", text, f"vocab={vocab}", out)
+    refuse(pattern, "pretrain", f"data={shards}", out, *tiny)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_checkpoint_of_another_vocabulary(tmp_path: Path, model: Path) -> None:
+    from xling.core.errors import UserError
+    from xling.models.checkpoint import load_model
+
+    other = tmp_path / "model"
+    shutil.copytree(model, other)
+    lines = (other / "dict.txt").read_text().splitlines()
+    (other / "dict.txt").write_text("\n".join(reversed(lines)) + "\n")
+    with pytest.raises(
+        UserError, match=r"was trained with vocabulary [0-9a-f]{12}, but .* holds [0-9a-f]{12}"
+    ):
+        load_model(other)
+
+
+def test_a_second_run_does_nothing(xling: Xling, corpus: Path, tmp_path: Path) -> None:
+    words = ["vocab", f"corpora.en={corpus}/en.txt", f"out={tmp_path}/v", "size=50"]
+    assert xling(*words)[0] == 0
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
+    assert xling(*words)[0] == 0
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
+    assert xling(*words, "size=51")[0] == 0
+    assert before != {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
+
+
+def test_a_pipeline_runs_its_steps_in_order(xling: Xling, corpus: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"vars: {{out: {tmp_path}/runs}}\n"
+        "steps:\n"
+        f"  shards: {{stage: binarize, after: [vocab], config: {{vocab: '${{out}}/vocab', out: '${{out}}/shards', "
+        f"corpora: {{en: {corpus}/en.txt}}}}}}\n"
+        f"  vocab: {{stage: vocab, config: {{out: '${{out}}/vocab', size: 50, corpora: {{en: {corpus}/en.txt}}}}}}\n"
+    )
+    code, _, err = xling("run", plan, "shards.valid_docs=3")
+    assert code == 0
+    steps = [line for line in err.splitlines() if line.startswith("[")]
+    assert steps == ["[1/2] vocab: xling vocab", "[2/2] shards: xling binarize"]
+    made = json.loads((tmp_path / "runs" / "shards" / "manifest.json").read_text())
+    assert made["config"]["valid_docs"] == 3
+
+
+def test_a_wrong_setting_of_a_late_step_stops_the_pipeline_before_the_first(
+    refuse: Callable[..., None], corpus: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"steps:\n  a: {{stage: vocab, config: {{out: {tmp_path}/v, size: 50, corpora: {{en: {corpus}/en.txt}}}}}}\n"
+        f"  b: {{stage: binarize, after: [a], config: {{vokab: x, out: y}}}}\n"
+    )
+    refuse(r"step 'b': unknown setting 'vokab'.*did you mean 'vocab'", "run", plan)
+    assert not (tmp_path / "v").exists()
+
+
+_IMPORTS = """
+import sys
+import xling.cli
+sys.exit(xling.cli.main({words!r}) or " ".join(sorted({heavy!r} & set(sys.modules))) or 0)
+"""
+_HEAVY = {"torch", "fairseq", "numpy", "polars", "datasets", "sentencepiece", "submitit"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["vocb"]])
+def test_nothing_heavy_is_imported_for_words(words: list[str]) -> None:
+    program = _IMPORTS.format(words=words, heavy=_HEAVY)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == (2 if words == ["vocb"] else 0), done.stderr
+
+
+@pytest.mark.parametrize("name", ["vocab", "binarize", "report"])
+def test_corpus_and_report_stages_never_load_torch(name: str) -> None:
+    program = _IMPORTS.format(words=[name, "--help"], heavy={"torch", "fairseq"})
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_is_imported_in_half_a_second() -> None:
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import xling.cli"], check=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5, times
+
+
+def test_a_mistake_has_no_traceback_and_code_2_in_a_real_process() -> None:
+    done = subprocess.run([sys.executable, "-m", "xling.cli", "vocb"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(r"xling: unknown command 'vocb'.*\n", done.stderr), done.stderr
+
+
+def test_interrupting_says_how_to_go_on(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    words = [
+        sys.executable,
+        "-m",
+        "xling.cli",
+        "vocab",
+        f"corpora.en={tmp_path}/pipe.txt",
+        f"out={tmp_path}/v",
+    ]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
+        pipe = os.open(
+            tmp_path / "pipe.txt", os.O_WRONLY
+        )  # returns when the child has opened its end to read
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+        os.close(pipe)
+    assert child.returncode == 130
+    assert err == "xling: interrupted; run the same command again to go on\n"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m xling.cli --help | head -c 5", shell=True, capture_output=True, text=True
+    )
+    assert done.stderr == "" and len(done.stdout) == 5
