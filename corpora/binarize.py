@@ -5,6 +5,8 @@ Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
     dict.txt spm.model
     en/{train,valid}.{bin,idx}                one item a paragraph, an item of </s> alone between documents
     en-sw/{train,valid}.en-sw.{en,sw}.{bin,idx}   aligned items
+    en-sw/{train,valid}.en-sw.switched.{bin,idx}  code-switched sentences, and beside them, token by token, the
+    en-sw/{train,valid}.en-sw.switched-sides.{bin,idx}   side of the pair that each is of, 0 or 1
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ class BinarizeConfig:
         out: directory to publish.
         corpora: language -> files, globs or corpus directories.
         pairs: ``src-tgt`` -> the two line-aligned files.
+        switched: ``src-tgt`` -> a file with a code-switched sentence a line and, where it is known, a second one
+            with the language of each of its words, words and languages between single spaces; without it every
+            token counts as the pair's first language.
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
     """
 
@@ -49,6 +54,7 @@ class BinarizeConfig:
     out: str
     corpora: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    switched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
     seed: int = 1
 
@@ -59,16 +65,17 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an unreadable or empty file, sides of unequal length, no text at all.
     """
-    if not cfg.corpora and not cfg.pairs:
+    if not cfg.corpora and not cfg.pairs and not cfg.switched:
         raise UserError(
             "nothing to binarize", "corpora.LANG=PATH or pairs.SRC-TGT=PATH,PATH", "name some text"
         )
-    for lang in [*cfg.corpora, *(side for pair in cfg.pairs for side in split_pair(pair))]:
+    for lang in [*cfg.corpora, *(side for pair in (*cfg.pairs, *cfg.switched) for side in split_pair(pair))]:
         languages.get(lang)
     out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
     mono = {lang: reader.resolve(paths) for lang, paths in cfg.corpora.items()}
     para = {pair: reader.resolve(paths) for pair, paths in cfg.pairs.items()}
-    inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values()] for p in files)]
+    mixed = {pair: reader.resolve(paths) for pair, paths in cfg.switched.items()}
+    inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values(), *mixed.values()] for p in files)]
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done
     processor = vocabulary.load(vocab_dir)
@@ -80,6 +87,10 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
             made.counts[lang] = _binarize_language(cfg, processor, lang, paths, made.path / lang)
         for pair, files in para.items():
             made.counts[pair] = _binarize_pair(cfg, processor, pair, files, made.path / pair)
+        for pair, files in mixed.items():
+            made.counts[f"{pair}.switched"] = _binarize_switched(
+                cfg, processor, pair, files, made.path / pair
+            )
     return manifest.read(out)
 
 
@@ -193,6 +204,42 @@ def _binarize_pair(
                 writers[split, side].add(item)
         counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
     return counts | {"dropped_empty": num_empty}
+
+
+def _binarize_switched(
+    cfg: BinarizeConfig, processor: Any, pair: str, files: list[Path], out: Path
+) -> dict[str, Any]:
+    if len(files) > 2:
+        raise UserError(f"switched {pair}: {len(files)} files", "sentences, and their words' languages")
+    sides = {lang: index for index, lang in enumerate(split_pair(pair))}
+    total = sum(1 for _ in reader.lines(files[0]))
+    chosen = _held_out(total, cfg, f"{pair}.switched")
+    out.mkdir(exist_ok=True)
+    size = processor.get_piece_size()
+    writers = {
+        split: [ShardWriter(out / f"{split}.{pair}.{name}", size) for name in ("switched", "switched-sides")]
+        for split in ("train", "valid")
+    }
+    rows = _aligned(files) if len(files) == 2 else ((text, "") for text in reader.lines(files[0]))
+    for index, (text, langs) in enumerate(rows):
+        if not text.strip():
+            continue
+        # Pieces never cross a space, so words encoded one by one give the pieces of the sentence.
+        words = text.split() if langs else [text]
+        of_words = langs.split() or [split_pair(pair)[0]]
+        if len(words) != len(of_words) or not set(of_words) <= set(sides):
+            raise UserError(
+                f"{files[-1]} line {index + 1}: {len(of_words)} languages for {len(words)} words",
+                f"one of {', '.join(sides)} for each word",
+            )
+        items = [item[:-1] for item in encode(processor, words)]
+        spread = np.repeat([sides[lang] for lang in of_words], [len(item) for item in items])
+        tokens, marks = writers["valid" if index in chosen else "train"]
+        tokens.add(np.concatenate([*items, [EOS]]))
+        marks.add(np.concatenate([spread, spread[-1:]]))
+    for _, marks in writers.values():
+        marks.close()
+    return {split: tokens.close() for split, (tokens, _) in writers.items()}
 
 
 def _aligned(files: list[Path]) -> Iterator[tuple[str, str]]:

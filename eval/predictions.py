@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 
 from eval import stats
-from eval.metrics import METRICS, evaluate
+from eval.metrics import METRICS, Metric, evaluate
+from eval.metrics.base import Array
 from eval.results import Score, signature
 from eval.suite import Example, data_digest, load, suites
 from xling.core.errors import UserError
@@ -120,53 +121,72 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     return [json.loads(found[e.id]) for e in examples]
 
 
-def score_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep: Mapping[str, bool] | None = None
-) -> list[Score]:
-    """Score a file of predictions against the suite's rows, without a model.
+@dataclass(frozen=True)
+class Scored:
+    """Predictions beside their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
+
+    origin: Origin
+    metric: Metric
+    rows: list[Example]
+    answers: list[Any]
+    value: float
+    stats: Array
+
+
+def evaluate_file(
+    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+) -> Iterator[Scored]:
+    """Evaluate a file of predictions against the suite's rows, metric by metric, without a model.
 
     Args:
         path: file written by `write`.
         data: folder of the suites.
         metrics: names of metrics; default: all of the suite.
-        keep: row id -> whether to score it; for the uncontaminated rest of a suite.
+        keep: which rows to score; all by default. Nothing is yielded when none is left.
     """
     origin = read_origin(path)
     suite = suites()[origin.suite]
     rows = load(suite, origin.lang, origin.split, data)
     answers = read(path, rows)
     if keep is not None:
-        chosen = [i for i, row in enumerate(rows) if keep[row.id]]
+        chosen = [i for i, row in enumerate(rows) if keep(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
-        if not rows:
-            return []
+    for name in (metrics or suite.metrics) if rows else ():
+        value, rowstats = evaluate(METRICS[name], rows, answers, origin.lang)
+        yield Scored(origin, METRICS[name], rows, answers, value, rowstats)
+
+
+def score_file(
+    path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
+) -> list[Score]:
+    """The scores of `evaluate_file` with their intervals and signatures."""
+    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
+
+
+def _score(scored: Scored, data: Path) -> Score:
+    origin, metric = scored.origin, scored.metric
+    suite = suites()[origin.suite]
     digest = data_digest(suite, origin.lang, origin.split, data)
-    scores = []
-    for name in metrics or suite.metrics:
-        metric = METRICS[name]
-        value, rowstats = evaluate(metric, rows, answers, origin.lang)
-        low, high = stats.bootstrap(rowstats, metric, f"{suite.name}/{origin.lang}/{name}")
-        text = signature(metric.signature(origin.lang), digest, origin.seed, origin.checkpoint, origin.extra)
-        scores.append(
-            Score(
-                suite=origin.suite,
-                lang=origin.lang,
-                metric=name,
-                value=value,
-                n=len(rows),
-                seed=origin.seed,
-                system=origin.system,
-                signature=text,
-                split=origin.split,
-                source=origin.source,
-                protocol=origin.protocol,
-                select=origin.select,
-                low=low,
-                high=high,
-                synthetic=suite.synthetic,
-            )
-        )
-    return scores
+    low, high = stats.bootstrap(scored.stats, metric, f"{suite.name}/{origin.lang}/{metric.name}")
+    return Score(
+        suite=origin.suite,
+        lang=origin.lang,
+        metric=metric.name,
+        value=scored.value,
+        n=len(scored.rows),
+        seed=origin.seed,
+        system=origin.system,
+        signature=signature(
+            metric.signature(origin.lang), digest, origin.seed, origin.checkpoint, origin.extra
+        ),
+        split=origin.split,
+        source=origin.source,
+        protocol=origin.protocol,
+        select=origin.select,
+        low=low,
+        high=high,
+        synthetic=suite.synthetic,
+    )
 
 
 def files(folder: Path) -> list[Path]:

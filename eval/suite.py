@@ -119,6 +119,7 @@ class Suite:
         metrics: names in `eval.metrics.METRICS`, the main one first.
         protocol: what a score means, printed under its table.
         train_from: suite whose training and dev rows serve a suite that has none.
+        translated_train: training rows other than English are machine translations of the English ones.
         synthetic: rows are generated; every table says so.
         extra: languages that are not part of the published average.
         pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
@@ -142,6 +143,7 @@ class Suite:
     codes: Mapping[str, str] = field(default_factory=dict)
     files: tuple[SuiteFile, ...] = ()
     train_from: str = ""
+    translated_train: bool = False
     online: Online | None = None
     synthetic: bool = False
     extra: tuple[str, ...] = ()
@@ -153,6 +155,13 @@ class Suite:
     def metric(self) -> str:
         """The main metric."""
         return self.metrics[0]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The closed set of labels a model chooses from: class names, or tags with their B- and I- forms."""
+        if self.kind != "tag" or not self.scheme:
+            return self.labels
+        return ("O", *(f"{begin}-{label}" for label in self.labels for begin in "BI"))
 
     @property
     def sizes(self) -> dict[tuple[str, str], int]:
@@ -312,6 +321,18 @@ def scored_split(suite: Suite, lang: str, data: Path) -> str:
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
+
+
+@dataclass(frozen=True)
+class ListConfig:
+    """Settings of ``xling eval list``: ``data``, the folder of the suites' files."""
+
+    data: Path | None = None
+
+
+def run_list(cfg: ListConfig) -> str:
+    """What ``xling eval list`` prints."""
+    return listing(cfg.data)
 
 
 def listing(data: Path | None = None) -> str:

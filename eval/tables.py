@@ -10,7 +10,8 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from eval.results import CONTROLS, Score
-from xling.core.errors import UserError
+from xling.core import languages
+from xling.core.errors import UserError, unknown
 
 HOLE = "-"
 
@@ -155,6 +156,21 @@ def language_table(
         notes=(*_column_notes(scores, columns), *_hole_notes(holes)),
         synthetic=any(s.synthetic for s in scores),
     )
+
+
+def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Language -> group for each of ``family`` and ``script`` asked for; a pair counts by its first side.
+
+    Raises:
+        UserError: another kind of group, or a language that the table of languages lacks.
+    """
+    langs = {s.lang for s in scores}
+    for kind in kinds:
+        if kind not in ("family", "script"):
+            raise unknown("grouping", kind, ("family", "script"))
+    return {
+        kind: {lang: getattr(languages.get(lang.partition("-")[0]), kind) for lang in langs} for kind in kinds
+    }
 
 
 def by_column(scores: Iterable[Score]) -> dict[Column, Values]:

@@ -6,9 +6,11 @@ Usage::
     xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
+    xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
 
 Common to all: ``cluster=local|slurm|debug`` says where it runs, ``workers=N`` how many processes a stage of
-several parts may use here. A stage is imported only when it is called, so a login node never loads torch.
+several parts may use here, ``slurm.nodes=2`` and the like what it asks of the cluster, ``sweep.seed=1,2`` runs
+a stage once per value. A stage is imported only when it is called, so a login node never loads torch.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from xling.core.stage import STAGES, Stage, load, run_local
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
-_CLUSTERS = ("local", "slurm", "debug")
+_CLUSTERS = ("local", "slurm", "debug", "plan")
 _OTHER_WORDS = ("run", "quickstart", "config", "slurm")
 
 
@@ -55,8 +57,10 @@ def dispatch(arguments: list[str]) -> int:
         print(usage())
         return 0
     word, rest = arguments[0], arguments[1:]
-    if word == "slurm":
+    if word == "slurm" and rest[:1] != ["plan"]:
         return int(load("slurm.commands:main")(rest))
+    if word == "slurm":
+        return dispatch([*rest[1:], "cluster=plan"])
     if word == "quickstart":
         return run_pipeline(RECIPES / "quickstart.yaml", rest)
     if word == "run":
@@ -68,6 +72,8 @@ def dispatch(arguments: list[str]) -> int:
     if "-h" in rest or "--help" in rest:
         print(stage_help(stage))
         return 0
+    if any(w.startswith("sweep.") for w in rest) and not printing:
+        return run_sweep(stage, rest)
     cfg, launch = resolve(stage, rest)
     if printing:
         print(json.dumps(config.to_dict(cfg), indent=1, ensure_ascii=False))
@@ -128,12 +134,12 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
 
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The launch settings among the words, and the other words."""
+    """Where to run (``cluster``, ``workers``, ``slurm.*``), and the other words."""
     launch = {"cluster": "local", "workers": "1"}
     rest = []
     for word in words:
         key, sign, value = word.partition("=")
-        if sign and key in launch:
+        if sign and (key in launch or key.startswith("slurm.")):
             launch[key] = value
         else:
             rest.append(word)
@@ -144,11 +150,25 @@ def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return launch, rest
 
 
+def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
+    """``slurm.nodes=2`` as ``{"nodes": "2"}``."""
+    return {k.removeprefix("slurm."): v for k, v in launch.items() if k.startswith("slurm.")}
+
+
 def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     """Run a stage here or hand it to the cluster."""
     if launch["cluster"] == "local":
         return run_local(name, cfg, int(launch["workers"]))
-    return load("slurm.launch:submit")(name, cfg, launch["cluster"])
+    return load("slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
+
+
+def run_sweep(stage: Stage, words: Sequence[str]) -> int:
+    """Run one stage under every combination of the ``sweep.key=a,b`` words, on a cluster as one array."""
+    resolved = [resolve(stage, each) for each in load("slurm.sweep:expand")(words)]
+    configs, launch = [cfg for cfg, _ in resolved], resolved[0][1]
+    settings = slurm_settings(launch)
+    print(load("slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings))
+    return 0
 
 
 def run_pipeline(path: Path, words: Sequence[str]) -> int:
@@ -158,7 +178,7 @@ def run_pipeline(path: Path, words: Sequence[str]) -> int:
     launch, overrides = split_launch(words)
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
-        load("slurm.launch:submit_pipeline")(plan, launch["cluster"])
+        print(load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch)))
         return 0
     configs = {name: plan.settings(name) for name in plan.steps}
     for position, (name, cfg) in enumerate(configs.items(), 1):

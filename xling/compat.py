@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import typing
 from typing import Any
 
@@ -22,6 +23,7 @@ def install() -> None:
         return
     _allow_own_checkpoints()
     _import_tasks_of_loaded_package()
+    _gather_without_gpu()
     _installed = True
 
 
@@ -59,11 +61,45 @@ def _import_tasks_of_loaded_package() -> None:
     utils.import_user_module = import_user_module
 
 
+def _gather_without_gpu() -> None:
+    """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo."""
+    from fairseq.distributed import utils
+
+    original = utils.all_gather_list
+
+    def all_gather_list(data: Any, group: Any = None, max_size: int = 16384) -> list[Any]:
+        if torch.cuda.is_available():
+            return list(original(data, group, max_size))
+        gathered: list[Any] = [None] * utils.get_world_size(group or utils.get_global_group())
+        torch.distributed.all_gather_object(gathered, data, group)
+        return gathered
+
+    utils.all_gather_list = all_gather_list
+
+
 def import_door() -> None:
     """Register everything of ours with fairseq."""
     import importlib
 
     importlib.import_module("xling.tasks.register")
+
+
+def resolve_annotations() -> None:
+    """Cause: fairseq makes command-line options from ``field.type`` of a configuration.
+
+    That is text where annotations are postponed (``from __future__ import annotations``), and fairseq stops
+    with "field should be a type". Called when everything of ours is imported.
+    """
+    from fairseq.dataclass import FairseqDataclass
+
+    waiting = [FairseqDataclass]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("xling."):
+            hints = typing.get_type_hints(cls)
+            for field in dataclasses.fields(cls):
+                field.type = hints[field.name]
 
 
 def check_new(kind: str, name: str) -> None:

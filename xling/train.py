@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -25,19 +26,23 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from xling.core import config, manifest
+from xling import parallel, plan
+from xling.core import config, job, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint
 from xling.models.encoder import num_parameters
 from xling.objectives import OBJECTIVES
-from xling.objectives.multi import MultiConfig
+from xling.objectives.multi import MIX_SETTINGS, MultiConfig
+from xling.update import SafeTrainer, Updates
 
 __all__ = ["PretrainConfig", "run"]
 
 STAGE = "pretrain"
 assert STAGE in STAGES
+MISHAPS = ("skipped_updates", "halved_batches")
+EMBEDDINGS = ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias")
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class TrainConfig:
         clip: largest gradient norm, 0 for none.
         log_every, valid_every, save_every: in updates.
         keep: checkpoints kept.
+        max_skipped: updates skipped in a row, for gradients that are not finite, that stop training.
         threads: CPU threads of torch, 0 for its own choice.
     """
 
@@ -82,6 +88,7 @@ class TrainConfig:
     valid_every: int = 500
     save_every: int = 500
     keep: int = 2
+    max_skipped: int = 10
     threads: int = 0
 
 
@@ -95,6 +102,11 @@ class PretrainConfig:
         objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
         mix: how several objectives meet; see `xling.objectives.multi`.
         langs: languages to train on; empty for all in ``data``.
+        init: published model to start from, empty for fresh weights. Of another vocabulary only with
+            ``freeze=body``: then its embeddings are left behind.
+        freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, or the ``body``,
+            which is all the rest (Artetxe et al. 2020).
+        dry_run: print the plan, measured by a short warm-up, and stop.
     """
 
     data: str
@@ -105,30 +117,50 @@ class PretrainConfig:
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     seed: int = 1
+    init: str = ""
+    freeze: Literal["none", "body", "embeddings"] = "none"
+    dry_run: bool = False
 
 
-def run(cfg: PretrainConfig) -> manifest.Manifest:
-    """Train and publish.
+def run(cfg: PretrainConfig) -> manifest.Manifest | str:
+    """Train and publish, or return the plan of a dry run.
 
     Raises:
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
             ``OUT.partial`` belongs to other settings.
     """
     out, data = Path(cfg.out), Path(cfg.data)
-    if done := manifest.up_to_date(out, STAGE, cfg, [data]):
+    inputs = [data, *([Path(cfg.init)] if cfg.init else [])]
+    if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done
-    manifest.verify(data)
+    for path in inputs:
+        manifest.verify(path)
     if cfg.train.threads:
         torch.set_num_threads(cfg.train.threads)
     # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
     # whose gradient is not finite uses old hooks.
     for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
         warnings.filterwarnings("ignore", message=message)
-    partial = out.with_name(f"{out.name}.partial")
-    run_key = {"config": config.to_dict(cfg), "data": manifest.digest(data)}
+    if cfg.dry_run:
+        with tempfile.TemporaryDirectory() as folder:
+            trainer, _ = build_trainer(cfg, Path(folder))
+            return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
+    with parallel.joined():
+        _train_and_publish(cfg, out, inputs)
+        parallel.wait()
+    return manifest.read(out)
+
+
+def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> None:
+    partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
+    run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
+    if parallel.size() > 1:  # a batch then means another amount of text
+        run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
-    _train(cfg, trainer, partial, run_key)
-    with manifest.publish(out, STAGE, cfg, [data]) as made:
+    updates = _train(cfg, trainer, partial, run_key)
+    if parallel.rank() > 0:
+        return
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
         for name in ("dict.txt", "spm.model"):
             shutil.copy(data / name, made.path / name)
         shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
@@ -136,11 +168,12 @@ def run(cfg: PretrainConfig) -> manifest.Manifest:
         made.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(trainer.get_model()),
+            "skipped_updates": updates.skipped,
+            "halved_batches": updates.halved,
             "langs": task.langs,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
-    return manifest.read(out)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
@@ -150,7 +183,19 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     _check_sizes(cfg, task.max_positions())
     torch.manual_seed(cfg.seed)
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
-    return Trainer(full, task, model, criterion), task
+    if cfg.init:
+        checkpoint.start_from(model, Path(cfg.init), task.langs, Path(cfg.data), cfg.freeze == "body")
+        task.attach(model)
+    if cfg.freeze != "none":
+        freeze(model, cfg.freeze)
+    return SafeTrainer(full, task, model, criterion), task
+
+
+def freeze(model: Any, part: str) -> None:
+    """Keep the ``body`` or the ``embeddings`` of a model from training; what objectives add is always trained."""
+    for name, parameter in model.named_parameters():
+        if not name.startswith("extras.") and (name in EMBEDDINGS) == (part == "embeddings"):
+            parameter.requires_grad_(False)
 
 
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
@@ -166,7 +211,7 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
         raise UserError(
             f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
         )
-    for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep"):
+    for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
         if getattr(train, name) < 1:
             raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
     for name in ("dropout", "attention_dropout"):
@@ -211,7 +256,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.optimization.update_freq = [cfg.train.accumulate]
     full.optimization.lr = [cfg.train.lr]
     full.checkpoint.save_dir = str(save_dir)
-    full.distributed_training.distributed_world_size = 1
+    parallel.configure(full.distributed_training)
     return full
 
 
@@ -220,13 +265,13 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        own = {key: value for key, value in settings.items() if key != "weight"}
+        own = {key: value for key, value in settings.items() if key not in MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")
 
 
-def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any]) -> None:
+def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any]) -> Updates:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
     trainer.task.load_dataset("valid")
@@ -235,34 +280,36 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
             f"no validation text in {cfg.data}: every language is a single document",
             fix="separate documents by blank lines, or give more text",
         )
-    log = Log(partial / "log.jsonl", trainer.get_num_updates())
-    with Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+    rank = parallel.rank()
+    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
+    updates.skipped, updates.halved = log.mishaps
+    with job.resumable(), Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
-                _step(cfg, trainer, samples)
+                if not updates.make(samples):
+                    continue
                 done = trainer.get_num_updates()
                 log.count(samples)
                 last = done == cfg.train.updates
+                stop = parallel.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
-                    progress.update(done - progress.done, log.write_train(trainer))
+                    progress.update(done - progress.done, log.write_train(trainer, updates))
+                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * parallel.size())
                 if done % cfg.train.valid_every == 0 or last:
                     log.write_valid(trainer, validate(trainer))
-                if done % cfg.train.save_every == 0 or last:
-                    checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                if done % cfg.train.save_every == 0 or last or stop:
+                    if rank == 0:
+                        checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
+                    job.beat(done, cfg.train.updates, "updates", saved=done)
                 if last:
                     break
+                if stop:
+                    parallel.wait()
+                    raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
-
-
-def _step(cfg: PretrainConfig, trainer: Trainer, samples: list[Any]) -> None:
-    try:
-        trainer.train_step(samples)
-    except FloatingPointError:
-        raise UserError(
-            f"the gradients are not finite after {trainer.get_num_updates()} updates",
-            fix=f"lower train.lr={cfg.train.lr}, or warm up over more updates than {cfg.train.warmup}",
-        ) from None
+    return updates
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
@@ -287,7 +334,11 @@ def validate(trainer: Trainer) -> dict[str, float]:
 
 
 class Log:
-    """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed."""
+    """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed.
+
+    Attributes:
+        mishaps: updates skipped and batches halved before the checkpoint.
+    """
 
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
@@ -295,27 +346,35 @@ class Log:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
-        self._tokens, self._since = 0, time.perf_counter()
+        metrics.reset_meters("train")  # of a run before this one in the same process
+        self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
+        events = [json.loads(line) for line in kept]
+        seen = [event for event in events if event["split"] == "train"][-1:]
+        self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
     def count(self, samples: list[Any]) -> None:
         """Count the real tokens of an update."""
-        self._tokens += sum(sample["ntokens"] for sample in samples)
+        self._tokens += sum(sample["ntokens"] for sample in samples if sample)
 
-    def write_train(self, trainer: Trainer) -> str:
+    def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; returns it in short for the progress bar."""
         values = metrics.get_smoothed_values("train")
-        rate = self._tokens / (time.perf_counter() - self._since)
+        rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
         self._tokens, self._since = 0, time.perf_counter()
         metrics.reset_meters("train")
-        losses = {k: float(v) for k, v in values.items() if k.startswith("loss")}
-        self._write(
-            {"update": trainer.get_num_updates(), "split": "train", "tokens_per_s": round(rate), **losses}
-        )
+        # A language that had no turn since the last line has an empty meter.
+        losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
+        counts = {
+            "tokens_per_s": round(rate),
+            **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
+        }
+        self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
 
     def write_valid(self, trainer: Trainer, losses: dict[str, float]) -> None:
-        """Write validation losses."""
-        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses})
+        """Write validation losses and their perplexities, by objective and language."""
+        ppl = {f"ppl{key[4:]}": round(math.exp(min(value, 50)), 3) for key, value in losses.items()}
+        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl})
 
     def _write(self, event: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as handle:

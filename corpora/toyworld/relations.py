@@ -191,8 +191,11 @@ class _Premises:
                 return replace(h, time="", place=place)
             case "adjective":
                 assert h.things is not None
-                m = self.specialised()
-                return replace(m, things=replace(h.things, adjective=""))
+                return replace(self.specialised(), things=replace(h.things, adjective=""))
+            case "noun":
+                assert h.things is not None
+                hypernym = WORLD["noun"][h.things.noun]["hypernym"]
+                return replace(self.specialised(), things=replace(h.things, noun=hypernym))
         return None
 
     def other_agent(self) -> Meaning:
@@ -219,8 +222,8 @@ class _Premises:
         return replace(self.specialised(), verb=verb, negated=self._polarity())
 
     def _polarity(self) -> bool:
-        """Mostly that of the hypothesis."""
-        return self.h.negated if self.draw.chance(75) else not self.h.negated
+        """Either, so that one of two clauses being denied does not by itself mean contradiction."""
+        return self.h.negated if self.draw.chance(60) else not self.h.negated
 
 
 def _single_if_negated(things: Things, negated: bool) -> Things:

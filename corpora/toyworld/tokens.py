@@ -20,8 +20,7 @@ class Token(NamedTuple):
 Phrase = tuple[tuple[str, str], ...]
 """Pairs of form and tag."""
 
-_NO_SPACE_BEFORE = frozenset(".,»")
-_NO_SPACE_AFTER = frozenset("«")
+_NO_SPACE_BEFORE = frozenset(".,")
 YEAR = frozenset("0123456789")
 
 
@@ -69,7 +68,7 @@ def sentence(phrase: Phrase, upper: Callable[[str], str] = str.upper) -> list[To
         if i == 0:
             form = upper(form[0]) + form[1:]
         space = i < last and phrase[i + 1][0] not in _NO_SPACE_BEFORE
-        space = space and form not in _NO_SPACE_AFTER and form[-1] != "'"
+        space = space and form[-1] != "'"
         tokens.append(Token(form, tag, space))
     tokens.append(Token(".", "O", True))
     return tokens

@@ -14,6 +14,7 @@ SUITES.add(
         reader=table({"text_a": "sentence1", "text_b": "sentence2"}, "label"),
         patterns=("pawsx/{split}.{lang}.tsv",),
         files=recorded_files(__file__),
+        translated_train=True,
         metrics=("accuracy",),
         licence="may be freely used for any purpose; attribution to Google appreciated",
         citation=(

@@ -20,6 +20,7 @@ SUITES.add(
         reader=READER,
         patterns=("nli/xnli.{split}.{lang}.tsv",),
         files=recorded_files(__file__),
+        translated_train=True,
         metrics=("accuracy",),
         licence="CC BY-NC 4.0 (XNLI); MultiNLI terms (train); ko CC BY-SA 4.0",
         citation="Conneau et al. 2018, XNLI: Evaluating cross-lingual sentence representations",

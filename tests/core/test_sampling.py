@@ -76,6 +76,14 @@ def test_text_and_number_are_different_keys() -> None:
     assert rng(1, 23).integers(1 << 62) != rng(12, 3).integers(1 << 62)
 
 
+def test_numbers_of_numpy_are_the_same_key() -> None:
+    wanted = rng(1, "mask", 7).integers(1 << 62)
+    for seven in (np.int64(7), np.uint16(7), np.array([7])[0]):
+        assert rng(np.int32(1), np.str_("mask"), seven).integers(1 << 62) == wanted
+    with pytest.raises(TypeError):
+        rng(0.5)  # type: ignore[arg-type]
+
+
 def test_generators_are_the_same_in_every_process_and_release() -> None:
     program = "from xling.core.sampling import rng; print(rng(7, 'mask', 3).integers(1000, size=5).tolist())"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,6 +9,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
+from xling.core import job
+
 SECONDS_BETWEEN_LINES = 60.0
 
 
@@ -37,6 +39,7 @@ class Progress:
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` units; ``note`` is shown behind the numbers, for example a loss."""
         self.done += count
+        job.beat(self.done, self.total, self.unit, note=note)
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)

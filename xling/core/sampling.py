@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Mapping
 
 import numpy as np
@@ -40,5 +41,7 @@ def rng(*key: int | str) -> np.random.Generator:
         >>> int(rng(1, "mask", 7).integers(100)) == int(rng(1, "mask", 7).integers(100))
         True
     """
-    digest = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
+    # numpy's numbers print otherwise than Python's, and otherwise again in another release of numpy.
+    plain = tuple(str(part) if isinstance(part, str) else operator.index(part) for part in key)
+    digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)))

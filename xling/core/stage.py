@@ -124,6 +124,26 @@ for _stage in (
         help="score a checkpoint on a suite in every language, with controls beside it",
     ),
     Stage(
+        "eval list",
+        config="eval.suite:ListConfig",
+        run="eval.suite:run_list",
+        help="print every suite: languages, metric, licence and what is at hand",
+    ),
+    Stage(
+        "eval diff",
+        config="eval.compare:DiffConfig",
+        run="eval.compare:diff",
+        positional="runs",
+        help="list what changed between the predictions of two runs",
+    ),
+    Stage(
+        "eval gate",
+        config="eval.compare:GateConfig",
+        run="eval.compare:gate",
+        positional="run",
+        help="fail when a run is significantly worse than a recorded baseline",
+    ),
+    Stage(
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",

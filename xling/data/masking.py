@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
+
+UNITS = ("token", "word", "span")
+SPAN_STOP, LONGEST_SPAN = 0.2, 10
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class MaskRule:
         mask_id: id of ``<mask>``.
         first_piece: random pieces are drawn from ``first_piece <= id < end_piece``.
         end_piece: see ``first_piece``.
+        unit: what is chosen: single tokens, whole words, or spans of words.
+        word_starts: bool (vocabulary,), True for pieces that begin a word; needed for words and spans.
+        final_prob: ``prob`` after ``anneal`` epochs; it moves there in a straight line.
+        anneal: epochs, 0 for a ``prob`` that stays.
     """
 
     prob: float
@@ -28,12 +35,17 @@ class MaskRule:
     mask_id: int
     first_piece: int
     end_piece: int
+    unit: str = "token"
+    word_starts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool), compare=False)
+    final_prob: float = 0.0
+    anneal: float = 0.0
 
     def __post_init__(self) -> None:
         for name, share in (
             ("mask_prob", self.prob),
             ("leave_unmasked_prob", self.leave),
             ("random_token_prob", self.random),
+            ("final_mask_prob", self.final_prob),
         ):
             if not 0 <= share <= 1:
                 raise UserError(f"{name}={share}", "a share from 0 to 1")
@@ -41,6 +53,75 @@ class MaskRule:
             raise UserError(
                 f"leave_unmasked_prob={self.leave} and random_token_prob={self.random}", "at most 1 in all"
             )
+        if self.unit not in UNITS:
+            raise unknown("mask_unit", self.unit, UNITS)
+
+    def at(self, epochs: float) -> MaskRule:
+        """The rule after ``epochs`` epochs (with a fraction) of a schedule."""
+        if not self.anneal:
+            return self
+        done = min(epochs / self.anneal, 1.0)
+        return replace(self, prob=self.prob + done * (self.final_prob - self.prob))
+
+
+def choose(tokens: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> np.ndarray:
+    """Positions to predict among the pieces of ``tokens`` (num_tokens,), sorted, int64 (num_chosen,).
+
+    Specials (ids below ``rule.first_piece``) are never chosen.
+    """
+    maskable = tokens >= rule.first_piece
+    if rule.unit == "token":
+        return choose_positions(maskable, rule.prob, rng)
+    words = word_numbers(tokens, maskable, rule.word_starts)
+    groups = words if rule.unit == "word" else span_numbers(words, np.flatnonzero(maskable), rng)
+    return np.flatnonzero(maskable)[choose_groups(groups, rule.prob, rng)]
+
+
+def word_numbers(tokens: np.ndarray, maskable: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+    """The word, from 0, that each maskable token belongs to, (num_maskable,); a special ends a word."""
+    new = word_starts[tokens] | np.concatenate([[True], ~maskable[:-1]])
+    return np.cumsum(new[maskable]) - (1 if maskable.any() else 0)
+
+
+def span_numbers(words: np.ndarray, positions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The span, from 0, that each maskable token belongs to, (num_maskable,).
+
+    The text is cut into spans of Geometric(.2) words, at most 10, none of them across a special token. Choosing
+    whole spans from such a cut gives disjoint spans with SpanBERT's lengths without rejecting any.
+
+    Args:
+        words: of each maskable token, as `word_numbers` gives them.
+        positions: of each maskable token.
+        rng: source of randomness.
+
+    Source: Joshi et al. 2020, section 3.1.
+    """
+    if not len(words):
+        return words
+    num_words = int(words[-1]) + 1
+    ends = np.cumsum(np.minimum(rng.geometric(SPAN_STOP, num_words), LONGEST_SPAN))
+    spans = np.searchsorted(ends, words, side="right")
+    cut = np.concatenate([[False], (np.diff(spans) > 0) | (np.diff(positions) > 1)])
+    return np.cumsum(cut)
+
+
+def choose_groups(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+    """Indices of whole groups that hold a share ``prob`` of the tokens on average; at least one group.
+
+    Args:
+        groups: group of each token, numbered from 0 without a gap, (num_tokens,).
+        prob: share, 0 to 1.
+        rng: source of randomness.
+    """
+    if not len(groups):
+        return np.zeros(0, dtype=np.int64)
+    sizes = np.bincount(groups)
+    order = rng.permutation(len(sizes))
+    ends, budget = np.cumsum(sizes[order]), prob * len(groups)
+    # The group that crosses the budget is taken with the share of it that fits, so the mean is exact.
+    fits = ends - sizes[order] * (1 - rng.random()) <= budget
+    taken = order[: max(1, int(fits.sum()))]
+    return np.flatnonzero(np.isin(groups, taken))
 
 
 def choose_positions(maskable: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:

@@ -28,7 +28,13 @@ def epoch_counts(num_items: Mapping[str, int], num_tokens: Mapping[str, int], al
 
     Shares are in tokens: a language with short items gets more of them.
     """
-    shares = alpha_shares(num_tokens, alpha)
+    return counts_of(alpha_shares(num_tokens, alpha), num_items, num_tokens)
+
+
+def counts_of(
+    shares: Mapping[str, float], num_items: Mapping[str, int], num_tokens: Mapping[str, int]
+) -> dict[str, int]:
+    """How many items of each kind an epoch holds for given shares in tokens."""
     total = sum(num_tokens.values())
     mean = {lang: num_tokens[lang] / max(num_items[lang], 1) for lang in num_items}
     return {lang: max(1, round(shares[lang] * total / mean[lang])) for lang in num_items if num_items[lang]}

@@ -61,13 +61,14 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
         if not path.is_file() or manifest.sha256(path) != mark.read_text().strip():
             logger.warning("%s is damaged; taking the checkpoint before it", path)
             continue
-        extra = trainer.load_checkpoint(str(path))
+        # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
+        extra = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["extra_state"]
         if extra["run_key"] != json.dumps(run_key, sort_keys=True):
             raise UserError(
                 f"{path} was made with other settings or data",
                 fix=f"give the old settings again, choose another out=, or delete {directory}",
             )
-        position = extra["train_iterator"]
+        position = trainer.load_checkpoint(str(path))["train_iterator"]
         epoch_itr = trainer.get_train_iterator(position["epoch"], load_dataset=True)
         epoch_itr.load_state_dict(position)
         trainer.lr_step(epoch_itr.epoch)
@@ -152,6 +153,42 @@ def load_model(
         f"missing {missing}, unexpected {unexpected}"
     )
     return model, state["langs"]
+
+
+def start_from(
+    model: EncoderModel, directory: Path, langs: list[str], data: Path, leave_embeddings: bool
+) -> None:
+    """Copy the weights of a published model into ``model``.
+
+    Args:
+        model: of the same shape.
+        directory: what `xling pretrain` published.
+        langs: languages of ``model``.
+        data: directory with the vocabulary of ``model``.
+        leave_embeddings: where the vocabularies differ, keep the model's own embeddings and output bias.
+
+    Raises:
+        UserError: no model there, another shape, other language embeddings, another vocabulary.
+    """
+    old, old_langs = load_model(directory)
+    if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
+        check_vocabulary(vocab_digest(directory), data, directory)
+    if model.encoder.langs is not None and old_langs != langs:
+        raise UserError(
+            f"init={directory} has language embeddings for {', '.join(old_langs)}",
+            ", ".join(langs),
+            "set langs=",
+        )
+    ours, theirs = model.state_dict(), old.state_dict()
+    left = {"encoder.tokens.weight", "lm_head.weight", "lm_head.bias"} if leave_embeddings else set()
+    for name in sorted(theirs.keys() - left):
+        if name not in ours or ours[name].shape != theirs[name].shape:
+            raise UserError(
+                f"init={directory}: {name} is {tuple(theirs[name].shape)}",
+                f"{tuple(ours[name].shape)}" if name in ours else "a model without it",
+                "give the model.* settings of that run",
+            )
+    model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
 
 
 def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:

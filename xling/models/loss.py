@@ -13,11 +13,11 @@ CHUNK_BYTES = 64 << 20
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, training: bool
     ) -> tuple[Tensor, Tensor]:
         rows = max(1, CHUNK_BYTES // (4 * weight.shape[0]))
         losses = torch.empty(len(target), dtype=torch.float32, device=hidden.device)
-        needs_grad = any(ctx.needs_input_grad)
+        needs_grad = training and any(ctx.needs_input_grad)
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
         grad_weight = torch.zeros_like(weight) if needs_grad else None
         grad_bias = torch.zeros(len(bias), dtype=torch.float32, device=bias.device) if needs_grad else None
@@ -40,9 +40,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return losses.sum(), losses
 
     @staticmethod
-    def backward(ctx: Any, grad_sum: Tensor, grad_losses: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(
+        ctx: Any, grad_sum: Tensor, grad_losses: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad_sum, grad_weight * grad_sum, grad_bias * grad_sum, None
+        return grad_hidden * grad_sum, grad_weight * grad_sum, grad_bias * grad_sum, None, None
 
 
 def linear_cross_entropy(
@@ -62,5 +64,7 @@ def linear_cross_entropy(
         The differentiable sum over rows in nats, float32 scalar; the losses by row, float32 (M,), detached.
     """
     assert hidden.shape[0] == target.shape[0], f"{hidden.shape[0]} rows but {target.shape[0]} targets"
-    total, losses = _LinearCrossEntropy.apply(hidden, weight, bias, target)  # type: ignore[no-untyped-call]
+    # Inside an autograd function gradients always look switched off; in validation they really are.
+    arguments = (hidden, weight, bias, target, torch.is_grad_enabled())
+    total, losses = _LinearCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return total, losses

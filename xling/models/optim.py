@@ -13,6 +13,13 @@ from omegaconf import II
 from torch import Tensor
 
 
+class NotFiniteError(ArithmeticError):
+    """The norm of the gradients is not finite; nothing was updated.
+
+    No FloatingPointError, upon which fairseq's Trainer writes a crash file and runs the batch again.
+    """
+
+
 @dataclass
 class AdamWConfig(FairseqDataclass):
     """Hyper-parameters; the defaults are XLM-R's."""
@@ -71,13 +78,19 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Scale the gradients to a norm of at most ``max_norm`` (0: leave them) and return the norm before."""
+        """Scale the gradients to a norm of at most ``max_norm`` (0: leave them) and return the norm before.
+
+        Raises:
+            NotFiniteError: the norm is infinite or not a number.
+        """
         grads = self._grads()
         if not grads:
             return torch.tensor(0.0)
         norm = torch.nn.utils.get_total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
+        if not torch.isfinite(norm):
+            raise NotFiniteError(f"gradient norm {norm.item()}")
         if max_norm > 0:
             torch._foreach_mul_(grads, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm

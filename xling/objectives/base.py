@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 from torch import Tensor, nn
 
+from corpora.vocab import vocab_digest
 from xling import compat
+from xling.core import manifest
 from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
 from xling.core.sampling import rng
@@ -95,15 +98,22 @@ class Objective(ABC):
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
 
+    def forget_update(self, model: Any) -> None:  # noqa: B027
+        """Called when an update is given up, for what its forward passes left to `after_update`."""
+
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 
 
 class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
-    """Examples by index for one split, the same for the same (seed, epoch, index) whatever the workers do."""
+    """Examples by index for one split, the same for the same (seed, epoch, index) whatever the workers do.
+
+    The ``id`` of a batch holds the indices of its examples in any order, so that a batch can be made anew in halves.
+    """
 
     def __init__(self, seed: int) -> None:
         self.seed, self.epoch = seed, 1
+        self._turns = np.zeros(0)
         self.set_epoch(1)
 
     @abstractmethod
@@ -146,7 +156,24 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     ) -> list[np.ndarray]:
         """Cut ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
         batches = batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
-        return [batches[i] for i in rng(self.seed, "batches", self.epoch).permutation(len(batches))]
+        order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
+        self._turns = np.zeros(len(self))
+        for turn, number in enumerate(order):
+            self._turns[batches[number]] = turn / len(batches)
+        return [batches[i] for i in order]
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """Tokens that are there and tokens of this epoch, by language or pair."""
+        return {}
+
+    def epochs_at(self, index: int) -> float:
+        """Epochs gone, with a fraction, when the batch of example ``index`` has its turn."""
+        within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
+        return max(self.epoch - 1, 0) + within
+
+    def halves(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Two batches of the examples of a batch that was too large; one when it cannot be halved."""
+        return [part for part in np.array_split(np.sort(indices), 2) if len(part)]
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """A packed batch; see `xling.data.packing.pack`."""
@@ -178,21 +205,33 @@ def batches_of(
     return batches
 
 
+def _collate_or_empty(collate: Callable[[list[Any]], dict[str, Any]], samples: list[Any]) -> dict[str, Any]:
+    return collate(samples) if samples else {}
+
+
 class XlingTask(FairseqTask):  # type: ignore[misc]
     """A fairseq task that trains one objective.
 
     Attributes:
         objectives: the objectives by name; one here, several in `xling.objectives.multi`.
+        num_updates: updates made before the present one.
     """
 
     objective_class: type[Objective]
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
+        self.num_updates = 0
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         self.langs = langs_of(cfg, self.data)
         self.objectives = self.build_objectives()
+
+    def get_batch_iterator(self, *args: Any, **settings: Any) -> Any:
+        """The iterator of fairseq; a process whose share of an epoch is a batch short gets an empty batch there."""
+        found = super().get_batch_iterator(*args, **settings)
+        found.collate_fn = partial(_collate_or_empty, found.collate_fn)
+        return found
 
     def build_objectives(self) -> dict[str, Objective]:
         """The objectives of this task."""
@@ -217,10 +256,14 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """The model, with what the objectives keep in it."""
         model = super().build_model(cfg, from_checkpoint)
+        self.attach(model)
+        return model
+
+    def attach(self, model: Any) -> None:
+        """Put what the objectives keep into the model, made from its present weights."""
         for name, entry in self.objectives.items():
             if (extra := entry.modules(model)) is not None:
                 model.extras[name] = extra
-        return model
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
         """One step, and what the objectives do after it."""
@@ -244,8 +287,8 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         return self.dictionary
 
     def max_positions(self) -> int:
-        """Longest example, in tokens."""
-        return int(self.cfg.tokens_per_sample)
+        """Longest example of any objective, in tokens."""
+        return max(int(entry.cfg.tokens_per_sample) for entry in self.objectives.values())
 
     def train_step(
         self,
@@ -258,6 +301,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
     ) -> tuple[Tensor, int, dict[str, float]]:
         """Forward and backward on one batch."""
         model.train()
+        self.num_updates = update_num
         model.set_num_updates(update_num)
         total, num, logs = criterion(model, sample)
         optimizer.backward(total * 0 if ignore_grad else total)
@@ -274,6 +318,14 @@ def load_dictionary(data: Path) -> Dictionary:
     path = data / "dict.txt"
     if not path.is_file():
         raise UserError(f"no dict.txt in {data}", "a directory made by `xling binarize`", "check data=")
+    if (data / manifest.FILE_NAME).is_file():
+        made_with = manifest.read(data).counts.get("vocab_digest")
+        if made_with not in (None, vocab_digest(data)):
+            raise UserError(
+                f"the shards in {data} were made with another vocabulary than its dict.txt",
+                f"dict.txt with SHA-256 {str(made_with)[:12]}...",
+                "run `xling binarize` again",
+            )
     dictionary = Dictionary.load(str(path))
     dictionary.add_symbol("<mask>")
     return dictionary

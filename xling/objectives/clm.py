@@ -17,13 +17,8 @@ from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig,
 from xling.objectives.mmlm import BlockDataset, masked_loss
 
 
-def example(tokens: np.ndarray, generator: np.random.Generator) -> Example:
-    """One block whose token i + 1 is the target at position i.
-
-    Args:
-        tokens: (length,) with ``<s>`` first.
-        generator: not used; every objective's example has it.
-    """
+def example(tokens: np.ndarray) -> Example:
+    """One block (length,), ``<s>`` first, whose token i + 1 is the target at position i."""
     return {
         "tokens": tokens,
         "positions": np.arange(len(tokens)),
@@ -40,7 +35,7 @@ class Clm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Blocks of the split in every language of the task."""
-        return BlockDataset(self.cfg, data, split, self.langs, "clm", example)
+        return BlockDataset(self.cfg, data, split, self.langs, "clm", lambda block: example(block.tokens))
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Cross-entropy of every next piece."""

@@ -85,8 +85,8 @@ class Clwr(Objective):
         for x, other in zip(words.split(lengths), sample["others"], strict=True):
             y = encoder.tokens(other)
             mixed.append(model.extras["clwr"](x, y) @ y)
-        hidden = encoder.contextualise(
-            torch.cat(mixed), inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
-        )
+        drop = encoder.cfg.attention_dropout if encoder.training else 0.0
+        how = Attention(inputs["runs"], drop=drop)
+        hidden = encoder.contextualise(torch.cat(mixed), inputs["positions"], how, inputs.get("langs"))
         total, rows = model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
         return Loss(total, len(rows), rows, sample["target_langs"])

@@ -3,14 +3,16 @@
 Sentence level: the pooled vectors of x and of its translation y must find each other among the other sentences of the
 batch, in both directions. Beside the negatives r as they are stand harder ones drawn towards the query q:
 ``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` where a negative is farther than the positive (d- > d+),
-d being distances, and ``zeta`` the mean probability of the right choice in the batch (as the model gets better, the
-negatives get harder).
+d being distances, and ``zeta`` .9 times the mean probability of the right choice in the batch (as the model gets
+better, the negatives get harder).
 
 Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words drawn from
 the vocabulary by frequency in the batch's other sentences.
 
 Source: Wei et al. 2021, sections 3.1 and 3.2. Decided here, where the paper leaves it open: both losses have weight 1,
-similarities are cosines at ``temperature``, word vectors are the input embeddings through a projection of their own.
+similarities are cosines at ``temperature``, word vectors are the input embeddings through a projection of their own,
+and the probability is the present batch's, where the paper averages over the last 100, so that no state is kept. The
+slack of .9 is as remembered from the paper.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from torch import Tensor, nn
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
+
+SLACK = 0.9
 
 
 @dataclass
@@ -72,7 +76,7 @@ def sentence_rows(query: Tensor, key: Tensor, temperature: float) -> Tensor:
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
     with torch.no_grad():
-        zeta = float(torch.softmax(plain, -1).diagonal().mean())
+        zeta = SLACK * float(torch.softmax(plain, -1).diagonal().mean())
         hard = F.normalize(harden(query, key, key, zeta), dim=-1)
     hardened = torch.einsum("bd,bnd->bn", query, hard) / temperature
     logits = torch.cat([plain, hardened.masked_fill(itself, -torch.inf)], 1)

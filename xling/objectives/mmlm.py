@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -19,18 +19,37 @@ from fairseq.data import Dictionary
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data import mixer, shards
-from xling.data.masking import MaskRule, choose_positions, corrupt
+from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, TaskConfig, objective
 
+WORD_START = "\u2581"
+
 
 @dataclass
-class MmlmConfig(TaskConfig):
-    """Settings of masked LM; the defaults are BERT's and XLM-R's."""
+class MaskConfig(TaskConfig):
+    """What every masked objective can set; the defaults are BERT's and XLM-R's.
+
+    ``mask_unit`` is ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; a script without spaces
+    has words as long as its sentences) or ``span`` (SpanBERT).
+    """
 
     mask_prob: float = 0.15
     leave_unmasked_prob: float = 0.1
     random_token_prob: float = 0.1
+    mask_unit: str = "token"
+
+
+@dataclass
+class MmlmConfig(MaskConfig):
+    """Settings of masked LM.
+
+    With ``mask_anneal_epochs`` above 0 the share of chosen positions moves in a straight line from ``mask_prob`` to
+    ``final_mask_prob`` over that many epochs, batch by batch.
+    """
+
+    final_mask_prob: float = 0.15
+    mask_anneal_epochs: float = 0.0
 
 
 def example(tokens: np.ndarray, rule: MaskRule, generator: np.random.Generator) -> Example:
@@ -44,7 +63,7 @@ def example(tokens: np.ndarray, rule: MaskRule, generator: np.random.Generator) 
     Returns:
         ``tokens`` corrupted (length,), ``positions`` (length,), ``chosen`` (M,), ``target`` (M,).
     """
-    chosen = choose_positions(tokens >= FIRST_PIECE, rule.prob, generator)
+    chosen = choose(tokens, rule, generator)
     return {
         "tokens": corrupt(tokens, chosen, rule, generator),
         "positions": np.arange(len(tokens)),
@@ -53,7 +72,23 @@ def example(tokens: np.ndarray, rule: MaskRule, generator: np.random.Generator) 
     }
 
 
-BuildExample = Callable[[np.ndarray, np.random.Generator], Example]
+class Block(NamedTuple):
+    """A piece of a stream, as an objective gets it.
+
+    Attributes:
+        tokens: ``<s>`` and a part of the stream, int64 (length,).
+        langs: language index of each, int64 (length,).
+        generator: its randomness.
+        epochs: epochs gone when its batch has its turn, with a fraction.
+    """
+
+    tokens: np.ndarray
+    langs: np.ndarray
+    generator: np.random.Generator
+    epochs: float
+
+
+BuildExample = Callable[[Block], Example]
 
 
 class BlockDataset(ObjectiveDataset):
@@ -67,8 +102,8 @@ class BlockDataset(ObjectiveDataset):
     ) -> None:
         self._cfg, self._split, self._langs = cfg, split, langs
         self._name, self._build = name, build
-        self._streams = {lang: shards.open_shard(data / lang / split).tokens for lang in langs}
-        self._length = cfg.tokens_per_sample - 1
+        self._streams = self.open_streams(data)
+        self._length = self.stream_tokens(cfg.tokens_per_sample)
         self.num_tokens_of = {lang: len(stream) for lang, stream in self._streams.items()}
         if split == "train" and (empty := [lang for lang, n in self.num_tokens_of.items() if n == 0]):
             raise UserError(
@@ -81,31 +116,59 @@ class BlockDataset(ObjectiveDataset):
         """Draw the blocks of an epoch."""
         self.epoch = epoch if self._split == "train" else 0
         if self._split == "train":
-            counts = mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
-            self._draw = mixer.draw_epoch(self.num_items_of, counts, self._cfg.seed, epoch)
+            self._draw = mixer.draw_epoch(self.num_items_of, self.epoch_counts(), self._cfg.seed, epoch)
         else:
             items = [np.arange(n) for n in self.num_items_of.values()]
             langs = np.repeat(np.arange(len(items)), [len(i) for i in items])
             self._draw = mixer.Draw(langs.astype(np.int16), np.concatenate(items))
         lengths = np.array(list(self.num_tokens_of.values()))[self._draw.langs]
-        self._sizes = np.minimum(self._length, lengths - self._draw.items * self._length) + 1
+        self._sizes = self.example_tokens(np.minimum(self._length, lengths - self._draw.items * self._length))
+
+    def open_streams(self, data: Path) -> dict[str, np.ndarray]:
+        """The streams by name; here one of each language."""
+        return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
+
+    def stream_tokens(self, room: int) -> int:
+        """How many tokens of a stream go into an example of at most ``room`` tokens."""
+        return room - 1
+
+    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+        """Tokens of examples made of ``num`` tokens of a stream."""
+        return num + 1
+
+    def epoch_counts(self) -> dict[str, int]:
+        """Blocks of each stream in an epoch."""
+        return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
+
+    def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
+        """Language of ``num`` tokens of a stream from ``start``, int64 (num,)."""
+        return np.full(num, stream)
 
     @property
     def sizes(self) -> np.ndarray:
         """Tokens of each block, ``<s>`` included."""
         return self._sizes
 
-    def __getitem__(self, index: int) -> Example:
-        lang = int(self._draw.langs[index])
-        start = int(self._draw.items[index]) * self._length
-        block = self._streams[self._langs[lang]][start : start + self._length]
-        tokens = np.concatenate([[BOS], block]).astype(np.int64)
-        made = self._build(tokens, rng(self._cfg.seed, self.epoch, index, self._name, self._split))
-        return made | {
-            "id": np.array([index]),
-            "langs": np.full(len(tokens), lang),
-            "target_langs": np.full(len(made["target"]), lang),
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By language; drawn tokens with their ``<s>``."""
+        drawn = np.bincount(self._draw.langs, self._sizes, len(self.num_tokens_of))
+        return {
+            lang: (there, int(n)) for (lang, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
         }
+
+    def __getitem__(self, index: int) -> Example:
+        stream = int(self._draw.langs[index])
+        start = int(self._draw.items[index]) * self._length
+        text = list(self._streams.values())[stream][start : start + self._length]
+        langs = self.langs_of(stream, start, len(text))
+        block = Block(
+            np.concatenate([[BOS], text]).astype(np.int64),
+            np.concatenate([langs[:1], langs]),
+            rng(self._cfg.seed, self.epoch, index, self._name, self._split),
+            self.epochs_at(index),
+        )
+        made = {"langs": block.langs} | self._build(block)
+        return made | {"id": np.array([index]), "target_langs": made["langs"][made["chosen"]]}
 
 
 @objective("mmlm")
@@ -118,8 +181,8 @@ class Mmlm(Objective):
         """Blocks of the split in every language of the task."""
         rule = rule_of(self.cfg, self.dictionary)
 
-        def build(tokens: np.ndarray, generator: np.random.Generator) -> Example:
-            return example(tokens, rule, generator)
+        def build(block: Block) -> Example:
+            return example(block.tokens, rule.at(block.epochs), block.generator)
 
         return BlockDataset(self.cfg, data, split, self.langs, "mmlm", build)
 
@@ -130,13 +193,19 @@ class Mmlm(Objective):
 
 def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
     """The masking rule of an objective's settings; random pieces exclude the specials."""
+    mask_id = dictionary.index("<mask>")
+    starts = [dictionary[i].startswith(WORD_START) for i in range(len(dictionary))]
     return MaskRule(
         prob=cfg.mask_prob,
         leave=cfg.leave_unmasked_prob,
         random=cfg.random_token_prob,
-        mask_id=dictionary.index("<mask>"),
+        mask_id=mask_id,
         first_piece=FIRST_PIECE,
-        end_piece=dictionary.index("<mask>"),
+        end_piece=mask_id,
+        unit=cfg.mask_unit,
+        word_starts=np.array(starts),
+        final_prob=getattr(cfg, "final_mask_prob", 0.0),
+        anneal=getattr(cfg, "mask_anneal_epochs", 0.0),
     )
 
 

@@ -14,22 +14,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from corpora.vocab import vocab_digest
 from xling.core import config
 from xling.core.errors import UserError
+from xling.models.checkpoint import check_vocabulary
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 
 MODES = ("alternate", "sum")
+MIX_SETTINGS = ("weight", "schedule")
 
 
 @dataclass
 class MultiConfig(TaskConfig):
     """Settings of a mix.
 
-    ``objectives`` is JSON: name -> settings, of which ``weight`` (default 1) is the mix's and the others the
-    objective's own; settings of the mix such as ``alpha`` are the defaults of every objective.
+    ``objectives`` is JSON: name -> settings, of which ``weight`` (default 1) and ``schedule`` are the mix's and the
+    others the objective's own; settings of the mix such as ``alpha`` are the defaults of every objective. A schedule
+    such as ``0:1,1000:0`` (XLM's notation) is a factor on the loss by update, straight lines between its points.
     """
 
     objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
@@ -78,23 +83,40 @@ class MultiDataset(ObjectiveDataset):
         """Batches of the parts, interleaved or joined by weight."""
         queues = []
         for number, (part, _) in enumerate(self._parts.values()):
-            first, end = self._offsets[number], self._offsets[number + 1]
-            own = indices[(indices >= first) & (indices < end)] - first
+            first = self._offsets[number]
+            own = self._parts_of(indices, number) - first
             queues.append([batch + first for batch in part.batch_by_size(own, max_tokens, max_sentences)])
         if self._split != "train":
             return [batch for queue in queues for batch in queue]
         weights = np.array([weight for _, weight in self._parts.values()])
         return joined(queues) if self._mode == "sum" else interleaved(queues, weights)
 
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By objective and language or pair."""
+        return {
+            f"{name} {key}": value
+            for name, (part, _) in self._parts.items()
+            for key, value in part.mixture().items()
+        }
+
+    def halves(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Halves that hold half of every part."""
+        cuts = [self._parts_of(indices, i) for i in range(len(self._parts))]
+        pieces = [np.array_split(own, 2) for own in cuts]
+        return [half for half in map(np.concatenate, zip(*pieces, strict=True)) if len(half)]
+
+    def _parts_of(self, indices: np.ndarray, number: int) -> np.ndarray:
+        return indices[(indices >= self._offsets[number]) & (indices < self._offsets[number + 1])]
+
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """A batch of each part that has examples here."""
-        parts = {}
+        parts, offset = {}, dict(zip(self._parts, self._offsets.tolist(), strict=False))
         for name, (part, _) in self._parts.items():
             if own := [example for whose, example in samples if whose == name]:
                 parts[name] = part.collater(own)
         return {
             "parts": parts,
-            "id": [part["id"] for part in parts.values()],
+            "id": torch.cat([part["id"] + offset[name] for name, part in parts.items()]),
             "ntokens": sum(part["ntokens"] for part in parts.values()),
             "nsentences": sum(part["nsentences"] for part in parts.values()),
         }
@@ -122,6 +144,22 @@ def joined(queues: list[list[np.ndarray]]) -> list[np.ndarray]:
     return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
 
 
+def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
+    """Updates and factors of ``0:1,1000:0``.
+
+    Raises:
+        UserError: it cannot be read, or its updates do not ascend.
+    """
+    try:
+        points = [point.split(":") for point in str(text).split(",")]
+        updates, factors = [int(update) for update, _ in points], [float(factor) for _, factor in points]
+    except ValueError:
+        updates, factors = [], []
+    if not updates or updates != sorted(set(updates)):
+        raise UserError(f"objectives.{name}.schedule={text}", "UPDATE:FACTOR,..., for example 0:1,1000:0")
+    return updates, factors
+
+
 @register_task("xling_multi", dataclass=MultiConfig)
 class XlingMultiTask(XlingTask):
     """Several objectives, alternating or summed."""
@@ -146,10 +184,17 @@ class XlingMultiTask(XlingTask):
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "seed")
         }
+        self.schedules = {
+            name: schedule_of(name, settings["schedule"])
+            for name, settings in mix.items()
+            if settings.get("schedule")
+        }
         built = {}
         for name, settings in mix.items():
-            own = {key: str(value) for key, value in settings.items() if key != "weight"}
+            own = {key: str(value) for key, value in settings.items() if key not in MIX_SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
+            if settings_of.data != self.cfg.data:
+                check_vocabulary(vocab_digest(self.data), Path(settings_of.data), self.data)
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built
 
@@ -167,6 +212,8 @@ class XlingMultiTask(XlingTask):
 
     def combine(self, losses: dict[str, Loss]) -> tuple[Tensor, int]:
         """Each loss by its own count; weighted when summed (alternating, the weight is the share of batches)."""
-        scale = self.weights if self.cfg.mode == "sum" else dict.fromkeys(losses, 1.0)
+        scale = dict(self.weights) if self.cfg.mode == "sum" else dict.fromkeys(losses, 1.0)
+        for name, (updates, factors) in self.schedules.items():
+            scale[name] = scale.get(name, 1.0) * float(np.interp(self.num_updates, updates, factors))
         means = [loss.total * (scale[name] / max(loss.num, 1)) for name, loss in losses.items()]
         return sum(means[1:], means[0]), 1

@@ -108,6 +108,14 @@ class PairDataset(ObjectiveDataset):
         """Tokens of both sides and what the objective adds."""
         return self._sizes
 
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By pair, both sides together, with what the objective adds."""
+        drawn = np.bincount(self._draw.langs, self._sizes, len(self._lengths))
+        return {
+            pair: (int(lengths.sum()), int(n))
+            for (pair, lengths), n in zip(self._lengths.items(), drawn, strict=True)
+        }
+
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
         sides = list(self._sides.values())[int(self._draw.langs[index])]

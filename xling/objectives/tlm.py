@@ -14,22 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from xling.data.masking import MaskRule, choose_positions, corrupt
+from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
-from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 
 OVERHEAD = 2
 
 
 @dataclass
-class TlmConfig(PairConfig):
+class TlmConfig(MaskConfig, PairConfig):
     """Settings of TLM; masking as in masked LM, on both sides."""
 
-    mask_prob: float = 0.15
-    leave_unmasked_prob: float = 0.1
-    random_token_prob: float = 0.1
     restart_positions: bool = True
 
 
@@ -45,7 +42,7 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
     tokens = np.concatenate([first, second])
     start = 0 if restart else len(first)
     langs = np.repeat([pair.src_lang, pair.tgt_lang], [len(first), len(second)])
-    chosen = choose_positions(tokens >= FIRST_PIECE, rule.prob, generator)
+    chosen = choose(tokens, rule, generator)
     return {
         "tokens": corrupt(tokens, chosen, rule, generator),
         "positions": np.concatenate([np.arange(len(first)), start + np.arange(len(second))]),

@@ -61,7 +61,7 @@ class ContrastDataset(PairDataset):
         return {
             "query": query,
             "key": key,
-            "id": query["id"],
+            "id": torch.tensor([int(e["id"][0]) for e in samples]),
             "target_langs": torch.tensor([int(e["src_langs"][0]) for e in mixed]),
             "ntokens": query["ntokens"] + key["ntokens"],
             "nsentences": len(mixed),
@@ -138,6 +138,13 @@ class ContrastState(nn.Module):
         self.position: Tensor
         self.register_buffer("queue", torch.zeros(queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
+        self.pending: list[Tensor] = []
+
+    def train(self, mode: bool = True) -> ContrastState:
+        """As usual, but the momentum encoder never drops anything."""
+        super().train(mode)
+        self.slow.eval()
+        return self
 
     def query(self, encoder: Encoder, packed: dict[str, Any]) -> Tensor:
         """Queries of a packed batch, float32 (B, D) of length 1."""
@@ -155,9 +162,9 @@ class ContrastState(nn.Module):
 
     @torch.no_grad()
     def push(self, keys: Tensor) -> None:
-        """Put keys (B, D) over the oldest."""
+        """Put keys (B, D) over the oldest; of more keys than the queue holds, the last ones stay."""
         size = len(self.queue)
-        assert len(keys) <= size, f"a batch of {len(keys)} keys and a queue of {size}"
+        keys = keys[-size:]
         start, filled = (int(x) for x in self.position)
         where = (torch.arange(len(keys)) + start) % size
         self.queue[where] = keys
@@ -191,13 +198,20 @@ class Xlco(Objective):
         query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
         rows = info_nce(query, key, state.negatives(), self.cfg.temperature)
         if model.training:
-            state.push(key)
+            state.pending.append(key)
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
 
     def after_update(self, model: Any) -> None:
-        """Move the momentum encoder."""
+        """Queue the keys of the update's batches and move the momentum encoder."""
         state: ContrastState = model.extras["xlco"]
+        for keys in state.pending:
+            state.push(keys)
+        state.pending.clear()
         state.follow(model.encoder, self.cfg.momentum)
+
+    def forget_update(self, model: Any) -> None:
+        """Drop the keys: those of a skipped batch may not be finite, those of a halved one come again."""
+        model.extras["xlco"].pending.clear()
 
 
 def info_nce(query: Tensor, key: Tensor, negatives: Tensor, temperature: float) -> Tensor:

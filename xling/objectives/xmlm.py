@@ -16,9 +16,9 @@ import numpy as np
 from corpora.binarize import split_pair
 from xling.core.sampling import rng
 from xling.data import mixer, shards
-from xling.data.masking import MaskRule, choose_positions, corrupt
+from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import TlmConfig
@@ -56,6 +56,23 @@ def document_starts(sizes: np.ndarray, room: int) -> np.ndarray:
     return np.array([*starts, len(sizes)])
 
 
+def alternating_lengths(sizes: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Tokens of each document when side 0 begins it and when side 1 does, (2, num_documents).
+
+    Args:
+        sizes: tokens of each pair's sides, (2, num_pairs).
+        starts: first pair of each document and the number of pairs, as `document_starts` gives them.
+    """
+    numbers = np.arange(sizes.shape[1])
+    sums = np.zeros((2, len(numbers) + 1), dtype=np.int64)
+    for parity in range(2):
+        np.cumsum(sizes[(numbers + parity) % 2, numbers], out=sums[parity, 1:])
+    whole = sums[:, starts[1:]] - sums[:, starts[:-1]]
+    # Side 0 stands first in a document whose pair number is even under parity 0, odd under parity 1.
+    flip = starts[:-1] % 2
+    return np.stack([np.where(flip == 0, whole[0], whole[1]), np.where(flip == 0, whole[1], whole[0])])
+
+
 class AlternatingDataset(ObjectiveDataset):
     """Documents of alternating sentences from every pair, mixed by alpha."""
 
@@ -84,7 +101,18 @@ class AlternatingDataset(ObjectiveDataset):
         counts = mixer.epoch_counts(items, tokens, alpha) if self._split == "train" else items
         self._draw = mixer.draw_epoch(items, counts, self.seed, max(self.epoch, 1))
         self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(self._draw.items))
-        self._sizes = np.array([len(self._document(i)[0]) for i in range(len(self._draw.items))])
+        self._sizes = np.zeros(len(self._draw.items), dtype=np.int64)
+        for number, (two, _, starts, _) in enumerate(self._pairs.values()):
+            where = self._draw.langs == number
+            sizes = np.stack([np.minimum(shard.sizes, self._room) for shard in two]).astype(np.int64)
+            lengths = alternating_lengths(sizes, starts)
+            self._sizes[where] = lengths[self._first[where], self._draw.items[where]] + 1
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By pair; there are the tokens of both sides, of which an epoch takes one or the other."""
+        drawn = np.bincount(self._draw.langs, self._sizes, len(self._pairs))
+        there = [int(two[0].tokens.size + two[1].tokens.size) for two, _, _, _ in self._pairs.values()]
+        return {pair: (n, int(d)) for pair, n, d in zip(self._pairs, there, drawn, strict=True)}
 
     def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         two, offsets, starts, langs = list(self._pairs.values())[int(self._draw.langs[index])]
@@ -107,7 +135,7 @@ class AlternatingDataset(ObjectiveDataset):
     def __getitem__(self, index: int) -> Example:
         tokens, langs = self._document(index)
         generator = rng(self.seed, self.epoch, index, "xmlm", self._split)
-        chosen = choose_positions(tokens >= FIRST_PIECE, self._rule.prob, generator)
+        chosen = choose(tokens, self._rule, generator)
         return {
             "id": np.array([index]),
             "tokens": corrupt(tokens, chosen, self._rule, generator),

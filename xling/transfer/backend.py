@@ -26,10 +26,14 @@ BATCH_TOKENS = 8192
 class TaskShape(Protocol):
     """What is read of a suite: its kind, its closed labels and whether they are spans (``scheme``)."""
 
-    name: str
-    kind: Any
-    labels: tuple[str, ...]
-    scheme: str
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> Any: ...  # noqa: D102
+    @property
+    def labels(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def scheme(self) -> str: ...  # noqa: D102
 
 
 class EncoderBackend:

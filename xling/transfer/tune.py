@@ -27,7 +27,7 @@ from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
 from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
-from xling.models.optim import AdamWConfig, XlingAdamW
+from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
@@ -45,6 +45,7 @@ class TuneConfig:
         max_length: sub-tokens of one sequence, specials included.
         method: ``plain``, or ``r3f``: a symmetric KL between the predictions with and without noise on the word
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        freeze_embeddings: leave the word vectors as pre-trained.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -54,6 +55,7 @@ class TuneConfig:
     batch_rows: int = 32
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -171,7 +173,9 @@ def fit(
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
     examples = [example for _, example in tuned.encode(train)]
     per_epoch = -(-len(examples) // cfg.batch_rows)
-    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), model.parameters())
+    model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), learned)
     kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
@@ -240,7 +244,12 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
         )
     loss.backward()
     optimizer.multiply_grads(1.0)
-    optimizer.clip_grad_norm(cfg.clip)
+    try:
+        optimizer.clip_grad_norm(cfg.clip)
+    except NotFiniteError:
+        raise UserError(
+            "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
+        ) from None
     optimizer.step()
     return float(loss.detach())
 

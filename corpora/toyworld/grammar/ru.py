@@ -72,7 +72,7 @@ def _who(entity: Entity | None, case: str = "nom") -> Phrase:
             return name(f"{LEX['bank'][entity.name]['form']} {decline('Банк', case)}", "ORG")
         case Org():
             company = {"nom": "компания", "acc": "компанию", "prep": "компании", "gen": "компании"}[case]
-            return seq(company, "«", name(LEX["brand"][entity.name]["form"], "ORG"), "»")
+            return seq(company, name(entity.name, "ORG"))
     return ()
 
 

@@ -1,0 +1,95 @@
+"""What an evaluation asks of a model, and the registry of things that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from eval.retrieval import Vectors
+from eval.suite import Example, Suite
+from xling.core.registry import Registry
+from xling.core.stage import load
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Settings of fine-tuning, named as in `xling.transfer.tune.TuneConfig`.
+
+    Args:
+        seed: of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
+        lr: peak learning rate; base-size models want 2e-5 to 5e-5 (XTREME: 2e-5), tiny ones far more.
+        epochs: passes over the training rows.
+        batch_rows: rows per update.
+        max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
+        method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not drift
+            away from the others.
+    """
+
+    seed: int = 1
+    lr: float = 5e-4
+    epochs: int = 5
+    batch_rows: int = 32
+    max_length: int = 128
+    method: Literal["plain", "r3f"] = "plain"
+    freeze_embeddings: bool = False
+
+
+class Backend(Protocol):
+    """A system under test.
+
+    Attributes:
+        name: its name in tables, ``pretrained`` or one of `eval.results.CONTROLS` or a name of its own.
+        digest: stands for its weights; predictions and vectors are kept under it.
+        seeded: whether another seed gives another result.
+    """
+
+    name: str
+    digest: str
+    seeded: bool
+
+    def fit(
+        self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
+    ) -> Sequence[Any]:
+        """Train a head (and the encoder) and return the checkpoints, one per epoch, the last one last."""
+        ...
+
+    def average(self, checkpoints: Sequence[Any]) -> Any:
+        """The checkpoint whose weights are the mean of the given ones."""
+        ...
+
+    def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
+        """One prediction per row, JSON-ready, of the shape of the suite's label.
+
+        ``checkpoint`` is None for translation, which is not fine-tuned here. A word that the model never saw
+        gets None, not a guess.
+        """
+        ...
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+        """Sentence (or word) vectors, float32 (num_texts, dim).
+
+        Args:
+            texts: not empty.
+            lang: language of the texts.
+            layer: hidden layer, -1 is the last, 0 the input embeddings.
+            pooling: ``mean``, ``cls`` or ``max`` over sub-words.
+        """
+        ...
+
+
+# Text only, so that a rerun without a new prediction imports no model.
+BACKENDS: Registry[str] = Registry("system")
+"""Name of a system -> ``module:function`` from an `eval.run.EvalConfig` to its backend."""
+
+BACKENDS.add("pretrained", "xling.transfer.backend:pretrained")
+BACKENDS.add("random", "xling.transfer.backend:random")
+BACKENDS.add("majority", "eval.controls:majority")
+BACKENDS.add("ngram", "eval.controls:ngram")
+
+
+def build(name: str, cfg: Any) -> Backend:
+    """The backend of a registered system."""
+    made: Backend = load(BACKENDS[name])(cfg)
+    return made

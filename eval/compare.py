@@ -1,0 +1,272 @@
+"""Two runs side by side: ``xling eval diff`` lists what changed, ``xling eval gate`` fails on a regression."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from eval import predictions, stats
+from eval.metrics import METRICS
+from eval.metrics.base import Array
+from eval.predictions import Scored
+from eval.stats import Comparison, Paired
+from eval.suite import data_folder, suites
+from xling.core.errors import UserError
+
+BASELINE_FORMAT = "xling-baseline 1"
+FALSE_ALARMS = 0.005
+"""Probability that a gate over any number of suites fails although nothing got worse."""
+GATE_RESAMPLES = 20_000
+SCHEMA: dict[str, Any] = {
+    "suite": pl.String,
+    "lang": pl.String,
+    "key": pl.String,
+    "id": pl.String,
+    "stats": pl.List(pl.Float64),
+}
+
+
+@dataclass(frozen=True)
+class DiffConfig:
+    """Settings of ``xling eval diff``.
+
+    Args:
+        runs: two folders with predictions; the first is the older.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        rows: how many changed rows to print per file.
+    """
+
+    runs: tuple[Path, ...] = ()
+    data: Path | None = None
+    rows: int = 5
+
+
+@dataclass(frozen=True)
+class GateConfig:
+    """Settings of ``xling eval gate``.
+
+    Args:
+        run: folder of the run to check.
+        baseline: file of row statistics; with ``write=true`` it is made from the run.
+        write: record the run as the new baseline instead of checking it.
+        system: whose predictions are gated.
+        drop: the loss in points that the gate ought to catch; it warns where the rows are too few for it.
+        data: folder of the suites' files; default: what XLING_DATA names.
+    """
+
+    run: Path
+    baseline: Path
+    write: bool = False
+    system: str = "pretrained"
+    drop: float = 2.0
+    data: Path | None = None
+
+
+class RegressionError(UserError):
+    """A run that is significantly worse than its baseline; the command line exits with 1."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that two runs answer differently, with its scores."""
+
+    id: str
+    label: Any
+    before: Any
+    after: Any
+    score_before: float
+    score_after: float
+
+
+@dataclass(frozen=True)
+class FileDiff:
+    """What changed in one file of predictions, by the suite's main metric."""
+
+    name: str
+    metric: str
+    before: float
+    after: float
+    comparison: Comparison
+    changes: list[Change] = field(default_factory=list)
+
+
+def diff(cfg: DiffConfig) -> str:
+    """What changed between two runs, in words."""
+    if len(cfg.runs) != 2:
+        raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
+    data = data_folder(cfg.data)
+    lines = []
+    for found in differences(*cfg.runs, data):
+        better = [c for c in found.changes if c.score_after > c.score_before]
+        worse = [c for c in found.changes if c.score_after < c.score_before]
+        test = found.comparison
+        lines.append(
+            f"{found.name}: {found.metric} {found.before:.1f} -> {found.after:.1f} "
+            f"({test.difference:+.1f}, 95 % {test.low:+.1f} to {test.high:+.1f}, p = "
+            f"{test.p_two_sided:.3f}); "
+            f"{len(found.changes)} of {test.n} rows differ, {len(better)} better, {len(worse)} worse"
+        )
+        for change in (worse + better)[: cfg.rows]:
+            lines.append(
+                f"    {change.id}: {_short(change.before)} -> {_short(change.after)}, right: "
+                f"{_short(change.label)}"
+            )
+    return "\n".join(lines)
+
+
+def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
+    """Compare every file of predictions that both runs have.
+
+    Raises:
+        UserError: they have none in common.
+    """
+    old, new = ({p.relative_to(run): p for p in predictions.files(run)} for run in (before, after))
+    common = sorted(old.keys() & new.keys())
+    if not common:
+        raise UserError(
+            f"{before} and {after} have no suite, system, protocol and language in common",
+            f"for example {min(old)} and {min(new)}",
+        )
+    for name in common:
+        main = suites()[predictions.read_origin(new[name]).suite].metric
+        (a,) = predictions.evaluate_file(old[name], data, [main])
+        (b,) = predictions.evaluate_file(new[name], data, [main])
+        test = stats.compare([Paired(a.origin.lang, a.stats, b.stats)], a.metric, str(name))
+        yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
+
+
+def gate(cfg: GateConfig) -> str:
+    """Check a run against a baseline, or record it as one.
+
+    The test is one-sided approximate randomisation on each suite's average over languages and seeds; with
+    several suites the level is shared out among them, so the whole gate raises a false alarm with a
+    probability of at most `FALSE_ALARMS`.
+
+    Raises:
+        RegressionError: a suite got significantly worse.
+        UserError: the baseline is missing, or has other rows than the run.
+    """
+    data = data_folder(cfg.data)
+    rows = _row_stats(cfg, data)
+    if cfg.write:
+        _write_baseline(cfg.baseline, rows)
+        return f"{len(rows)} row statistics of {cfg.run} recorded in {cfg.baseline}"
+    found = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
+    level = FALSE_ALARMS / len(found)
+    lines, failed = [], []
+    for suite, test in sorted(found.items()):
+        metric = suites()[suite].metric
+        lines.append(
+            f"{suite} {metric}: {test.difference:+.2f} points on {test.n} rows "
+            f"(95 % {test.low:+.2f} to {test.high:+.2f}, p = {test.p_lower:.4f}, level {level:.4f})"
+        )
+        if test.p_lower <= level:
+            failed.append(f"{suite} {metric} {test.difference:+.2f} points")
+        elif test.detectable > cfg.drop:
+            lines.append(
+                f"    warning: too few rows to catch a drop of {cfg.drop:g} points; "
+                f"this test finds drops of {test.detectable:.1f} with 95 % power"
+            )
+    if failed:
+        raise RegressionError(f"worse than {cfg.baseline}: {'; '.join(failed)}\n" + "\n".join(lines))
+    return "\n".join([*lines, "no significant regression"])
+
+
+def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path) -> dict[str, Comparison]:
+    """One comparison per suite of two tables of row statistics.
+
+    Raises:
+        UserError: the tables have not the same suites, languages, seeds and rows.
+    """
+    keys = ["suite", "lang", "key", "id"]
+    joined = baseline.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
+    alone = joined.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
+    if len(alone):
+        first = alone.row(0, named=True)
+        where = "the run" if first["stats"] is None else "the baseline"
+        raise UserError(
+            f"{path}: {len(alone)} rows are on one side only; {first['suite']}/{first['lang']} "
+            f"{first['key']} id {first['id']!r} only in {where}",
+            "a baseline of the same suites, languages, seeds and rows",
+            "record it again with write=true",
+        )
+    pairs: dict[str, list[Paired]] = {}
+    for (suite, lang, key), part in joined.group_by(["suite", "lang", "key"], maintain_order=True):
+        before, after = (_matrix(part[name]) for name in ("stats", "stats_now"))
+        pairs.setdefault(str(suite), []).append(Paired(f"{lang}/{key}", before, after))
+    return {
+        suite: stats.compare(parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES)
+        for suite, parts in pairs.items()
+    }
+
+
+def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
+    """Row statistics of the main metric of every file of one system."""
+    frames = []
+    for path in predictions.files(cfg.run):
+        origin = predictions.read_origin(path)
+        if origin.system != cfg.system:
+            continue
+        (scored,) = predictions.evaluate_file(path, data, [suites()[origin.suite].metric])
+        how = f"{origin.protocol}.{origin.select}.{origin.source}.{origin.split}.seed{origin.seed}"
+        frames.append(
+            pl.DataFrame(
+                {
+                    "suite": [origin.suite] * len(scored.rows),
+                    "lang": [origin.lang] * len(scored.rows),
+                    "key": [how] * len(scored.rows),
+                    "id": [row.id for row in scored.rows],
+                    "stats": scored.stats.tolist(),
+                },
+                schema=SCHEMA,
+            )
+        )
+    if not frames:
+        raise UserError(f"{cfg.run} has no predictions of system {cfg.system!r}", fix="set system=")
+    return pl.concat(frames)
+
+
+def _write_baseline(path: Path, rows: pl.DataFrame) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    rows.write_parquet(temporary, metadata={"format": BASELINE_FORMAT})
+    temporary.replace(path)
+
+
+def _read_baseline(path: Path) -> pl.DataFrame:
+    if not path.is_file():
+        raise UserError(f"no baseline at {path}", fix="record one with write=true")
+    try:
+        facts = pl.read_parquet_metadata(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+    if facts.get("format") != BASELINE_FORMAT:
+        raise UserError(f"{path} is no baseline", f"a file with format {BASELINE_FORMAT!r}")
+    return pl.read_parquet(path)
+
+
+def _changes(a: Scored, b: Scored) -> Iterator[Change]:
+    scores = [s.metric.reduce(s.stats) for s in (a, b)]
+    for i, row in enumerate(a.rows):
+        if a.answers[i] != b.answers[i]:
+            yield Change(
+                row.id, row.label, a.answers[i], b.answers[i], float(scores[0][i]), float(scores[1][i])
+            )
+
+
+def _matrix(column: pl.Series) -> Array:
+    return np.asarray(column.to_list(), dtype=np.float64)
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,194 @@
+"""Controls without a neural network: the most frequent label, and character n-grams with logistic regression.
+
+A multilingual result means little until it stands beside what label frequencies and shared spelling alone
+reach.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from eval.backend import FitConfig
+from eval.retrieval import Vectors
+from eval.suite import Example, Suite
+from xling.core.errors import UserError
+
+NUM_BUCKETS = 1 << 18
+EMBED_DIM = 1024
+
+
+class Majority:
+    """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows."""
+
+    name = "majority"
+    seeded = False
+    digest = hashlib.sha256(b"majority 1").hexdigest()
+
+    def fit(
+        self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
+    ) -> Sequence[Any]:
+        """Count the labels; ties go to the first in the alphabet."""
+        if suite.kind == "tag":
+            return [_most_frequent(tag for e in train for tag in e.label)]
+        if suite.kind == "intent_slots":
+            slots = _most_frequent(tag for e in train for tag in e.label[1])
+            return [(_most_frequent(e.label[0] for e in train), slots)]
+        if suite.kind in ("pair", "classify", "choice"):
+            return [_most_frequent(e.label for e in train)]
+        raise UserError(f"there is no most frequent answer to {suite.kind} rows", "systems without majority")
+
+    def average(self, checkpoints: Sequence[Any]) -> Any:
+        """The only checkpoint."""
+        return checkpoints[-1]
+
+    def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
+        """The counted label for every row."""
+        if suite.kind == "tag":
+            return [[checkpoint] * len(row.fields["tokens"]) for row in rows]
+        if suite.kind == "intent_slots":
+            return [[checkpoint[0], [checkpoint[1]] * len(row.fields["tokens"])] for row in rows]
+        return [checkpoint] * len(rows)
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+        """Refused: a most frequent label has no vectors."""
+        raise UserError("majority has no vectors", "systems without majority for retrieval suites")
+
+
+class Ngram:
+    """Logistic regression on hashed character n-grams; vectors of n-gram counts for retrieval.
+
+    A text is read as character 1- to 5-grams of its words, a pair as those of its second side, each
+    marked as shared with the first side or new, a word to be tagged as its own n-grams and its neighbours'
+    words.
+    """
+
+    name = "ngram"
+    seeded = False
+    digest = hashlib.sha256(f"ngram 1 scikit-learn {version('scikit-learn')}".encode()).hexdigest()
+
+    def fit(
+        self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
+    ) -> Sequence[Any]:
+        """Fit one classifier (two for intents with slots)."""
+        if suite.kind in ("pair", "classify"):
+            return [_classifier([_features(e) for e in train], [e.label for e in train])]
+        if suite.kind == "tag":
+            return [_tagger(train, [e.label for e in train])]
+        if suite.kind == "intent_slots":
+            intent = _classifier(
+                [_grams(" ".join(e.fields["tokens"])) for e in train], [e.label[0] for e in train]
+            )
+            return [(intent, _tagger(train, [e.label[1] for e in train]))]
+        raise UserError(f"character n-grams do not answer {suite.kind} rows", "systems without ngram")
+
+    def average(self, checkpoints: Sequence[Any]) -> Any:
+        """The only checkpoint."""
+        return checkpoints[-1]
+
+    def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
+        """The most probable label of each row or word."""
+        if suite.kind == "tag":
+            return _tags(checkpoint, rows)
+        if suite.kind == "intent_slots":
+            intents = checkpoint[0].predict([_grams(" ".join(e.fields["tokens"])) for e in rows]).tolist()
+            return [list(pair) for pair in zip(intents, _tags(checkpoint[1], rows), strict=True)]
+        labels: list[Any] = checkpoint.predict([_features(e) for e in rows]).tolist()
+        return labels
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+        """Counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
+        vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for gram, count in Counter(_grams(text) or ["<empty>"]).items():
+                row[xxhash.xxh3_64_intdigest(gram.encode()) % EMBED_DIM] += count**0.5
+        return vectors
+
+
+def _most_frequent(labels: Any) -> Any:
+    return min(Counter(labels).items(), key=lambda item: (-item[1], str(item[0])))[0]
+
+
+def _grams(text: str, longest: int = 5) -> list[str]:
+    """Character n-grams of every word with its borders, lower-cased."""
+    return [
+        word[i : i + n]
+        for word in (f" {w} " for w in text.lower().split())
+        for n in range(1, longest + 1)
+        for i in range(len(word) - n + 1)
+    ]
+
+
+def _features(example: Example) -> list[str]:
+    if "text" in example.fields:
+        return _grams(example.fields["text"])
+    a, b = set(_grams(example.fields["text_a"])), _grams(example.fields["text_b"])
+    return [f"{'shared' if gram in a else 'new'}:{gram}" for gram in b]
+
+
+def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
+    """TF-IDF over n-grams seen at least twice and multinomial logistic regression."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    seen_twice = TfidfVectorizer(analyzer=_same, min_df=2, sublinear_tf=True, dtype=np.float32)
+    return make_pipeline(seen_twice, LogisticRegression(C=10.0, max_iter=200, tol=1e-3)).fit(features, labels)
+
+
+def _same(features: list[str]) -> list[str]:
+    return features
+
+
+def _word_features(tokens: Sequence[str]) -> list[list[str]]:
+    """Per word: its n-grams, its shape, and the words beside it."""
+    padded = ["<s>", *tokens, "</s>"]
+    return [
+        [
+            *_grams(padded[i]),
+            f"w:{padded[i]}",
+            f"-:{padded[i - 1]}",
+            f"+:{padded[i + 1]}",
+            f"c:{padded[i][:1].isupper()}{padded[i].isupper()}{padded[i].isdigit()}{i == 1}",
+        ]
+        for i in range(1, len(padded) - 1)
+    ]
+
+
+def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.linear_model import SGDClassifier
+    from sklearn.pipeline import make_pipeline
+
+    words = [features for e in train for features in _word_features(e.fields["tokens"])]
+    tags = [tag for sequence in labels for tag in sequence]
+    hashing = HashingVectorizer(analyzer=_same, n_features=NUM_BUCKETS, alternate_sign=False)
+    model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=8, tol=None, random_state=0)
+    return make_pipeline(hashing, model).fit(words, tags)
+
+
+def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
+    """Tags per row, predicted over all words at once."""
+    found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
+    tags, start = [], 0
+    for row in rows:
+        end = start + len(row.fields["tokens"])
+        tags.append(found[start:end])
+        start = end
+    return tags
+
+
+def majority(cfg: Any) -> Majority:
+    """The most frequent label."""
+    return Majority()
+
+
+def ngram(cfg: Any) -> Ngram:
+    """Character n-grams."""
+    return Ngram()

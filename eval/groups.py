@@ -1,0 +1,131 @@
+"""Groups of suites with the averages of their papers: ``xtreme`` and ``xglue``.
+
+Sources: Hu et al. 2020, XTREME, table 2: the overall number is the mean over nine tasks, a question-answering
+    task
+counting as the mean of its F1 and exact match. Liang et al. 2020, XGLUE, table 5: the mean over its
+understanding tasks of each task's main metric.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eval.results import Score
+from eval.suite import suites
+from eval.tables import Column, Values, by_column
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+
+
+@dataclass(frozen=True)
+class Group:
+    """A benchmark made of suites.
+
+    Args:
+        name: registry name.
+        tasks: (task as the paper calls it, suite, metrics whose mean is the task's number); the suite is ""
+            where its data are not in any format read here.
+        citation: of the paper.
+    """
+
+    name: str
+    tasks: tuple[tuple[str, str, tuple[str, ...]], ...]
+    citation: str
+
+    def here(self) -> list[str]:
+        """The suites of the group that exist here."""
+        return [suite for _, suite, _ in self.tasks if suite]
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """One system's numbers on a group; no ``average`` when a task is missing and that was not allowed."""
+
+    system: str
+    tasks: dict[str, float]
+    average: float | None
+    missing: tuple[str, ...]
+
+
+GROUPS: Registry[Group] = Registry("group of suites")
+GROUPS.add(
+    "xtreme",
+    Group(
+        "xtreme",
+        (
+            ("XNLI", "xnli", ("accuracy",)),
+            ("PAWS-X", "pawsx", ("accuracy",)),
+            ("POS", "udpos", ("tag_accuracy",)),
+            ("NER", "panx", ("span_f1",)),
+            ("XQuAD", "xquad", ("squad_f1", "squad_em")),
+            ("MLQA", "mlqa", ("mlqa_f1", "mlqa_em")),
+            ("TyDiQA-GoldP", "tydiqa_gold", ("squad_f1", "squad_em")),
+            ("BUCC", "bucc", ("mining_f1",)),
+            ("Tatoeba", "tatoeba", ("retrieval_accuracy",)),
+        ),
+        "Hu et al. 2020, XTREME: A massively multilingual multi-task benchmark",
+    ),
+)
+GROUPS.add(
+    "xglue",
+    Group(
+        "xglue",
+        (
+            ("NER", "conll", ("span_f1",)),
+            ("POS", "udpos", ("tag_accuracy",)),
+            ("NC", "", ()),
+            ("MLQA", "mlqa", ("mlqa_f1",)),
+            ("XNLI", "xnli", ("accuracy",)),
+            ("PAWS-X", "pawsx", ("accuracy",)),
+            ("QADSM", "", ()),
+            ("WPR", "", ()),
+            ("QAM", "", ()),
+        ),
+        "Liang et al. 2020, XGLUE: A new benchmark dataset for cross-lingual pre-training",
+    ),
+)
+
+
+def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[GroupScore]:
+    """A number per task and system, averaged over the languages of the published suite, and their mean.
+
+    A task counts only when every published language of its suite has a score for every metric, and the
+    group's average is given only when every task counts, unless ``allow_missing``, which names what is
+    missing.
+
+    Raises:
+        UserError: no score belongs to the group.
+    """
+    table = by_column(scores)
+    systems = list(dict.fromkeys(c.system for c in table if c.suite in group.here()))
+    if not systems:
+        raise UserError(f"no scores of {group.name}", f"scores of {', '.join(group.here())}")
+    found = []
+    for system in systems:
+        tasks: dict[str, float] = {}
+        missing: list[str] = []
+        for task, suite, metrics in group.tasks:
+            parts = [_over_languages(table, suite, metric, system) for metric in metrics]
+            gone = sorted({lang for _, absent in parts for lang in absent})
+            values = [value for value, _ in parts if value is not None]
+            if gone or not metrics or len(values) < len(metrics):
+                missing.append(f"{task} in {' '.join(gone)}" if values and gone else task)
+            if values and len(values) == len(metrics) and (allow_missing or not gone):
+                tasks[task] = statistics.fmean(values)
+        mean = statistics.fmean(tasks.values()) if tasks and (allow_missing or not missing) else None
+        found.append(GroupScore(system, tasks, mean, tuple(missing)))
+    return found
+
+
+def _over_languages(
+    table: Mapping[Column, Values], suite: str, metric: str, system: str
+) -> tuple[float | None, list[str]]:
+    """Mean over the published languages that have a score, and those that have none."""
+    wanted = suites()[suite].languages
+    column = next((c for c in table if (c.suite, c.metric, c.system) == (suite, metric, system)), None)
+    if column is None:
+        return None, list(wanted)
+    values = [statistics.fmean(table[column][lang].values()) for lang in wanted if lang in table[column]]
+    return statistics.fmean(values) if values else None, [x for x in wanted if x not in table[column]]

@@ -1,0 +1,266 @@
+"""Protocols as data: which rows a system is trained on, which it is chosen on, and which it is scored on.
+
+Sources: zero-shot, translate-train, translate-test and translate-train-all: Conneau et al. 2018 (XNLI),
+    section 4;
+few-shot with fixed seeds: Zhao et al. 2021, A closer look at few-shot crosslingual transfer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from eval.suite import Example, Suite, load, scored_split, suites
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+from xling.core.sampling import rng
+
+Translator = Callable[[Sequence[str], str, str], list[str]]
+"""(texts, from language, into language) -> translations, for example our own model."""
+
+HELD_OUT_SHARE = 10
+MAX_HELD_OUT = 2000
+
+
+@dataclass(frozen=True)
+class TransferProtocol:
+    """How labels in one language become predictions in another.
+
+    Args:
+        name: registry name.
+        train_on: ``source`` rows, the ``target``'s own rows, source rows and a few of the target's
+            (``shots``), source rows ``translated`` into the target, or into every target
+            (``translated_all``).
+        test_on: the ``target``'s rows, or those rows ``translated`` into the source language.
+        per_target: whether each target language has a model of its own.
+    """
+
+    name: str
+    train_on: Literal["source", "target", "shots", "translated", "translated_all"]
+    test_on: Literal["target", "translated"] = "target"
+    per_target: bool = False
+
+
+PROTOCOLS: Registry[TransferProtocol] = Registry("protocol")
+for _protocol in (
+    TransferProtocol("zero_shot", "source"),
+    TransferProtocol("translate_test", "source", test_on="translated"),
+    TransferProtocol("translate_train", "translated", per_target=True),
+    TransferProtocol("translate_train_all", "translated_all"),
+    TransferProtocol("few_shot", "shots", per_target=True),
+    TransferProtocol("in_language", "target", per_target=True),
+):
+    PROTOCOLS.add(_protocol.name, _protocol)
+
+SELECT = ("source-dev", "last", "averaged", "oracle")
+"""How a checkpoint is chosen: best on the source's dev rows, the last one, the mean of all weights, or best
+on the
+target's own dev rows, which is no zero-shot result and is marked in every table."""
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What a model is trained and chosen on, the dev rows' language, and where all came from, in words."""
+
+    train: list[Example]
+    dev: list[Example]
+    lang: str
+    origin: str
+
+
+def training_rows(
+    suite: Suite,
+    protocol: TransferProtocol,
+    source: str,
+    targets: Sequence[str],
+    data: Path,
+    shots: int = 10,
+    seed: int = 1,
+    translate: Translator | None = None,
+) -> TrainingRows:
+    """The training and dev rows of one model.
+
+    Args:
+        suite: that will be scored.
+        protocol: how labels are carried over.
+        source: language with training rows.
+        targets: languages that this model will be scored in; one for protocols with a model per target.
+        data: folder of the suites.
+        shots: target rows per class for `few_shot`.
+        seed: of the choice of shots.
+        translate: for translate_train where no translated rows are at hand.
+
+    Raises:
+        UserError: training rows are missing, or the protocol does not fit the suite.
+    """
+    home = training_suite(suite)
+    lang = targets[0] if protocol.train_on == "target" else source
+    if protocol.train_on == "target" and home.translated_train and lang != "en":
+        raise UserError(
+            f"the training rows of {home.name} in {lang!r} are machine translations",
+            "protocol=translate_train for them",
+            "in_language needs rows written in the language",
+        )
+    train, dev = source_rows(suite, home, lang, data)
+    parts = [f"{home.name}/{lang}"]
+    if protocol.train_on in ("translated", "translated_all"):
+        foreign = [t for t in targets if t != source]
+        pieces = [translated(home, train, source, target, data, translate) for target in foreign]
+        rows = [row for piece in pieces for row in piece]
+        keep_source = protocol.train_on == "translated_all" or not foreign
+        train, parts = (train + rows, parts) if keep_source else (rows, [])
+        parts += [f"{home.name}/{target} translated" for target in foreign]
+    if protocol.train_on == "shots" and targets[0] != source:
+        chosen = choose_shots(suite, load(home, targets[0], "train", data), shots, seed)
+        train = train + _named(chosen, targets[0])
+        parts.append(f"{len(chosen)} rows of {home.name}/{targets[0]}, {shots} per class, draw {seed}")
+    return TrainingRows(train, dev, lang, " + ".join(parts))
+
+
+def training_suite(suite: Suite) -> Suite:
+    """The suite whose training rows serve this one."""
+    return suites()[suite.train_from] if suite.train_from else suite
+
+
+def source_rows(suite: Suite, home: Suite, lang: str, data: Path) -> tuple[list[Example], list[Example]]:
+    """Training and dev rows in one language, never the scored ones.
+
+    Where the scored rows of a language are its dev rows (no test rows at hand), choosing a checkpoint on them
+    would choose on the test; then a tenth of the training rows, at most 2,000, is held out instead.
+    """
+    train = load(home, lang, "train", data)
+    scored_on_dev = home is suite and scored_split(suite, lang, data) == "dev"
+    if "dev" in home.splits and home.has(lang, "dev", data) and not scored_on_dev:
+        return train, load(home, lang, "dev", data)
+    return hold_out(train)
+
+
+def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+    """A tenth of the rows, at most 2,000 and at least one, drawn by their place; the rest and that part."""
+    order = rng("hold out", len(rows)).permutation(len(rows))
+    held = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
+    return [r for i, r in enumerate(rows) if i not in held], [r for i, r in enumerate(rows) if i in held]
+
+
+def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> list[Example]:
+    """At least ``k`` rows of every class, in a drawn order that depends on the seed alone.
+
+    For tags the classes are the span types (or the tags): a row is taken while it holds a type that fewer
+    than ``k`` taken rows have.
+
+    Raises:
+        UserError: a class has fewer than ``k`` rows.
+    """
+    counts: Counter[Hashable] = Counter()
+    chosen = []
+    for place in rng("shots", seed, len(rows)).permutation(len(rows)):
+        classes = _classes(suite, rows[place])
+        if any(counts[c] < k for c in classes):
+            counts.update(classes)
+            chosen.append(rows[place])
+    for label in suite.labels if suite.kind != "intent_slots" else ():
+        if 0 < counts[label] < k:
+            raise UserError(f"class {label!r} has {counts[label]} rows", f"at least k={k} rows", "lower k=")
+    return chosen
+
+
+def translated(
+    home: Suite, rows: Sequence[Example], source: str, target: str, data: Path, translate: Translator | None
+) -> list[Example]:
+    """Training rows in ``target``: the translated ones at hand, else our own translation of ``rows``.
+
+    Raises:
+        UserError: neither is there, or the kind's labels do not survive translation.
+    """
+    if home.translated_train and home.has(target, "train", data):
+        return _named(load(home, target, "train", data), target)
+    if translate is None:
+        raise UserError(
+            f"no training rows of {home.name} translated into {target!r}",
+            fix=f"put them at {home.paths(target, 'train', data)[0]}, or give a translation model",
+        )
+    return _named(translate_rows(home, rows, source, target, translate), target)
+
+
+def translate_rows(
+    suite: Suite, rows: Sequence[Example], source: str, target: str, translate: Translator
+) -> list[Example]:
+    """Rows with their texts translated and their labels kept.
+
+    Raises:
+        UserError: the labels are places in the text (tags, answer spans), which move in translation.
+    """
+    names = {"pair": ("text_a", "text_b"), "classify": ("text",), "choice": ("premise",)}.get(suite.kind)
+    if names is None:
+        raise UserError(
+            f"labels of {suite.kind} rows are places in the text and do not survive translation",
+            "suites of sentence pairs, classes or choices",
+        )
+    fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
+    for name in names:
+        for new, text in zip(fields, translate([f[name] for f in fields], source, target), strict=True):
+            new[name] = text
+    if suite.kind == "choice":
+        flat = translate([c for f in fields for c in f["choices"]], source, target)
+        for i, new in enumerate(fields):
+            width = len(new["choices"])
+            new["choices"] = tuple(flat[i * width : (i + 1) * width])
+    return [replace(row, fields=new) for row, new in zip(rows, fields, strict=True)]
+
+
+def scored_rows(
+    suite: Suite,
+    protocol: TransferProtocol,
+    source: str,
+    lang: str,
+    rows: Sequence[Example],
+    translate: Translator | None = None,
+) -> list[Example]:
+    """The rows as the system sees them: as they are, or translated into the source language.
+
+    Raises:
+        UserError: translate_test without a translation model.
+    """
+    if protocol.test_on == "target" or lang == source:
+        return list(rows)
+    if translate is None:
+        raise UserError("protocol translate_test needs a translation model", fix="give translate=")
+    return translate_rows(suite, rows, lang, source, translate)
+
+
+def select(
+    mode: str,
+    checkpoints: Sequence[Any],
+    average: Callable[[Sequence[Any]], Any],
+    dev_scores: Mapping[str, Sequence[float]],
+) -> Any:
+    """The checkpoint that a way of choosing gives; the earliest one on a tie.
+
+    Args:
+        mode: one of `SELECT`.
+        checkpoints: in training order.
+        average: makes one checkpoint of all.
+        dev_scores: ``source-dev`` and ``oracle`` -> score of each checkpoint; only the one asked for is read.
+    """
+    assert mode in SELECT, mode
+    if mode == "last" or len(checkpoints) == 1:
+        return checkpoints[-1]
+    if mode == "averaged":
+        return average(checkpoints)
+    scores = dev_scores[mode]
+    assert len(scores) == len(checkpoints), (len(scores), len(checkpoints))
+    return checkpoints[max(range(len(scores)), key=lambda i: (scores[i], -i))]
+
+
+def _classes(suite: Suite, row: Example) -> set[Hashable]:
+    if suite.kind == "tag":
+        return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
+    return {row.label[0] if suite.kind == "intent_slots" else row.label}
+
+
+def _named(rows: Sequence[Example], lang: str) -> list[Example]:
+    """Rows with ids that stay unique beside the source's."""
+    return [replace(row, id=f"{lang}/{row.id}") for row in rows]

@@ -1,0 +1,323 @@
+"""``xling eval``: suites x systems x seeds under a protocol, to predictions, scores and tables.
+
+Predictions are kept in ``out/predictions`` with what made them; a rerun predicts only what is missing or was
+made by another model, other settings or other rows. Scores and tables are published together in
+``out/tables``, and an unchanged rerun leaves them as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from eval import embedding, predictions, render, report, results, tables
+from eval.backend import Backend, FitConfig, build
+from eval.metrics import METRICS, evaluate
+from eval.predictions import Origin
+from eval.protocols import (
+    PROTOCOLS,
+    SELECT,
+    TrainingRows,
+    Translator,
+    scored_rows,
+    select,
+    training_rows,
+    training_suite,
+)
+from eval.results import Score
+from eval.retrieval import Distance
+from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
+from xling.core import manifest
+from xling.core.config import to_dict
+from xling.core.errors import UserError, unknown
+
+FIXED_SEED = -1
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Settings of ``xling eval``.
+
+    Args:
+        suites: names of suites.
+        out: folder of the run.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        systems: names in `eval.backend.BACKENDS`; the controls stand beside the others in every table.
+        checkpoint: model for the systems that need one.
+        langs: languages to score; default: all that are at hand. A named one that is missing is an error.
+        source: language of the training rows.
+        protocol: name in `eval.protocols.PROTOCOLS`.
+        shots: rows per class for few_shot.
+        select: ways of choosing the checkpoint, side by side.
+        seeds: of fine-tuning, for systems that depend on one.
+        fit: settings of fine-tuning.
+        layer: hidden layer of sentence vectors; -1 is the last.
+        pooling: of sub-word vectors: mean, cls or max.
+        distance: cosine, margin or csls.
+        allow_missing: take averages over the languages that have a score and print which have not.
+        by: further averages by ``family`` or ``script``.
+        title: heading of the tables.
+    """
+
+    suites: tuple[str, ...]
+    out: Path
+    data: Path | None = None
+    systems: tuple[str, ...] = ("pretrained", "random", "majority")
+    checkpoint: Path | None = None
+    langs: tuple[str, ...] = ()
+    source: str = "en"
+    protocol: str = "zero_shot"
+    shots: int = 10
+    select: tuple[str, ...] = ("source-dev",)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    fit: FitConfig = field(default_factory=FitConfig)
+    layer: int = -1
+    pooling: Literal["mean", "cls", "max"] = "mean"
+    distance: Distance = "cosine"
+    allow_missing: bool = False
+    by: tuple[str, ...] = ()
+    title: str = "Cross-lingual transfer"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Rows to be scored."""
+
+    suite: Suite
+    lang: str
+    split: str
+
+
+def run(cfg: EvalConfig) -> str:
+    """Evaluate the systems that ``cfg`` names and return the Markdown table."""
+    return evaluate_systems(cfg, [build(name, cfg) for name in cfg.systems])
+
+
+def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None) -> str:
+    """Predict what is missing, score everything, publish the tables and return the Markdown one.
+
+    Raises:
+        UserError: a name, language, split or setting is wrong, or rows are missing.
+    """
+    data = data_folder(cfg.data)
+    chosen = [suites()[name] for name in expand(cfg.suites)]
+    for mode in cfg.select:
+        if mode not in SELECT:
+            raise unknown("way of choosing a checkpoint", mode, SELECT)
+    files: list[Path] = []
+    for suite in chosen:
+        targets = targets_of(suite, cfg, data)
+        for system in systems:
+            if suite.kind in embedding.KINDS:
+                files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
+            else:
+                files += _predict(cfg, system, targets, data, translate)
+    return publish(cfg, sorted(set(files)), data)
+
+
+def expand(names: Iterable[str]) -> list[str]:
+    """Names of suites, with the groups of `eval.groups` spelled out.
+
+    Raises:
+        UserError: no name, or an unknown one.
+    """
+    from eval.groups import GROUPS
+
+    found: list[str] = []
+    for name in names:
+        found += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
+    if not found:
+        raise UserError("no suite is named", ", ".join(sorted([*suites(), *GROUPS])), "suites=xnli,panx")
+    return list(dict.fromkeys(found))
+
+
+def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
+    """What of a suite is scored: the languages asked for, or every one at hand, the source first.
+
+    Raises:
+        UserError: a language asked for is missing, or none is there.
+    """
+    langs = list(cfg.langs) or list(
+        dict.fromkeys(
+            lang
+            for split in ("test", "dev")
+            if split in suite.splits
+            for lang in languages_at(suite, split, data)
+        )
+    )
+    if not langs:
+        raise UserError(
+            f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
+        )
+    return [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+
+
+def publish(cfg: EvalConfig, files: Sequence[Path], data: Path) -> str:
+    """Score prediction files and write ``out/tables``, unless what is there was made of the same files."""
+    out = cfg.out / "tables"
+    settings = {
+        "title": cfg.title,
+        "allow_missing": cfg.allow_missing,
+        "by": cfg.by,
+        "rows": _rows_digest(files, data),
+    }
+    if manifest.up_to_date(out, "eval", settings, files):
+        return (out / "table.md").read_text(encoding="utf-8")
+    scores = [score for path in files for score in predictions.score_file(path, data)]
+    table = tables.language_table(scores, cfg.title, cfg.allow_missing, tables.group_maps(scores, cfg.by))
+    with manifest.publish(out, "eval", settings, files) as made:
+        results.write_scores(made.path / "scores.json", scores)
+        for name, write in render.FORMATS.items():
+            text = write(table)
+            text = report.page(cfg.title, text) if name == "html" else text
+            (made.path / f"table.{name}").write_text(text, encoding="utf-8")
+        made.counts["scores"] = len(scores)
+    return render.markdown(table)
+
+
+def _rows_digest(files: Sequence[Path], data: Path) -> str:
+    """Digest of the gold rows behind prediction files, so that changed data is scored again."""
+    origins = [predictions.read_origin(path) for path in files]
+    parts = sorted({data_digest(suites()[o.suite], o.lang, o.split, data) for o in origins})
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def _predict(
+    cfg: EvalConfig, system: Backend, targets: Sequence[Target], data: Path, translate: Translator | None
+) -> Iterator[Path]:
+    """The prediction files of one system on one suite, made where they are missing."""
+    suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
+    if suite.kind == "mt":
+        for target in targets:
+            yield _translate(cfg, system, target, data)
+        return
+    per_model = [[t] for t in targets] if protocol.per_target else [list(targets)]
+    for seed in cfg.seeds if system.seeded else (FIXED_SEED,):
+        for part in per_model:
+            yield from _one_model(cfg, system, part, seed, data, translate)
+
+
+def _one_model(
+    cfg: EvalConfig,
+    system: Backend,
+    targets: Sequence[Target],
+    seed: int,
+    data: Path,
+    translate: Translator | None,
+) -> Iterator[Path]:
+    """Fit once, unless every prediction of this model is there, and predict every target."""
+    suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
+    langs = [t.lang for t in targets]
+    fit = replace(cfg.fit, seed=max(seed, 1))
+    made_by = _made_by(cfg, suite, langs, fit if system.seeded else None, data)
+    folder = cfg.out / "predictions"
+    modes = cfg.select if system.seeded else ("last",)
+    wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by)) for t in targets for m in modes]
+    missing = [item for item in wanted if not _is_there(folder, item[2])]
+    if missing:
+        rows = training_rows(suite, protocol, cfg.source, langs, data, cfg.shots, fit.seed, translate)
+        checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, fit)
+        scorer = _DevScores(system, suite, checkpoints, rows)
+        for target, mode, origin in missing:
+            chosen = select(mode, checkpoints, system.average, scorer.asked(mode, target, data))
+            gold = load(suite, target.lang, target.split, data)
+            seen = scored_rows(suite, protocol, cfg.source, target.lang, gold, translate)
+            predictions.write(folder, origin, gold, system.predict(chosen, suite, seen, target.lang))
+    yield from (origin.path(folder) for _, _, origin in wanted)
+
+
+@dataclass
+class _DevScores:
+    """Scores of every checkpoint on dev rows, computed only when a way of choosing reads them."""
+
+    system: Backend
+    suite: Suite
+    checkpoints: Sequence[Any]
+    rows: TrainingRows
+    on_source: list[float] = field(default_factory=list)
+
+    def asked(self, mode: str, target: Target, data: Path) -> Mapping[str, Sequence[float]]:
+        """The scores that ``mode`` reads."""
+        if len(self.checkpoints) == 1 or mode in ("last", "averaged"):
+            return {}
+        if mode == "oracle":
+            return {mode: self._scores(_target_dev(target, data), target.lang)}
+        if not self.on_source:
+            self.on_source = self._scores(self.rows.dev, self.rows.lang)
+        return {mode: self.on_source}
+
+    def _scores(self, rows: Sequence[Example], lang: str) -> list[float]:
+        metric = METRICS[self.suite.metric]
+        found = [self.system.predict(c, self.suite, rows, lang) for c in self.checkpoints]
+        return [evaluate(metric, rows, answers, lang)[0] for answers in found]
+
+
+def _target_dev(target: Target, data: Path) -> list[Example]:
+    """Dev rows of the target language that are not the scored ones.
+
+    Raises:
+        UserError: the scored rows are the dev rows, so there is nothing to choose on.
+    """
+    if target.split == "dev":
+        raise UserError(
+            f"select=oracle: the scored rows of {target.suite.name} in {target.lang!r} are its dev rows",
+            "a suite with dev and test rows",
+            "leave oracle out of select=",
+        )
+    return load(target.suite, target.lang, "dev", data)
+
+
+def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> Path:
+    """Translations of one pair, made where they are missing."""
+    made_by = "no fine-tuning"
+    origin = replace(_origin(cfg, system, target, FIXED_SEED, "none", made_by), protocol="none", source="")
+    folder = cfg.out / "predictions"
+    if not _is_there(folder, origin):
+        gold = load(target.suite, target.lang, target.split, data)
+        predictions.write(folder, origin, gold, system.predict(None, target.suite, gold, target.lang))
+    return origin.path(folder)
+
+
+def _origin(cfg: EvalConfig, system: Backend, target: Target, seed: int, mode: str, made_by: str) -> Origin:
+    return Origin(
+        suite=target.suite.name,
+        lang=target.lang,
+        split=target.split,
+        system=system.name,
+        seed=seed,
+        protocol=cfg.protocol,
+        select=mode,
+        source=cfg.source,
+        checkpoint=system.digest,
+        extra=made_by,
+    )
+
+
+def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig | None, data: Path) -> str:
+    """The part of a signature that says what a model was fine-tuned on and how, from the files' digests."""
+    home, protocol = training_suite(suite), PROTOCOLS[cfg.protocol]
+    train_langs = dict.fromkeys([cfg.source, *(langs if protocol.train_on != "source" else ())])
+    parts = [
+        f"{lang}/{split}/{data_digest(home, lang, split, data)}"
+        for lang in train_langs
+        for split in ("train", "dev")
+        if split in home.splits and home.has(lang, split, data)
+    ]
+    shots = cfg.shots if protocol.train_on == "shots" else 0
+    parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return f"train:{home.name}|shots:{shots}|fit:{digest[:12]}"
+
+
+def _is_there(folder: Path, origin: Origin) -> bool:
+    path = origin.path(folder)
+    return path.is_file() and predictions.read_origin(path) == origin
+
+
+def rescore(folder: Path, data: Path) -> list[Score]:
+    """The scores of every prediction file below a folder; no model is needed."""
+    return [score for path in predictions.files(folder) for score in predictions.score_file(path, data)]

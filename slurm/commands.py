@@ -1,0 +1,134 @@
+"""``xling slurm``: see and steer what was submitted.
+
+Usage::
+
+    xling slurm status [RUN]                   every run, or the steps of one with what is wrong
+    xling slurm logs RUN [STEP [INDEX]]        the end of the log of a part; the one in trouble first
+    xling slurm cancel RUN                     call it off
+    xling slurm requeue RUN                    go on with what failed, was cancelled or was lost
+    xling slurm plan STAGE|run ... [key=value] what would be submitted, node-hours, and the batch scripts
+
+``slurm.profile=site.yaml`` names the site profile whose ``folder`` holds the runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurm import launch, queue, status
+from slurm.jobs import read_site
+from slurm.record import Part, Step, open_run, runs_in
+from slurm.states import job_states
+from xling.core.errors import UserError, unknown
+
+NUM_LOG_LINES = 40
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one of the words above; returns the exit code.
+
+    Raises:
+        UserError: an unknown word, run or step.
+    """
+    words = [word for word in argv if not word.startswith("slurm.profile=")]
+    profile = next((word.partition("=")[2] for word in argv if word.startswith("slurm.profile=")), "")
+    actions = {"status": show_status, "logs": show_logs, "cancel": cancel, "requeue": requeue}
+    if not words or words[0] in ("-h", "--help"):
+        print((__doc__ or "").strip())
+        return 0
+    if words[0] not in actions:
+        raise unknown("word after `xling slurm`", words[0], [*actions, "plan"])
+    folder = read_site(profile).folder.absolute()
+    print(actions[words[0]](folder, *words[1:]))
+    return 0
+
+
+def show_status(folder: Path, name: str = "", *more: str) -> str:
+    """Every run in ``folder``, or one with its steps."""
+    _no_more("status [RUN]", more)
+    if name:
+        return status.of_run(open_run(folder / name))
+    runs = runs_in(folder)
+    return status.of_runs(runs) if runs else f"no runs in {folder}"
+
+
+def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> str:
+    """The record and the end of the log of one part."""
+    _no_more("logs RUN [STEP [INDEX]]", more, name)
+    run = open_run(folder / name)
+    if step and step not in run.steps:
+        raise unknown("step", step, run.steps)
+    if index and not index.isdigit():
+        raise UserError(f"part {index!r}", "a whole number from 0")
+    steps = [run.steps[step]] if step else list(run.steps.values())
+    found = [(s, *item) for s in steps for item in status.submitted_parts(s)]
+    if index:
+        found = [item for item in found if item[1].index == int(index)]
+    if not found:
+        raise UserError(
+            f"no part {index} of {name} {step} was submitted".replace("  ", " "), fix="see its status"
+        )
+    # What is in trouble is what the user wants to see; else the newest.
+    trouble = [item for item in found if not item[1].is_done() and item[1].last().get("reason")]
+    chosen, part, identity = (trouble or found)[-1] if not trouble else trouble[0]
+    return _log_text(chosen, part, identity)
+
+
+def cancel(folder: Path, name: str = "", *more: str) -> str:
+    """Call a run off."""
+    _no_more("cancel RUN", more, name)
+    ended = launch.stop(open_run(folder / name))
+    return f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
+
+
+def requeue(folder: Path, name: str = "", *more: str) -> str:
+    """Go on with the steps of a run that have not ended well; parts that are done stay done.
+
+    Raises:
+        UserError: the run is still under way, or it has ended well.
+    """
+    _no_more("requeue RUN", more, name)
+    run = open_run(folder / name)
+    steps = [step for step in run.steps.values() if step.outcome().get("state") != "done"]
+    if not steps:
+        raise UserError(f"{name} has ended well", fix="there is nothing to requeue")
+    active = [i for i, s in job_states(status.job_ids(run)).items() if s.is_active]
+    if active and not all(step.outcome() for step in steps):
+        raise UserError(
+            f"{name} is under way: {len(active)} job(s) queued", fix=f"xling slurm cancel {name} first"
+        )
+    queue.cancel(active)
+    (run.path / "cancelled").unlink(missing_ok=True)
+    for step in steps:
+        (step.path / "outcome.json").unlink(missing_ok=True)
+        step.submitted("reset", [])
+        for part, _ in status.submitted_parts(step):
+            if not part.is_done():
+                part.append("reset")
+    with contextlib.chdir(run.directory):
+        if run.cluster != "slurm":
+            return launch.run_here(run)
+        launch.start(run, [step.name for step in steps])
+    return f"requeued {', '.join(step.name for step in steps)} of {name}"
+
+
+def _log_text(step: Step, part: Part, identity: str) -> str:
+    lines = [f"{part}, job {identity}"]
+    for event in part.events():
+        facts = ", ".join(
+            f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
+        )
+        lines.append(f"  {status.clock(event['time'])} {event['event']}{': ' + facts if facts else ''}")
+    for path in sorted(step.log.glob(f"{identity}_*_log.*")):
+        tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]
+        lines += ["", f"==> {path} <==", *tail]
+    return "\n".join(lines)
+
+
+def _no_more(usage: str, more: Sequence[str], name: str = "-") -> None:
+    if more or not name:
+        raise UserError(
+            "xling slurm " + usage.split()[0] + " was given too much or too little", f"xling slurm {usage}"
+        )

@@ -1,0 +1,83 @@
+"""Rendezvous of a multi-node training from Slurm's variables, in the words torchrun uses.
+
+A training reads ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK`` and so starts the
+same way under torchrun and under Slurm: ``torch.distributed.init_process_group(backend, "env://")``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_FIRST_PORT, _NUM_PORTS = 20_000, 10_000
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where and as whom this process joins a training.
+
+    Attributes:
+        rank: number of this process among all, from 0.
+        world_size: number of processes.
+        local_rank: number of this process on its node: its GPU.
+        address: host of rank 0.
+        port: TCP port of rank 0.
+    """
+
+    rank: int
+    world_size: int
+    local_rank: int
+    address: str
+    port: int
+
+    @property
+    def init_method(self) -> str:
+        """For ``torch.distributed.init_process_group``."""
+        return f"tcp://{self.address}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """The same as torchrun's variables."""
+        return {
+            "MASTER_ADDR": self.address,
+            "MASTER_PORT": str(self.port),
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_RANK": str(self.local_rank),
+        }
+
+
+def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | None:
+    """The rendezvous of this process, or None outside a Slurm step of several tasks.
+
+    The port follows from the job id, so that jobs that share a node do not meet; ``MASTER_PORT`` overrides it.
+    """
+    env = os.environ if environ is None else environ
+    world_size = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
+    if world_size < 2 or "SLURM_PROCID" not in env:
+        return None
+    job = int(env.get("SLURM_JOB_ID", "0")) * 7 + int(env.get("SLURM_RESTART_COUNT", "0"))
+    return Rendezvous(
+        rank=int(env["SLURM_PROCID"]),
+        world_size=world_size,
+        local_rank=int(env.get("SLURM_LOCALID", "0")),
+        address=env.get("MASTER_ADDR") or _first_host(env),
+        port=int(env.get("MASTER_PORT") or _FIRST_PORT + job % _NUM_PORTS),
+    )
+
+
+def _first_host(env: Mapping[str, str]) -> str:
+    """Host of rank 0: the first node of the step where its name resolves, else the address srun ran on."""
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
+    first = nodes
+    if "[" in nodes or "," in nodes:
+        command = ["scontrol", "show", "hostnames", nodes]
+        first = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    try:
+        socket.getaddrinfo(first, None)
+        return first
+    except OSError:
+        # Node names need not be host names; the batch script with its srun runs on the first node.
+        return env.get("SLURM_LAUNCH_NODE_IPADDR") or "127.0.0.1"

@@ -1,0 +1,166 @@
+"""What a stage asks of the cluster: built-in defaults, laid over by the profile of a site.
+
+A site profile is a YAML file, named by ``slurm.profile=`` on the command line or by ``XLING_SITE``::
+
+    folder: runs/jobs                       # where runs keep their records and logs
+    default: {partition: cpu, account: nlp, setup: ["module load python/3.11"]}
+    stages:
+      pretrain: {partition: gpu, nodes: 2, tasks_per_node: 8, gpus_per_node: 8, cpus_per_task: 6}
+      corpus mono: {array_parallelism: 200}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from xling.core import config
+from xling.core.errors import UserError, unknown
+from xling.core.stage import STAGES
+
+SITE_VARIABLE = "XLING_SITE"
+COLLECT = "collect"
+_SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one part of a stage (an array element, or a whole training) asks for.
+
+    Attributes:
+        nodes: nodes of one part.
+        tasks_per_node: processes on each node; for training one per GPU.
+        cpus_per_task: CPU cores of each process.
+        mem_gb: memory per node, GiB.
+        gpus_per_node: GPUs per node; 0 asks for none.
+        timeout_min: time limit in minutes; a part that can save itself goes on after it.
+        partition: Slurm partition, "" for the site's default.
+        account: account that is charged.
+        qos: quality of service.
+        gres: generic resources, for example ``gpu:a100:4``; set either this or ``gpus_per_node``.
+        constraint: required node features.
+        array_parallelism: parts of one phase that may run at the same time.
+        max_array_size: longest array that the site takes (``MaxArraySize``); more parts become several.
+        max_attempts: how often a part that fails is tried in all before the step fails.
+        signal_delay_s: seconds before the time limit at which a part is told to save.
+        setup: shell lines of the site that run before each job, for example ``module load``.
+    """
+
+    nodes: int = 1
+    tasks_per_node: int = 1
+    cpus_per_task: int = 1
+    mem_gb: float = 4.0
+    gpus_per_node: int = 0
+    timeout_min: int = 60
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    gres: str = ""
+    constraint: str = ""
+    array_parallelism: int = 64
+    max_array_size: int = 1000
+    max_attempts: int = 3
+    signal_delay_s: int = 90
+    setup: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what Slurm would misread.
+
+        Raises:
+            UserError: a number is out of range or a name could not stand in a batch script.
+        """
+        for item in fields(self):
+            value, least = getattr(self, item.name), 0 if item.name == "gpus_per_node" else 1
+            if isinstance(value, int) and value < least:
+                raise UserError(f"{item.name}={value}", f"a whole number from {least}")
+            if isinstance(value, str) and not _SAFE.fullmatch(value):
+                # A line break here would become a line of shell in the batch script.
+                raise UserError(
+                    f"{item.name}={value!r}", "letters, digits and . , : ; = & | ( ) [ ] * + @ / -"
+                )
+        if self.mem_gb <= 0:
+            raise UserError(f"mem_gb={self.mem_gb}", "more than 0")
+
+    @property
+    def num_tasks(self) -> int:
+        """Processes of one part."""
+        return self.nodes * self.tasks_per_node
+
+    def node_hours(self, num_parts: int = 1) -> float:
+        """The most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
+        return self.nodes * self.timeout_min / 60 * num_parts
+
+
+# What a stage asks for where the site says nothing: enough for the small recipes.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    COLLECT: {"mem_gb": 1.0, "timeout_min": 30},
+    "toyworld": {"timeout_min": 15},
+    "corpus mono": {"mem_gb": 8.0, "timeout_min": 240},
+    "vocab": {"cpus_per_task": 8, "mem_gb": 32.0, "timeout_min": 480},
+    "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
+    "pretrain": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
+    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480},
+    "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site profile as read.
+
+    Attributes:
+        folder: directory for the records and logs of runs; every node must see it.
+        default: settings of `Resources` for every stage.
+        stages: settings per stage, laid over ``default``; ``collect`` is the small job between phases.
+    """
+
+    folder: Path = Path("runs/jobs")
+    default: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def resources(self, stage: str, overrides: Mapping[str, Any] | None = None) -> Resources:
+        """The resources of ``stage``: defaults, then the site's default, its stage, then ``overrides``.
+
+        Raises:
+            UserError: a setting is unknown or has the wrong type.
+        """
+        merged: dict[str, Any] = {}
+        for layer in (DEFAULTS.get(stage, {}), self.default, self.stages.get(stage, {}), overrides or {}):
+            merged = config.merge(merged, layer)
+        return config.from_dict(Resources, merged, f"the resources of {stage!r}")
+
+
+def read_site(path: str = "") -> Site:
+    """The site profile at ``path``, else the one that ``XLING_SITE`` names, else the built-in defaults.
+
+    Raises:
+        UserError: no such file, a key or a stage that does not exist, or a value of the wrong type.
+    """
+    chosen = path or os.environ.get(SITE_VARIABLE, "")
+    if not chosen:
+        return Site()
+    data = config.read_yaml(Path(chosen))
+    names = [f.name for f in fields(Site)]
+    for key in data:
+        if key not in names:
+            raise unknown(f"key in {chosen}:", key, names)
+    folder = Path(os.path.expandvars(data.get("folder", str(Site.folder)))).expanduser()
+    stages = _mapping(data, "stages", chosen)
+    for stage in stages:
+        if stage not in STAGES and stage != COLLECT:
+            raise unknown(f"stage in {chosen}:", stage, [*STAGES, COLLECT])
+    site = Site(folder, _mapping(data, "default", chosen), {s: _mapping(stages, s, chosen) for s in stages})
+    for stage in (*stages, COLLECT):
+        site.resources(stage)
+    return site
+
+
+def _mapping(data: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise UserError(f"{where}: {key}={value!r}", "a mapping of settings")
+    return dict(value)

@@ -1,0 +1,80 @@
+"""What a submission would be, without submitting it: the graph, node-hours, and every batch script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slurm import queue
+from slurm.record import Run, Step
+from xling.core.errors import UserError
+from xling.core.stage import Phase
+
+
+def describe(run: Run) -> str:
+    """The whole plan as text; the number of parts of a step may be known only when earlier ones have ended."""
+    known = {name: _phases(step) for name, step in run.steps.items()}
+    hours = sum(_node_hours(run.steps[name], phases) for name, phases in known.items())
+    count = len(run.steps)
+    lines = [f"run {run.name}: {count} step{'s' * (count > 1)}, at most {hours:,.1f} node-hours where known"]
+    lines += [_line(step, known[name]) for name, step in run.steps.items()]
+    for name, step in run.steps.items():
+        lines += _scripts(step, known[name])
+    return "\n".join(lines)
+
+
+def _phases(step: Step) -> Sequence[Phase]:
+    """The phases known now; () when they follow from what an earlier step will make."""
+    try:
+        return step.phases()
+    except UserError:
+        if not step.plan.after:
+            raise
+        return ()
+
+
+def _node_hours(step: Step, phases: Sequence[Phase]) -> float:
+    return sum(step.plan.resources.node_hours(phase.num_parts) for phase in phases)
+
+
+def _line(step: Step, phases: Sequence[Phase]) -> str:
+    wanted = step.plan.resources
+    after = f", after {', '.join(step.plan.after)}" if step.plan.after else ""
+    parts = (
+        ", ".join(f"{phase.name}[{phase.num_parts or '?'}]" for phase in phases)
+        or "parts known once it starts"
+    )
+    gpus = f", {wanted.gpus_per_node} GPUs" if wanted.gpus_per_node else ""
+    each = (
+        f"{wanted.nodes} node{'s' * (wanted.nodes > 1)} x {wanted.tasks_per_node} task"
+        f"{'s' * (wanted.tasks_per_node > 1)} x {wanted.cpus_per_task} CPUs{gpus}, {wanted.mem_gb:g} GiB,"
+        f" {wanted.timeout_min} min"
+    )
+    hours = f"{_node_hours(step, phases):,.1f}" if phases else f"{wanted.node_hours():,.1f} per part"
+    return f"  {step.name} (xling {step.plan.stage.name}{after}): {parts}; each {each}; node-hours <= {hours}"
+
+
+def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
+    """The batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
+    base, collect = f"{step.run.name}.{step.name}", step.plan.collect
+    before = ":".join(f"<{name} barrier>" for name in step.plan.after)
+    lines = _titled(f"{base}.barrier", queue.small(step.log, f"{base}.barrier", collect, hold=True))
+    if before:
+        title, name = f"{base}.collect (starts the step)", f"{base}.collect"
+        lines += _titled(title, queue.small(step.log, name, collect, f"afterok:{before}"))
+    for phase in phases:
+        if not phase.num_parts:
+            continue  # how many follows from the phase before
+        name = f"{base}.{phase.name}"
+        size = min(phase.num_parts, step.plan.resources.max_array_size)
+        lines += _titled(name, queue.executor(step.log, name, step.plan.resources), size)
+        title, name, array = (
+            f"{base}.collect (behind {phase.name})",
+            f"{base}.collect",
+            f"<{phase.name} array>",
+        )
+        lines += _titled(title, queue.small(step.log, name, collect, f"afterany:{array}"))
+    return lines
+
+
+def _titled(title: str, jobs: queue.Executor, num_elements: int = 1) -> list[str]:
+    return ["", f"==> {title} <==", queue.script(jobs, num_elements).rstrip()]

@@ -1,0 +1,271 @@
+"""The directory of a run: what was asked, which jobs were submitted, and what every part reported.
+
+::
+
+    <folder>/<run>/run.json                  the steps: stage, configuration, order, resources
+    <folder>/<run>/cancelled                 there once the user has cancelled
+    <folder>/<run>/<step>/jobs.jsonl         every submission: array, collector, barrier
+    <folder>/<run>/<step>/outcome.json       done or failed, with the reason
+    <folder>/<run>/<step>/parts/<phase>.<index>.jsonl   start, stop, done, failed, lost
+    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json
+    <folder>/<run>/<step>/log/               batch scripts and output
+
+Plain files that are only appended to or replaced whole: a job that is killed at any moment leaves a state that
+can be read, and a run can be reported long after Slurm has forgotten its jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm.jobs import COLLECT, Resources
+from xling.core import config, job
+from xling.core.errors import UserError, unknown
+from xling.core.manifest import write_atomic
+from xling.core.stage import Phase, Stage, load, phases_of
+
+Event = dict[str, Any]
+SWEEP_PHASE = "sweep"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One stage of a run as asked for.
+
+    Attributes:
+        stage: what runs.
+        configs: resolved settings as plain values: one, or one per element of a sweep.
+        after: steps that must have ended well before.
+        resources: of one part.
+        collect: of the small job that looks after the parts.
+    """
+
+    stage: Stage
+    configs: tuple[Any, ...]
+    after: tuple[str, ...]
+    resources: Resources
+    collect: Resources
+
+
+class Part:
+    """The record of one part of one phase."""
+
+    def __init__(self, step: Step, phase: str, index: int) -> None:
+        self.step, self.phase, self.index = step, phase, index
+        self.events_path = step.path / "parts" / f"{phase}.{index}.jsonl"
+        self.heartbeat_path = step.path / "parts" / f"{phase}.{index}.heartbeat.json"
+
+    def __str__(self) -> str:
+        return f"{self.step.name} {self.phase}[{self.index}]"
+
+    def events(self) -> list[Event]:
+        """Everything that was written down, oldest first."""
+        return read_lines(self.events_path)
+
+    def append(self, event: str, **facts: Any) -> None:
+        """Write one more line."""
+        append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
+
+    def last(self) -> Event:
+        """The newest event, {} before the part has started."""
+        events = self.events()
+        return events[-1] if events else {}
+
+    def is_done(self) -> bool:
+        """Whether the part has ended well."""
+        return any(event["event"] == "done" for event in self.events())
+
+    def saved(self) -> int:
+        """Units of work that a restart does not repeat."""
+        heartbeat = job.read(self.heartbeat_path)
+        return heartbeat.saved if heartbeat else 0
+
+
+class Step:
+    """The record of one step of a run."""
+
+    def __init__(self, run: Run, name: str, plan: StepPlan) -> None:
+        self.run, self.name, self.plan = run, name, plan
+        self.path = run.path / name
+        self.log = self.path / "log"
+
+    def config(self, index: int = 0) -> Any:
+        """The configuration dataclass of element ``index`` of a sweep, or of the whole step."""
+        plain = self.plan.configs[index if self.is_sweep else 0]
+        return config.from_dict(load(self.plan.stage.config), plain, f"step {self.name!r}")
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether the parts are configurations of one stage."""
+        return len(self.plan.configs) > 1
+
+    def phases(self) -> Sequence[Phase]:
+        """The phases as far as they are known now."""
+        if self.is_sweep:
+            return (Phase(SWEEP_PHASE, len(self.plan.configs)),)
+        return phases_of(self.plan.stage, self.config())
+
+    def part(self, phase: str, index: int) -> Part:
+        """The record of one part."""
+        return Part(self, phase, index)
+
+    def jobs(self) -> list[Event]:
+        """Every submission, oldest first."""
+        return read_lines(self.path / "jobs.jsonl")
+
+    def arrays(self) -> list[Event]:
+        """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
+        return [entry for entry in self.jobs() if entry["kind"] == "array"]
+
+    def submitted(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
+        """Write down what was just submitted."""
+        append_line(
+            self.path / "jobs.jsonl",
+            {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **facts},
+        )
+
+    def barrier(self) -> str:
+        """Job id of the newest barrier: the job that ends well when the step has."""
+        return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier"), "")
+
+    def outcome(self) -> Event:
+        """``{"state": "done" | "failed", "reason": ...}``, {} while the step is under way."""
+        try:
+            return dict(json.loads((self.path / "outcome.json").read_text(encoding="utf-8")))
+        except OSError:
+            return {}
+
+    def end(self, state: str, reason: str = "") -> None:
+        """Write down how the step ended."""
+        facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
+        write_atomic(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
+
+
+class Run:
+    """One submission of a user: a stage, a sweep or a pipeline."""
+
+    def __init__(
+        self, path: Path, cluster: str, steps: dict[str, StepPlan], created: float = 0.0, directory: str = ""
+    ) -> None:
+        self.path, self.cluster, self.created = path, cluster, created or time.time()
+        self.directory = directory or str(Path.cwd())  # what relative paths in the settings start from
+        self.steps = {name: Step(self, name, plan) for name, plan in steps.items()}
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return self.path.name
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the user has called it off."""
+        return (self.path / "cancelled").exists()
+
+    def after(self, name: str) -> list[Step]:
+        """The steps that wait for ``name``, directly or not."""
+        waiting: list[Step] = []
+        reached = {name}
+        for step in self.steps.values():  # in an order in which each comes after the ones it needs
+            if reached & set(step.plan.after):
+                reached.add(step.name)
+                waiting.append(step)
+        return waiting
+
+    def create(self) -> None:
+        """Make the directory, with the user's umask.
+
+        Raises:
+            UserError: the name or the path cannot be used.
+        """
+        check_names(self.name, *self.steps)
+        if "%" in str(self.path) or "\n" in str(self.path):
+            raise UserError(
+                f"job folder {str(self.path)!r}", "a path without % and line breaks: Slurm expands them"
+            )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir()
+        except FileExistsError:
+            raise UserError(f"there is a run called {self.name}", fix="choose another slurm.run=") from None
+        for step in self.steps.values():
+            (step.path / "parts").mkdir(parents=True)
+            step.log.mkdir()
+        facts = {
+            "cluster": self.cluster,
+            "created": self.created,
+            "directory": self.directory,
+            "steps": {name: asdict(step.plan) for name, step in self.steps.items()},
+        }
+        write_atomic(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+
+def open_run(path: Path) -> Run:
+    """Read the record of a run.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
+    try:
+        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        steps = {
+            name: StepPlan(
+                Stage(**plan["stage"]),
+                tuple(plan["configs"]),
+                tuple(plan["after"]),
+                config.from_dict(Resources, plan["resources"]),
+                config.from_dict(Resources, plan[COLLECT]),
+            )
+            for name, plan in facts["steps"].items()
+        }
+    except FileNotFoundError:
+        names = [p.parent.name for p in path.parent.glob("*/run.json")]
+        raise unknown("run", path.name, names) from None
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise UserError(f"{path}/run.json is damaged: {error}") from None
+    return Run(path, facts["cluster"], steps, facts["created"], facts["directory"])
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """The runs whose records lie in ``folder``, oldest first."""
+    return sorted((open_run(p.parent) for p in folder.glob("*/run.json")), key=lambda run: run.created)
+
+
+def check_names(*names: str) -> None:
+    """Refuse names of runs and steps that could not stand in a path and in a job name."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UserError(f"run or step {name!r}", "letters, digits, _ . - after a letter or digit")
+
+
+def new_name(folder: Path, stem: str) -> str:
+    """A free name such as ``pretrain-1121-0942``, with a letter behind it when two fall into one minute."""
+    base = f"{re.sub(r'[^A-Za-z0-9]+', '-', stem).strip('-')}-{time.strftime('%m%d-%H%M')}"
+    suffixes: Iterable[str] = ("", *(f".{n}" for n in range(2, 1000)))
+    return next(base + s for s in suffixes if not (folder / (base + s)).exists())
+
+
+def append_line(path: Path, facts: Event) -> None:
+    """Append one JSON line in a single write, so that a kill leaves whole lines."""
+    data = (json.dumps(facts, ensure_ascii=False) + "\n").encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: Path) -> list[Event]:
+    """The JSON lines of a file, [] when there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text.splitlines() if line]

@@ -1,0 +1,173 @@
+"""What a run is doing: stage, state, progress, tokens/s, time left and the reason of a failure, as a table."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slurm.record import Part, Run, Step
+from slurm.states import JobState, job_states
+from xling.core import job
+
+SILENT_AFTER_S = 600
+_MAX_TROUBLES = 20
+
+
+@dataclass(frozen=True)
+class StepStatus:
+    """One line of the table; every field as the user reads it."""
+
+    step: str
+    stage: str
+    state: str
+    parts: str = ""
+    progress: str = ""
+    tokens_per_s: str = ""
+    left: str = ""
+    reason: str = ""
+
+
+def job_ids(run: Run) -> list[str]:
+    """Every job of a run."""
+    return [identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]]
+
+
+def submitted_parts(step: Step) -> list[tuple[Part, str]]:
+    """The parts that were submitted at least once, each with its newest job id."""
+    newest: dict[tuple[str, int], str] = {}
+    for entry in step.arrays():
+        newest |= {(entry["phase"], i): j for j, i in zip(entry["jobs"], entry["indices"], strict=True)}
+    return [(step.part(phase, index), identity) for (phase, index), identity in newest.items()]
+
+
+def of_runs(runs: Sequence[Run]) -> str:
+    """One line per run."""
+    states = job_states(identity for run in runs for identity in job_ids(run))
+    rows = [["run", "submitted", "state", "steps", "now"]]
+    for run in runs:
+        steps = [of_step(step, states) for step in run.steps.values()]
+        done = sum(step.state == "DONE" for step in steps)
+        now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])
+        text = " ".join(filter(None, [now.step, now.progress or now.parts, now.reason]))
+        rows.append([run.name, clock(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
+    return table(rows)
+
+
+def of_run(run: Run) -> str:
+    """One line per step, and below it one per part in trouble."""
+    states = job_states(job_ids(run))
+    found = [of_step(step, states) for step in run.steps.values()]
+    rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
+    rows += [[s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in found]
+    lines = [
+        f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
+        table(rows),
+    ]
+    troubles = [text for step in run.steps.values() for text in _troubles(step)]
+    if troubles:
+        lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
+    if len(troubles) > _MAX_TROUBLES:
+        lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
+    return "\n".join(lines)
+
+
+def of_step(step: Step, states: Mapping[str, JobState]) -> StepStatus:
+    """The state of one step from its record and from what Slurm says about its jobs."""
+    stage, outcome, arrays = step.plan.stage.name, step.outcome(), step.arrays()
+    live = [
+        states[i] for entry in step.jobs() for i in entry["jobs"] if entry["kind"] == "array" and i in states
+    ]
+    collectors = [states[i] for e in step.jobs() if e["kind"] == "collect" for i in e["jobs"] if i in states]
+    newest = [
+        (part, identity) for part, identity in submitted_parts(step) if part.phase == arrays[-1]["phase"]
+    ]
+    counted = Counter(_part_state(part, states.get(identity)) for part, identity in newest)
+    parts = ", ".join(
+        [f"{counted['done']}/{len(newest)}", *(f"{n} {s}" for s, n in counted.items() if s != "done")]
+    )
+    parts = parts if newest else ""
+    if outcome:
+        return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
+    running = [(p, j) for p, j in newest if states.get(j, JobState()).state == "RUNNING"]
+    beats = [beat for part, _ in running if (beat := job.read(part.heartbeat_path))]
+    shown = (_progress(beats), _speed(beats), _left(beats))
+    if running or (step.run.cluster != "slurm" and newest):
+        return StepStatus(step.name, stage, "RUNNING", parts, *shown, reason=_silence(beats))
+    waiting = next((s for s in live if s.is_active), None)
+    if waiting:
+        return StepStatus(step.name, stage, waiting.state, parts, *shown, reason=waiting.reason)
+    collector = next((s for s in reversed(collectors) if s.is_active), None)
+    if collector and step.plan.after and not arrays:
+        return StepStatus(step.name, stage, "WAITING", reason=f"after {', '.join(step.plan.after)}")
+    if collector:
+        return StepStatus(step.name, stage, "COLLECTING", parts, reason=collector.reason)
+    reason = f"nothing is queued; go on with: xling slurm requeue {step.run.name}"
+    return StepStatus(step.name, stage, "LOST", parts, reason=reason)
+
+
+def _part_state(part: Part, state: JobState | None) -> str:
+    if part.is_done():
+        return "done"
+    if state and state.is_active:
+        return state.state.lower()
+    last = str(part.last().get("event", "unknown"))
+    return "ended" if last == "start" else last
+
+
+def _troubles(step: Step) -> list[str]:
+    lines = []
+    for part, identity in submitted_parts(step):
+        events = part.events()
+        bad = [e for e in events if e["event"] in ("failed", "lost", "stopped")]
+        if bad and not part.is_done():
+            starts = sum(e["event"] == "start" for e in events)
+            lines.append(
+                f"  {part}: {bad[-1]['event']}, started {starts} times, job {identity}: {bad[-1]['reason']}"
+            )
+    return lines
+
+
+def _progress(beats: Sequence[job.Heartbeat]) -> str:
+    if not beats:
+        return ""
+    done, total = sum(b.done for b in beats), sum(b.total for b in beats)
+    of = f"/{total:,} ({100 * done / total:.0f} %)" if total else ""
+    return f"{done:,}{of} {beats[0].unit} {beats[0].note if len(beats) == 1 else ''}".strip()
+
+
+def _speed(beats: Sequence[job.Heartbeat]) -> str:
+    speed = sum(b.tokens_per_s for b in beats)
+    return f"{speed:,.0f}" if speed else ""
+
+
+def _left(beats: Sequence[job.Heartbeat]) -> str:
+    seconds = [(b.total - b.done) / b.rate for b in beats if b.total and b.rate]
+    return duration(max(seconds)) if seconds else ""
+
+
+def _silence(beats: Sequence[job.Heartbeat]) -> str:
+    silent = time.time() - min((b.time for b in beats), default=time.time())
+    return f"no sign of life for {duration(silent)}" if silent > SILENT_AFTER_S else ""
+
+
+def duration(seconds: float) -> str:
+    """``3661`` as ``1:01:01``."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def clock(seconds: float) -> str:
+    """Local time to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell; an empty column is left out."""
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    lines = zip(*columns, strict=True)
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,128 @@
+"""The configuration files of the test bed as text; every path stands in quotes, so spaces are fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What the test bed is made of.
+
+    Attributes:
+        directory: holds the files of every daemon, with mode 0700.
+        hostname: name of this machine as Slurm sees it.
+        controller_port: TCP port of slurmctld.
+        node_ports: TCP port of each slurmd; their number is the number of nodes.
+        cpus: CPUs that each node claims; may be more than the machine has.
+        mem_mb: memory that each node claims, MiB.
+        min_job_age_s: seconds after which a finished job is forgotten by slurmctld.
+        database_port: TCP port of MariaDB, 0 without accounting.
+        accounting_port: TCP port of slurmdbd, 0 without accounting.
+    """
+
+    directory: Path
+    hostname: str
+    controller_port: int
+    node_ports: tuple[int, ...]
+    cpus: int = 4
+    mem_mb: int = 4096
+    min_job_age_s: int = 300
+    database_port: int = 0
+    accounting_port: int = 0
+
+    @property
+    def node_names(self) -> list[str]:
+        """``n1``, ``n2``, ..."""
+        return [f"n{i + 1}" for i in range(len(self.node_ports))]
+
+    @property
+    def slurm_conf(self) -> Path:
+        """What ``SLURM_CONF`` has to name."""
+        return self.directory / "slurm.conf"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Socket of munged."""
+        return self.directory / "munge.socket"
+
+
+def slurm_conf(bed: Bed) -> str:
+    """Text of slurm.conf.
+
+    ``cred_expire`` is also the time that a requeued job must wait before it starts again (120 s by default).
+    """
+    accounting = ["AccountingStorageType=accounting_storage/none", "JobAcctGatherType=jobacct_gather/none"]
+    if bed.accounting_port:
+        accounting = [
+            "AccountingStorageType=accounting_storage/slurmdbd",
+            "AccountingStorageHost=127.0.0.1",
+            f"AccountingStoragePort={bed.accounting_port}",
+            f'AccountingStoragePass="{bed.munge_socket}"',
+            "JobAcctGatherType=jobacct_gather/linux",
+        ]
+    names = bed.node_names
+    nodes = [
+        f"NodeName={name} NodeHostname={bed.hostname} NodeAddr=127.0.0.1 Port={port}"
+        f" CPUs={bed.cpus} RealMemory={bed.mem_mb} State=UNKNOWN"
+        for name, port in zip(names, bed.node_ports, strict=True)
+    ]
+    lines = [
+        "ClusterName=xling",
+        f"SlurmctldHost={bed.hostname}(127.0.0.1)",
+        f"SlurmctldPort={bed.controller_port}",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        "AuthType=auth/munge",
+        f'AuthInfo="socket={bed.munge_socket},cred_expire=5"',
+        "CredType=cred/munge",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "MpiDefault=none",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_CPU_Memory",
+        "SlurmdParameters=config_overrides",
+        "SchedulerParameters=batch_sched_delay=0,sched_min_interval=50000,bf_interval=2,sched_interval=2",
+        "ReturnToService=2",
+        "KillWait=5",
+        "CompleteWait=0",
+        f"MinJobAge={bed.min_job_age_s}",
+        "JobRequeue=1",
+        "MaxArraySize=10001",
+        "DefMemPerCPU=64",
+        "SlurmctldDebug=info",
+        "SlurmdDebug=info",
+        f'StateSaveLocation="{bed.directory}/state"',
+        f'SlurmdSpoolDir="{bed.directory}/spool-%n"',
+        f'SlurmctldPidFile="{bed.directory}/slurmctld.pid"',
+        f'SlurmdPidFile="{bed.directory}/slurmd-%n.pid"',
+        f'SlurmctldLogFile="{bed.directory}/slurmctld.log"',
+        f'SlurmdLogFile="{bed.directory}/slurmd-%n.log"',
+        *accounting,
+        *nodes,
+        f"PartitionName=main Nodes={','.join(names)} Default=YES MaxTime=INFINITE State=UP",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def slurmdbd_conf(bed: Bed, password: str) -> str:
+    """Text of slurmdbd.conf; the file must have mode 0600."""
+    lines = [
+        "AuthType=auth/munge",
+        f'AuthInfo="socket={bed.munge_socket}"',
+        "DbdHost=localhost",
+        "DbdAddr=127.0.0.1",
+        f"DbdPort={bed.accounting_port}",
+        "SlurmUser=root",
+        "StorageType=accounting_storage/mysql",
+        "StorageHost=127.0.0.1",
+        f"StoragePort={bed.database_port}",
+        "StorageUser=slurm",
+        f"StoragePass={password}",
+        "StorageLoc=slurm_acct_db",
+        f'PidFile="{bed.directory}/slurmdbd.pid"',
+        f'LogFile="{bed.directory}/slurmdbd.log"',
+        "DebugLevel=info",
+    ]
+    return "\n".join(lines) + "\n"

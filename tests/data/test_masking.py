@@ -1,0 +1,108 @@
+"""Choosing and corrupting tokens."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.data.masking import MaskRule, choose_positions, corrupt
+
+FIRST, MASK = 4, 100
+RULE = MaskRule(prob=0.15, leave=0.1, random=0.1, mask_id=MASK, first_piece=FIRST, end_piece=MASK)
+_TOKENS = st.lists(st.integers(0, MASK - 1), max_size=200).map(lambda ids: np.array(ids, dtype=np.int64))
+
+
+@given(_TOKENS, st.floats(0, 1), st.integers(0, 10**6))
+def test_chosen_are_maskable_sorted_and_as_many_as_the_share_says(
+    tokens: np.ndarray, prob: float, seed: int
+) -> None:
+    maskable = tokens >= FIRST
+    chosen = choose_positions(maskable, prob, rng(seed))
+    assert maskable[chosen].all()
+    assert (np.diff(chosen) > 0).all()
+    exact = prob * maskable.sum()
+    allowed = {0} if not maskable.any() else {max(1, math.floor(exact)), max(1, math.floor(exact + 1))}
+    assert len(chosen) in {min(n, int(maskable.sum())) for n in allowed}
+
+
+@given(_TOKENS, st.integers(0, 10**6))
+def test_only_chosen_positions_change(tokens: np.ndarray, seed: int) -> None:
+    before = tokens.copy()
+    chosen = choose_positions(tokens >= FIRST, RULE.prob, rng(seed))
+    after = corrupt(tokens, chosen, RULE, rng(seed, "corrupt"))
+    assert (tokens == before).all(), "the input was changed"
+    others = np.setdiff1d(np.arange(len(tokens)), chosen)
+    assert (after[others] == tokens[others]).all()
+    assert ((after[chosen] == MASK) | ((after[chosen] >= FIRST) & (after[chosen] < MASK))).all()
+
+
+@given(_TOKENS, st.integers(0, 10**6))
+def test_the_same_key_gives_the_same_masks(tokens: np.ndarray, seed: int) -> None:
+    def made() -> tuple[np.ndarray, np.ndarray]:
+        generator = rng(seed, "mask")
+        chosen = choose_positions(tokens >= FIRST, RULE.prob, generator)
+        return chosen, corrupt(tokens, chosen, RULE, generator)
+
+    for first, second in zip(made(), made(), strict=True):
+        assert (first == second).all()
+
+
+@pytest.mark.parametrize("length", [7, 33, 255])
+def test_the_share_is_exact_in_the_mean(length: int) -> None:
+    maskable = np.ones(length, dtype=bool)
+    maskable[::7] = False
+    counts = np.array([len(choose_positions(maskable, 0.3, rng(1, "share", i))) for i in range(4000)])
+    # Each count is floor or ceiling of the exact share, so its deviation is at most a half.
+    assert abs(counts.mean() - 0.3 * maskable.sum()) < 5 * 0.5 / math.sqrt(len(counts))
+
+
+def test_every_position_is_chosen_alike() -> None:
+    maskable = np.ones(20, dtype=bool)
+    hits = np.zeros(20)
+    for index in range(4000):
+        hits[choose_positions(maskable, 0.25, rng(2, "where", index))] += 1
+    assert np.abs(hits / 4000 - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_fates_are_80_10_10_and_random_pieces_uniform() -> None:
+    tokens = np.full(60_000, 7)
+    chosen = np.arange(len(tokens))
+    after = corrupt(tokens, chosen, RULE, rng(3))
+    masked = (after == MASK).mean()
+    drawn = after[(after != MASK) & (after != 7)]
+    kept = (after == 7).mean()
+    bound = 5 * math.sqrt(0.25 / len(tokens))
+    pieces = MASK - FIRST
+    assert abs(masked - 0.8) < bound
+    # A random piece may be the right one.
+    assert abs(kept - (0.1 + 0.1 / pieces)) < bound
+    counts = np.bincount(drawn, minlength=MASK)[FIRST:]
+    assert counts[7 - FIRST] == 0 and (np.delete(counts, 7 - FIRST) > 0).all()
+    assert set(np.flatnonzero(np.bincount(drawn))) <= set(range(FIRST, MASK))
+
+
+def test_one_piece_is_enough_to_learn_from() -> None:
+    assert choose_positions(np.array([False, True, False]), 0.01, rng(1)).tolist() == [1]
+    assert choose_positions(np.zeros(3, dtype=bool), 0.5, rng(1)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"prob": 1.1}, "mask_prob=1.1"),
+        ({"prob": -0.1}, "mask_prob=-0.1"),
+        ({"leave": 2.0}, "leave_unmasked_prob=2.0"),
+        ({"random": float("nan")}, "random_token_prob=nan"),
+        ({"leave": 0.6, "random": 0.6}, "at most 1 in all"),
+    ],
+)
+def test_impossible_shares_are_user_errors(shares: dict[str, float], message: str) -> None:
+    rule = {"prob": 0.15, "leave": 0.1, "random": 0.1} | shares
+    with pytest.raises(UserError, match=message):
+        MaskRule(**rule, mask_id=MASK, first_piece=FIRST, end_piece=MASK)

@@ -1,0 +1,99 @@
+"""Languages by n^alpha, items in endless permutations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xling.core.sampling import alpha_shares, realised_alpha
+from xling.data.mixer import draw_epoch, epoch_counts
+
+_SIZES = st.dictionaries(
+    st.sampled_from(["en", "fr", "sw", "th", "ha"]),
+    st.tuples(st.integers(1, 60), st.integers(1, 9)),
+    min_size=1,
+)
+
+
+@given(_SIZES, st.floats(0, 1), st.integers(1, 9), st.integers(1, 4))
+def test_every_item_is_seen_once_before_any_is_seen_again(
+    sizes: dict[str, tuple[int, int]], alpha: float, seed: int, epochs: int
+) -> None:
+    num_items = {lang: n for lang, (n, _) in sizes.items()}
+    num_tokens = {lang: n * mean for lang, (n, mean) in sizes.items()}
+    counts = epoch_counts(num_items, num_tokens, alpha)
+    streams: dict[str, list[int]] = {lang: [] for lang in sizes}
+    for epoch in range(1, epochs + 1):
+        drawn = draw_epoch(num_items, counts, seed, epoch)
+        assert len(drawn.langs) == len(drawn.items) == sum(counts.values())
+        for index, lang in enumerate(num_items):
+            own = drawn.items[drawn.langs == index]
+            assert len(own) == counts[lang]
+            streams[lang] += own.tolist()
+            seen = Counter(streams[lang])
+            passes, rest = divmod(len(streams[lang]), num_items[lang])
+            assert set(seen.values()) <= {passes, passes + 1} and set(seen) <= set(range(num_items[lang]))
+            assert sum(count == passes + 1 for count in seen.values()) == rest
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
+def test_tokens_follow_the_shares_within_a_hundredth(alpha: float) -> None:
+    # Items of different mean lengths: shares count tokens, not items.
+    num_items = {"en": 400_000, "fr": 90_000, "sw": 3_000, "ha": 500}
+    num_tokens = {"en": 100_000_000, "fr": 9_000_000, "sw": 450_000, "ha": 10_000}
+    counts = epoch_counts(num_items, num_tokens, alpha)
+    realised = {lang: counts[lang] * num_tokens[lang] / num_items[lang] for lang in counts}
+    total = sum(realised.values())
+    for lang, share in alpha_shares(num_tokens, alpha).items():
+        assert realised[lang] / total == pytest.approx(share, rel=0.01)
+    drawn = {lang: round(tokens) for lang, tokens in realised.items()}
+    assert realised_alpha(num_tokens, drawn) == pytest.approx(alpha, abs=0.01)
+    assert total == pytest.approx(sum(num_tokens.values()), rel=0.01)
+
+
+def test_blocks_of_the_tiny_corpus_follow_the_shares(shards: Path) -> None:
+    from fairseq.data import Dictionary
+
+    from xling.objectives.mmlm import Mmlm, MmlmConfig
+
+    dictionary = Dictionary.load(str(shards / "dict.txt"))
+    dictionary.add_symbol("<mask>")
+    langs = ["ar", "en", "th"]
+    made = Mmlm(MmlmConfig(tokens_per_sample=8, alpha=0.3, seed=1), dictionary, langs).dataset(
+        shards, "train"
+    )
+    sizes = {lang: (shards / lang / "train.bin").stat().st_size // 2 for lang in langs}
+    tokens: Counter[str] = Counter()
+    for epoch in range(1, 6):
+        made.set_epoch(epoch)
+        for index in range(len(made)):
+            tokens[langs[int(made._draw.langs[index])]] += int(made.sizes[index]) - 1
+    for lang, share in alpha_shares(sizes, 0.3).items():
+        assert tokens[lang] / tokens.total() == pytest.approx(share, rel=0.01)
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    items, counts = {"en": 50, "sw": 7}, {"en": 40, "sw": 20}
+    first, again = draw_epoch(items, counts, 1, 3), draw_epoch(items, counts, 1, 3)
+    assert (first.items == again.items).all() and (first.langs == again.langs).all()
+    for seed, epoch in ((2, 3), (1, 4)):
+        other = draw_epoch(items, counts, seed, epoch)
+        assert (first.items != other.items).any() and (first.langs != other.langs).any()
+
+
+def test_a_language_keeps_its_order_when_another_joins() -> None:
+    alone = draw_epoch({"sw": 9}, {"sw": 9}, 1, 2)
+    joined = draw_epoch({"en": 5, "sw": 9}, {"en": 5, "sw": 9}, 1, 2)
+    assert Counter(alone.items.tolist()) == Counter(joined.items[joined.langs == 1].tolist())
+
+
+def test_empty_languages_are_left_out_and_small_ones_kept() -> None:
+    counts = epoch_counts({"en": 1000, "sw": 1, "xx": 0}, {"en": 10**9, "sw": 1, "xx": 0}, 1.0)
+    assert counts == {"en": 1000, "sw": 1}
+    drawn = draw_epoch({"en": 1000, "sw": 1, "xx": 0}, counts, 1, 1)
+    assert np.bincount(drawn.langs, minlength=3).tolist() == [1000, 1, 0]

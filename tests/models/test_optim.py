@@ -1,0 +1,134 @@
+"""AdamW on float32 masters."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from xling.models.optim import AdamWConfig, XlingAdamW
+
+BETAS, EPS, DECAY, LR = (0.9, 0.98), 1e-6, 0.1, 3e-3
+
+
+def model(dtype: torch.dtype) -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 3)).to(dtype)
+
+
+def ours(net: nn.Module) -> XlingAdamW:
+    cfg = AdamWConfig(beta1=BETAS[0], beta2=BETAS[1], eps=EPS, weight_decay=DECAY, lr=[LR])
+    return XlingAdamW(cfg, net.parameters())
+
+
+def theirs(net: nn.Module) -> torch.optim.AdamW:
+    params = list(net.parameters())
+    groups = [
+        {"params": [p for p in params if p.dim() > 1], "weight_decay": DECAY},
+        {"params": [p for p in params if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
+
+
+def batches(count: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    return [torch.randn(5, 8, generator=generator) for _ in range(count)]
+
+
+def loss_of(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    dtype = next(net.parameters()).dtype
+    return net(x.to(dtype)).float().square().mean()
+
+
+def step(
+    net: nn.Module, optimizer: XlingAdamW, x: torch.Tensor, factor: float = 1.0, clip: float = 0.0
+) -> float:
+    optimizer.zero_grad()
+    optimizer.backward(loss_of(net, x))
+    optimizer.multiply_grads(factor)
+    norm = optimizer.clip_grad_norm(clip)
+    optimizer.step()
+    return float(norm)
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.05])
+def test_float32_equals_torch(clip: float) -> None:
+    mine, other = model(torch.float32), model(torch.float32)
+    optimizer, reference = ours(mine), theirs(other)
+    for number, x in enumerate(batches(20)):
+        for each in (optimizer, reference):
+            for group in getattr(each, "_optimizer", each).param_groups:
+                group["lr"] = LR / (number + 1)
+        norm = step(mine, optimizer, x, 0.5, clip)
+        reference.zero_grad()
+        (loss_of(other, x) * 0.5).backward()
+        wanted = nn.utils.clip_grad_norm_(other.parameters(), clip or float("inf"))
+        assert norm == pytest.approx(float(wanted), rel=1e-5)
+        reference.step()
+    for a, b in zip(mine.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_biases_and_norms_do_not_decay() -> None:
+    net = model(torch.float32)
+    optimizer = ours(net)
+    decays = {id(p): g["weight_decay"] for g in optimizer._optimizer.param_groups for p in g["params"]}
+    assert {name: decays[id(p)] for name, p in net.named_parameters()} == {
+        "0.weight": DECAY, "0.bias": 0.0, "1.weight": 0.0, "1.bias": 0.0, "2.weight": DECAY, "2.bias": 0.0,
+    }  # fmt: skip
+
+
+def test_bfloat16_weights_are_rounded_masters_that_keep_small_updates() -> None:
+    net = model(torch.bfloat16)
+    optimizer = ours(net)
+    before = [m.clone() for m in optimizer.masters]
+    optimizer.set_lr(1e-6)  # far below the resolution of bfloat16
+    for x in batches(3):
+        step(net, optimizer, x)
+    for weight, master in zip(optimizer.working, optimizer.masters, strict=True):
+        assert weight.dtype == torch.bfloat16 and master.dtype == torch.float32
+        assert torch.equal(weight, master.bfloat16())
+        assert weight.grad is None
+    moved = [not torch.equal(m, old) for m, old in zip(optimizer.masters, before, strict=True)]
+    assert all(moved)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_restored_optimizer_goes_on_exactly(dtype: torch.dtype) -> None:
+    straight = model(dtype)
+    optimizer = ours(straight)
+    data = batches(8)
+    saved: dict[str, Any] = {}
+    for number, x in enumerate(data):
+        if number == 4:
+            saved = copy.deepcopy({"model": straight.state_dict(), "optimizer": optimizer.state_dict()})
+        step(straight, optimizer, x)
+    resumed = model(dtype)
+    again = ours(resumed)
+    resumed.load_state_dict(saved["model"])
+    again.load_state_dict(saved["optimizer"])
+    for x in data[4:]:
+        step(resumed, again, x)
+    for a, b in zip(straight.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+    for a, b in zip(optimizer.masters, again.masters, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_masters_are_not_rebuilt_from_rounded_weights() -> None:
+    net = model(torch.bfloat16)
+    optimizer = ours(net)
+    optimizer.set_lr(1e-6)
+    for x in batches(3):
+        step(net, optimizer, x)
+    again = ours(model(torch.bfloat16))
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert all(torch.equal(a, b) for a, b in zip(optimizer.masters, again.masters, strict=True))
+    assert any(not torch.equal(m, w.float()) for m, w in zip(again.masters, again.working, strict=True))
+
+
+def test_no_gradients_have_norm_zero() -> None:
+    assert float(ours(model(torch.float32)).clip_grad_norm(1.0)) == 0.0

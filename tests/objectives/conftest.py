@@ -1,0 +1,102 @@
+"""Parallel and code-switched shards beside the monolingual ones, and what tests of objectives build from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Build = Callable[..., Any]
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+@pytest.fixture(scope="session")
+def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of en, ar and th, of the pairs en-ar and en-th, and of code-switched en-ar; one document a paragraph."""
+    from corpora.binarize import BinarizeConfig, run
+
+    folder = tmp_path_factory.mktemp("bitext")
+    text = {lang: _lines(corpus / f"{lang}.txt") for lang in ("en", "ar", "th")}
+    for lang, other in (("en", "ar"), ("en", "th")):
+        rows = list(zip(text[lang], text[other], strict=False))
+        for side, name in enumerate((lang, other)):
+            (folder / f"{lang}-{other}.{name}").write_text("".join(f"{row[side]}\n" for row in rows), "utf-8")
+    switched = [
+        (f"{a} {b.split()[-1]}", f"{'en ' * len(a.split())}ar")
+        for a, b in zip(text["en"], text["ar"], strict=False)
+    ]
+    for side, name in enumerate(("switched", "langs")):
+        (folder / name).write_text("".join(f"{row[side]}\n" for row in switched), "utf-8")
+    cfg = BinarizeConfig(
+        vocab=str(vocab),
+        out=str(folder / "shards"),
+        corpora={lang: (str(corpus / f"{lang}.txt"),) for lang in text},
+        pairs={p: tuple(f"{folder}/{p}.{side}" for side in p.split("-")) for p in ("en-ar", "en-th")},
+        switched={"en-ar": (f"{folder}/switched", f"{folder}/langs")},
+    )
+    run(cfg)
+    return folder / "shards"
+
+
+# Settings that fit every objective onto the tiny corpus and model.
+SETTINGS: dict[str, dict[str, str]] = {
+    "xlco": {"queue_size": "64", "momentum": "0.9"},
+    "hictl": {"num_words": "16"},
+}
+
+
+@pytest.fixture(scope="session")
+def build(bitext: Path) -> Build:
+    """A Trainer and its task on the shards: ``build("tlm", "model.layers=1", ...)``."""
+
+    def made(name: str, *words: str, save_dir: Path = Path("unused")) -> tuple[Any, Any]:
+        from xling.train import build_trainer
+
+        return build_trainer(_recipe(bitext, name, save_dir, *words), save_dir)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def recipe() -> Build:
+    """The settings of a tiny run: ``recipe(data, "mmlm+tlm", out, "mix=sum")``."""
+    return _recipe
+
+
+def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
+    """The settings of a tiny run of one or several objectives, joined by ``+``."""
+    from xling.core import config
+    from xling.train import PretrainConfig
+
+    objectives = {n: {"tokens_per_sample": "64", **SETTINGS.get(n, {})} for n in names.split("+")}
+    base = config.from_dict(
+        PretrainConfig, {"data": str(data), "out": str(out), "objectives": objectives}, "test"
+    )
+    overrides = {
+        "model": {
+            "layers": 2,
+            "dim": 32,
+            "heads": 2,
+            "ffn_dim": 64,
+            "max_positions": 64,
+            "precision": "fp32",
+        },
+        "train": {
+            "batch_tokens": 256,
+            "warmup": 2,
+            "log_every": 1,
+            "updates": 3,
+            "valid_every": 3,
+            "save_every": 1,
+        },
+    }
+    data_of = config.merge(config.to_dict(base), overrides)
+    for word in words:
+        key, _, value = word.partition("=")
+        data_of = config.merge(data_of, config.nested(key, value))
+    return config.from_dict(PretrainConfig, data_of, "test")

@@ -1,0 +1,60 @@
+"""Mistakes in data and settings that training names in one line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xling import train
+from xling.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "pattern"),
+    [
+        ("mmlm", ["langs=en,sw"], "unknown language in .*'sw'; valid: ar, en, th"),
+        (
+            "tlm",
+            ["objectives.tlm.pairs=ar-en"],
+            "unknown pair in .*'ar-en'; valid: en-ar, en-th; fix: use en-ar",
+        ),
+        ("tlm", ["objectives.tlm.pairs=en-sw"], "unknown pair in .*'en-sw'; valid: en-ar, en-th"),
+        ("tlm", ["langs=ar,th"], "no pair in .* of the languages ar, th; valid: en-ar, en-th"),
+        (
+            "alm",
+            ["objectives.alm.pairs=en-th"],
+            "no code-switched text for en-th in .*; valid: en-ar; fix: give switched",
+        ),
+        ("alm", ["objectives.alm.switched=1"], "switched=1.0; valid: a share"),
+        ("btmlm", ["langs=en"], "btmlm with en alone; valid: two languages or more"),
+        ("mmlm", ["objectives.mmlm.mask_unit=wrod"], "unknown mask_unit 'wrod'; valid: span, token, word"),
+        ("mmlm+tlm", ["objectives.tlm.weight=0"], "objectives.tlm.weight=0.0; valid: a number above 0"),
+        (
+            "mmlm+tlm",
+            ["objectives.tlm.schedule=5:1,2:0"],
+            "objectives.tlm.schedule=5:1,2:0; valid: UPDATE:FACTOR",
+        ),
+        ("mmlm", ["freeze=body", "init=/nowhere"], "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    recipe: Any, bitext: Path, tmp_path: Path, names: str, words: list[str], pattern: str
+) -> None:
+    with pytest.raises(UserError, match=pattern):
+        train.run(recipe(bitext, names, tmp_path / "out", *words))
+
+
+def test_a_shard_of_another_vocabulary_is_refused(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(bitext, other)
+    lines = (other / "dict.txt").read_text("utf-8").splitlines()
+    lines[0], lines[1] = lines[1], lines[0]
+    (other / "dict.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(UserError, match=r"made with another vocabulary than its dict\.txt"):
+        train.run(recipe(other, "mmlm", tmp_path / "out"))
+    (other / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"was trained with vocabulary"):
+        train.run(recipe(bitext, "mmlm+tlm", tmp_path / "out", f"objectives.tlm.data={other}"))

@@ -1,0 +1,134 @@
+"""What every objective owes: registration, training alone, per-language logs, exact resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+
+from xling import train
+from xling.models import checkpoint
+from xling.objectives import OBJECTIVES
+from xling.objectives.base import TaskConfig
+
+MIXES = ("mmlm+tlm+xlco", "mmlm+camlm+btmlm")
+EVERY = [*OBJECTIVES, *MIXES]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_is_registered_as_a_fairseq_task_with_its_configuration(name: str) -> None:
+    entry = OBJECTIVES[name]
+    assert entry.name == name
+    assert entry.__doc__
+    assert dataclasses.is_dataclass(entry.config)
+    assert issubclass(entry.config, TaskConfig)
+    assert TASK_REGISTRY[f"xling_{name}"].objective_class is entry
+    assert TASK_DATACLASS_REGISTRY[f"xling_{name}"] is entry.config
+
+
+class StoppedError(Exception):
+    pass
+
+
+def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -> dict[str, Any] | None:
+    """Train; returns the last state, or stops after the checkpoint of an update as a kill would."""
+    states: dict[str, Any] = {}
+    original = checkpoint.save
+
+    def save(trainer: Any, *rest: Any) -> None:
+        original(trainer, *rest)
+        model = {k: v.clone() for k, v in trainer.get_model().state_dict().items()}
+        moments = trainer.optimizer.state_dict()["adamw"]["state"]
+        states.update(model | {f"adamw.{i}.{k}": v.clone() for i, s in moments.items() for k, v in s.items()})
+        if trainer.get_num_updates() == stop_at:
+            raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", save)
+        if stop_at is None:
+            train.run(cfg)
+            return states
+        with pytest.raises(StoppedError):
+            train.run(cfg)
+    return None
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_trains_alone_logs_by_language_and_resumes_exactly(
+    name: str, recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mode = "mix=sum" if name == MIXES[0] else "mix=alternate"
+    cfg = recipe(bitext, name, tmp_path / "whole", mode)
+    whole = run(monkeypatch, cfg)
+    cut = dataclasses.replace(cfg, out=str(tmp_path / "cut"))
+    run(monkeypatch, cut, stop_at=2)
+    resumed = run(monkeypatch, cut)
+    assert whole is not None and resumed is not None
+    assert whole.keys() == resumed.keys()
+    assert not [key for key in whole if not torch.equal(whole[key], resumed[key])]
+    assert not list(tmp_path.rglob("crash.pt"))
+    logs = [
+        [json.loads(line) for line in (tmp_path / out / "log.jsonl").read_text().splitlines()]
+        for out in ("whole", "cut")
+    ]
+    for events in logs:
+        for event in events:
+            event.pop("tokens_per_s", None)
+    assert logs[0] == logs[1]
+    (valid,) = [event for event in logs[0] if event["split"] == "valid"]
+    seen = {key.split("/")[2] for key in valid if key.count("/") == 2}
+    assert seen <= {"en", "ar", "th"} and "en" in seen | {"en"} and seen
+    for single in name.split("+"):
+        assert math.isfinite(valid[f"loss/{single}"])
+        assert valid[f"ppl/{single}"] == pytest.approx(math.exp(valid[f"loss/{single}"]), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_batch_names_its_examples(name: str, build: Any) -> None:
+    _, task = build(name)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)
+    for batch in batches[:4]:
+        sample = dataset.collater([dataset[int(i)] for i in batch])
+        assert sorted(sample["id"].tolist()) == sorted(batch.tolist())
+        assert sorted(i for half in dataset.halves(batch) for i in half.tolist()) == sorted(batch.tolist())
+    flat = [int(i) for batch in batches for i in batch]
+    assert len(flat) == len(set(flat))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_sizes_are_those_of_the_examples(name: str, build: Any) -> None:
+    _, task = build(name)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    for epoch in (1, 2):
+        dataset.set_epoch(epoch)
+        batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)
+        for batch in batches[:3]:
+            sample = dataset.collater([dataset[int(i)] for i in batch])
+            assert abs(sample["ntokens"] - dataset.sizes[batch].sum()) <= (
+                len(batch) if name in ("xlco", "hictl") else 0
+            )
+            assert sample["ntokens"] <= 256 + len(batch)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_overfits_one_batch(name: str, build: Any) -> None:
+    settings = ["model.dropout=0", "train.lr=1e-2", "train.warmup=1", "train.clip=1", "train.updates=1000"]
+    if name == "xlco":
+        settings += ["objectives.xlco.momentum=0", "objectives.xlco.mix=0", "objectives.xlco.queue_size=1"]
+    trainer, task = build(name, *settings)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    batch = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)[0]
+    sample = dataset.collater([dataset[int(i)] for i in batch])
+    trainer.lr_step(1)
+    losses = [trainer.train_step([sample])["loss"] for _ in range(60)]
+    assert losses[-1] < 0.5 * losses[0], losses[::10]

@@ -1,0 +1,67 @@
+"""Every named recipe resolves, has its paper's shape, and trains at its tiny scale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xling import cli, train
+from xling.core import config
+from xling.objectives import OBJECTIVES
+
+NAMED = (
+    "mbert", "xlm_mlm", "xlm_mlm_tlm", "xlmr_base", "xlmr_large", "unicoder", "alm", "infoxlm_base", "hictl", "ernie_m",
+)  # fmt: skip
+# Layers, width, objectives: the papers' tables.
+SHAPES = {
+    "mbert": (12, 768, {"mmlm"}),
+    "xlm_mlm": (12, 1024, {"mmlm"}),
+    "xlm_mlm_tlm": (12, 1024, {"mmlm", "tlm"}),
+    "xlmr_base": (12, 768, {"mmlm"}),
+    "xlmr_large": (24, 1024, {"mmlm"}),
+    "unicoder": (12, 1024, {"mmlm", "tlm", "clwr", "clpc", "xmlm"}),
+    "alm": (12, 1024, {"alm"}),
+    "infoxlm_base": (12, 768, {"mmlm", "tlm", "xlco"}),
+    "hictl": (12, 768, {"mmlm", "tlm", "hictl"}),
+    "ernie_m": (12, 768, {"mmlm", "tlm", "camlm", "btmlm"}),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_resolves_at_both_scales(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["scale=tiny"]):
+        assert cli.main(["config", "pretrain", f"{name}.yaml", "data=shards", "out=model", *words]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["data"], shown["out"]) == ("shards", "model")
+        layers, dim, objectives = SHAPES[name]
+        assert set(shown["objectives"]) == objectives <= set(OBJECTIVES)
+        assert (shown["model"]["layers"], shown["model"]["dim"]) == ((4, 128) if words else (layers, dim))
+        for settings in shown["objectives"].values():
+            assert int(settings["tokens_per_sample"]) <= shown["model"]["max_positions"]
+        train.fairseq_config(config.from_dict(train.PretrainConfig, shown, name), Path("unused"))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_trains_at_its_tiny_scale(name: str, bitext: Path, tmp_path: Path) -> None:
+    words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "train.updates=2", "train.warmup=1"]
+    cfg = config.load(train.PretrainConfig, cli.recipe_path(name), words)
+    made: Any = train.run(cfg)
+    assert made.counts["updates"] == 2
+    assert made.counts["skipped_updates"] == 0
+    assert (tmp_path / "model" / "model.pt").is_file()
+
+
+def test_a_dry_run_prints_the_plan_and_leaves_nothing(
+    bitext: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "--dry-run"]
+    assert cli.main(["pretrain", "infoxlm_base.yaml", *words]) == 0
+    shown = capsys.readouterr().out
+    heads = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
+    assert heads == ["model", "data", "training", "operations", "memory", "speed", "time"]
+    for name in ("mmlm en", "mmlm ar", "mmlm th", "tlm en-ar", "xlco en-th"):
+        assert name in shown
+    assert not list(tmp_path.iterdir())

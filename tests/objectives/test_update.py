@@ -1,0 +1,147 @@
+"""Updates that go wrong: losses that are not finite, batches that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from xling import train
+from xling.core.errors import UserError
+from xling.objectives.base import OBJECTIVES
+from xling.update import Updates, is_out_of_memory
+
+
+@pytest.fixture
+def parts(build: Any, tmp_path: Path) -> tuple[Any, Any, Any]:
+    """Trainer, dataset and batches of TLM and XLCO summed."""
+    trainer, task = build("tlm+xlco", "mix=sum", "objectives.xlco.mix=0", "model.dropout=0")
+    task.load_dataset("train")
+    trainer.lr_step(1)
+    dataset = task.dataset("train")
+    return trainer, dataset, dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)
+
+
+def sample_of(dataset: Any, batch: Any) -> Any:
+    return dataset.collater([dataset[int(i)] for i in batch])
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    return {k: v.clone() for k, v in trainer.get_model().state_dict().items()}
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, name: str, when: Any) -> None:
+    original = OBJECTIVES[name].loss
+
+    def loss(self: Any, model: Any, sample: Any) -> Any:
+        made = original(self, model, sample)
+        return made._replace(total=made.total * torch.nan) if when() else made
+
+    monkeypatch.setattr(OBJECTIVES[name], "loss", loss)
+
+
+def test_a_step_that_is_not_finite_leaves_everything_as_it_was(
+    parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, dataset, batches = parts
+    updates = Updates(trainer, tmp_path / "dump.pt", limit=3)
+    assert updates.make([sample_of(dataset, batches[0])])
+    before = weights(trainer)
+    with monkeypatch.context() as patch:
+        poison(patch, "tlm", lambda: True)
+        assert not updates.make([sample_of(dataset, batches[1])])
+    after = weights(trainer)
+    assert not [key for key in before if not torch.equal(before[key], after[key])]
+    assert (updates.skipped, trainer.get_num_updates()) == (1, 1)
+    assert updates.make([sample_of(dataset, batches[1])])
+    filled = int(trainer.get_model().extras["xlco"].position[1])
+    pairs = [i for batch in batches[:2] for i in batch if i >= dataset._offsets[1]]
+    assert filled == min(len(pairs), 64)
+
+
+def test_training_goes_on_after_a_skip_and_counts_it(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(1000))
+    poison(monkeypatch, "mmlm", lambda: next(calls) == 1)
+    made = train.run(recipe(bitext, "mmlm", tmp_path / "out"))
+    assert made.counts["updates"] == 3
+    assert made.counts["skipped_updates"] == 1
+    events = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [e["skipped_updates"] for e in events if e["split"] == "train"] == [0, 1, 1]
+
+
+def test_training_stops_after_a_limit_and_keeps_the_batch(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, "mmlm", lambda: True)
+    with pytest.raises(UserError, match="not finite after 0 updates, 2 times in a row"):
+        train.run(recipe(bitext, "mmlm", tmp_path / "out", "train.max_skipped=2"))
+    dumped = torch.load(tmp_path / "out.partial" / "not-finite.pt", weights_only=True)
+    assert dumped["update"] == 0
+    assert dumped["samples"][0]["net_input"]["src_tokens"].dim() == 1
+    assert not list(tmp_path.rglob("crash.pt"))
+
+
+def full_memory(monkeypatch: pytest.MonkeyPatch, name: str, limit: int, error: Exception) -> None:
+    original = OBJECTIVES[name].loss
+
+    def loss(self: Any, model: Any, sample: Any) -> Any:
+        if sample["nsentences"] > limit:
+            raise error
+        return original(self, model, sample)
+
+    monkeypatch.setattr(OBJECTIVES[name], "loss", loss)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+        MemoryError("Unable to allocate 8 GiB"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    results = []
+    for limit in (1000, 2):
+        trainer, task = build("tlm", "model.dropout=0", "train.batch_tokens=512")
+        task.load_dataset("train")
+        trainer.lr_step(1)
+        dataset = task.dataset("train")
+        batch = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=512)[0]
+        assert 4 < len(batch) <= 32
+        updates = Updates(trainer, tmp_path / "dump.pt", limit=3)
+        with monkeypatch.context() as patch:
+            full_memory(patch, "tlm", limit, error)
+            assert updates.make([sample_of(dataset, batch)])
+        results.append((weights(trainer), updates.halved, trainer.get_num_updates()))
+    (whole, none, one), (split, some, also_one) = results
+    assert (none, one, also_one) == (0, 1, 1)
+    assert some >= 3
+    for key, value in whole.items():
+        torch.testing.assert_close(split[key], value, rtol=2e-3, atol=2e-5, msg=key)
+
+
+def test_one_example_that_does_not_fit_is_the_users_to_mend(
+    parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, dataset, batches = parts
+    full_memory(monkeypatch, "tlm", 0, torch.OutOfMemoryError("out of memory"))
+    with pytest.raises(UserError, match="out of memory with a batch of one example"):
+        Updates(trainer, tmp_path / "dump.pt", limit=3).make([sample_of(dataset, batches[0])])
+
+
+def test_other_errors_pass_and_leave_no_crash_file(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_memory(monkeypatch, "mmlm", 0, KeyError("a mistake of ours"))
+    with pytest.raises(KeyError, match="a mistake of ours"):
+        train.run(recipe(bitext, "mmlm", tmp_path / "out"))
+    assert not list(tmp_path.rglob("crash.pt"))
+    assert not is_out_of_memory(ValueError("shape"))

@@ -1,0 +1,43 @@
+"""Starting a test bed by the user's command, and waiting for what happens on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurm.testbed import bed
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def start_bed(directory: Path, *options: str) -> None:
+    """Start by the command that users have."""
+    command = [sys.executable, "-m", "slurm.testbed", "up", "--dir", str(directory), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def stop_bed(directory: Path) -> None:
+    command = [sys.executable, "-m", "slurm.testbed", "down", "--dir", str(directory)]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+
+def require_slurm(accounting: bool = False) -> None:
+    if reason := bed.obstacle(accounting):
+        if os.environ.get("XLING_REQUIRE_SLURM"):
+            pytest.fail(f"XLING_REQUIRE_SLURM is set: {reason}")
+        pytest.skip(f"SLURM TESTS NOT RUN: {reason}")
+
+
+def wait_until(ready: Callable[[], object], timeout_s: float = 60, what: str = "") -> None:
+    deadline = time.monotonic() + timeout_s
+    while not ready():
+        assert time.monotonic() < deadline, f"{what or ready} did not come true within {timeout_s} s"
+        time.sleep(0.1)

@@ -1,0 +1,313 @@
+"""The same code without a cluster: subprocesses, this process, records, decisions, sweeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from slurm_helpers import HERE, ROOT
+from slurm_stages import ASK, COUNT, SHARDS, AskConfig, CountConfig, ShardConfig
+
+from slurm import commands, launch, status
+from slurm.record import Part, Run, append_line, open_run, read_lines
+from slurm.sweep import expand
+from xling.core import job
+from xling.core.config import to_dict
+from xling.core.errors import UserError
+from xling.core.pipeline import Pipeline, Step
+from xling.core.stage import STAGES
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a space in its name."""
+    path = tmp_path / "my work"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(HERE)]))
+    monkeypatch.delenv("XLING_SITE", raising=False)
+    return path
+
+
+def opened(name: str) -> Run:
+    return open_run(Path("runs/jobs").absolute() / name)
+
+
+@pytest.mark.parametrize("cluster", ["local", "debug"])
+def test_phases_run_here(work: Path, cluster: str) -> None:
+    cfg = ShardConfig(work / "corpus", 4, killed=(2,) if cluster == "local" else ())
+    text = launch.submit_stage(SHARDS, [cfg], cluster, {"run": "here"})
+    assert text == "here has ended well"
+    assert sorted(p.name for p in cfg.out.glob("*.?") if not p.name.startswith("tries")) == [
+        "merged.0",
+        "merged.1",
+        "shard.0",
+        "shard.1",
+        "shard.2",
+        "shard.3",
+    ]
+    tries = (cfg.out / "tries.clean.2").read_text()
+    assert tries == ("xx" if cluster == "local" else "x")  # a part killed by SIGKILL is tried again
+    assert opened("here").steps["shards"].outcome()["state"] == "done"
+
+
+def test_a_part_that_always_fails_is_named(work: Path) -> None:
+    cfg = ShardConfig(work / "corpus", 3, broken=(1,))
+    with pytest.raises(
+        UserError, match=r"1 part\(s\) of bad failed: shards clean\[1\]: ValueError: shard 1 is broken"
+    ):
+        launch.submit_stage(SHARDS, [cfg], "debug", {"run": "bad"})
+    assert (cfg.out / "tries.clean.1").read_text() == "xxx"
+    assert not list(cfg.out.glob("tries.merge.*"))
+    folder = Path("runs/jobs").absolute()
+    assert "shards clean[1]: failed, started 3 times" in commands.show_status(folder, "bad")
+    # What is done stays done; what has failed is tried afresh.
+    with pytest.raises(UserError, match="shard 1 is broken"):
+        commands.requeue(folder, "bad")
+    assert (cfg.out / "tries.clean.1").read_text() == "xxxxxx"
+    assert (cfg.out / "tries.clean.0").read_text() == "x"
+
+
+def test_a_mistake_of_the_user_is_final(work: Path) -> None:
+    with pytest.raises(UserError, match="did you mean sw"):
+        launch.submit_stage(ASK, [AskConfig(work)], "debug", {"run": "ask"})
+    assert len(opened("ask").steps["ask"].arrays()) == 1
+
+
+def test_a_stopped_part_goes_on(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = CountConfig(work / "m", updates=9, save_every=100, seconds=0)
+    beats: list[tuple[int, int | None]] = []
+
+    def beat(done: int, *_: object, saved: int | None = None, **__: object) -> None:
+        beats.append((done, saved))
+        if beats[-1] == (4, None):
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+    monkeypatch.setattr(job, "beat", beat)
+    launch.submit_stage(COUNT, [cfg], "debug", {"run": "stop"})
+    events = [e["event"] for e in opened("stop").steps["count"].part("run", 0).events()]
+    assert events == ["start", "stopped", "start", "done"]
+    # Asked after update 4, it saved update 5 and went on from there.
+    assert beats == [
+        (1, None),
+        (2, None),
+        (3, None),
+        (4, None),
+        (5, 5),
+        (6, None),
+        (7, None),
+        (8, None),
+        (9, None),
+    ]
+
+
+def test_signals_are_handed_back(work: Path) -> None:
+    before = signal.getsignal(signal.SIGUSR2), signal.getsignal(signal.SIGTERM)
+    launch.submit_stage(COUNT, [CountConfig(work / "m", updates=1, seconds=0)], "debug", {"run": "r"})
+    assert (signal.getsignal(signal.SIGUSR2), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "ask": ASK, "shards": SHARDS})
+    steps = {
+        "first": Step("count", {"out": str(work / "m"), "updates": "2"}),
+        "wrong": Step("ask", {"out": str(work)}, after=("first",)),
+        "never": Step("shards", {"out": str(work / "c")}, after=("wrong",)),
+    }
+    with pytest.raises(UserError, match="lang=swx"):
+        launch.submit_pipeline(Pipeline(steps), "debug", {"run": "graph"})
+    run = opened("graph")
+    assert [s.outcome().get("state") for s in run.steps.values()] == ["done", "failed", None]
+    assert [s.name for s in run.after("first")] == ["wrong", "never"]
+
+
+def test_sweep_words() -> None:
+    words = ["recipe.yaml", "out=runs/{seed}-{lr}", "sweep.lr=1e-4,3e-4", "sweep.seed=1,2"]
+    assert expand(words) == [
+        ["recipe.yaml", "out=runs/1-1e-4", "lr=1e-4", "seed=1"],
+        ["recipe.yaml", "out=runs/2-1e-4", "lr=1e-4", "seed=2"],
+        ["recipe.yaml", "out=runs/1-3e-4", "lr=3e-4", "seed=1"],
+        ["recipe.yaml", "out=runs/2-3e-4", "lr=3e-4", "seed=2"],
+    ]
+    for wrong in (["sweep.a="], ["sweep.=1"], ["sweep.a=1", "sweep.a=2"]):
+        with pytest.raises(UserError, match="once per key"):
+            expand(wrong)
+
+
+def test_sweep_must_not_write_twice_to_one_place(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "shards": SHARDS})
+    with pytest.raises(UserError, match="more than once"):
+        launch.submit_sweep("count", [CountConfig(work, seed=s) for s in (1, 2)], "debug")
+    with pytest.raises(UserError, match="stages of one part"):
+        launch.submit_sweep("shards", [ShardConfig(work), ShardConfig(work / "b")], "debug")
+    cfgs = [CountConfig(work / str(s), updates=1, seconds=0, seed=s) for s in (1, 2)]
+    launch.submit_sweep("count", cfgs, "debug", {"run": "sweep"})
+    assert (work / "1" / "result").read_text() != (work / "2" / "result").read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"nodez": "2"}, "unknown setting 'nodez'"),
+        ({"run": "a b"}, "letters, digits"),
+        ({"run": "../up"}, "letters, digits"),
+        ({"run": "-rf"}, "letters, digits"),
+    ],
+)
+def test_wrong_settings(work: Path, settings: dict[str, str], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        launch.submit_stage(COUNT, [CountConfig(work)], "debug", settings)
+    assert not (work / "runs").exists()
+
+
+def test_wrong_cluster_names_the_valid_ones(work: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'slurm'"):
+        launch.submit_stage(COUNT, [CountConfig(work)], "slurn")
+
+
+def test_no_slurm_here(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError, match="no sbatch is here"):
+        launch.submit_stage(COUNT, [CountConfig(work)], "slurm", {"run": "r"})
+    assert opened("r").is_cancelled
+    assert "CANCELLED" in commands.show_status(Path("runs/jobs").absolute())
+
+
+def test_a_percent_in_the_path_is_refused(work: Path) -> None:
+    (work / "site.yaml").write_text("folder: 100%done\n")
+    with pytest.raises(UserError, match="a path without %"):
+        launch.submit_stage(COUNT, [CountConfig(work)], "debug", {"profile": "site.yaml"})
+
+
+def test_unknown_words_and_runs(work: Path) -> None:
+    launch.submit_stage(COUNT, [CountConfig(work / "m", updates=1, seconds=0)], "debug", {"run": "count-1"})
+    folder = Path("runs/jobs").absolute()
+    with pytest.raises(UserError, match="did you mean 'count-1'"):
+        commands.show_status(folder, "count1")
+    with pytest.raises(UserError, match="did you mean 'status'"):
+        commands.main(["stauts"])
+    with pytest.raises(UserError, match="did you mean 'count'"):
+        commands.show_logs(folder, "count-1", "cuont")
+    with pytest.raises(UserError, match="has ended well"):
+        commands.requeue(folder, "count-1")
+    with pytest.raises(UserError, match="too much or too little"):
+        commands.show_logs(folder)
+    with pytest.raises(UserError, match="there is a run called"):
+        launch.submit_stage(COUNT, [CountConfig(work)], "debug", {"run": "count-1"})
+
+
+def planned(work: Path) -> Run:
+    """A run whose record is made by hand, as Slurm's jobs would leave it."""
+    run = Run(Path("runs/jobs").absolute() / "r", "slurm", {})
+    site = launch.read_site()
+    cfg = CountConfig(work / "m")
+    plan = launch._plan(site, COUNT, [cfg], (), {})
+    run = Run(run.path, "slurm", {"count": plan})
+    run.create()
+    run.steps["count"].submitted("barrier", ["10"])
+    run.steps["count"].submitted("array", ["11"], phase="run", indices=[0], saved={}, round=0)
+    return run
+
+
+def test_a_job_unknown_to_slurm_is_reported_by_its_record(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    run = planned(work)
+    part = run.steps["count"].part("run", 0)
+    part.append("start", saved=0, job="11", restart=0, node="n1")
+    assert "LOST" in status.of_run(run)
+    part.append("failed", reason="ValueError: bad", final=False, saved=0)
+    assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.of_run(run)
+    part.append("done", text="")
+    run.steps["count"].end("done")
+    assert "DONE" in status.of_run(run)
+    assert "trouble" not in status.of_run(run)
+
+
+def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planned(work)
+    part = run.steps["count"].part("run", 0)
+    running = status.JobState("RUNNING", "", "n1", 500)
+    monkeypatch.setattr(status, "job_states", lambda ids: dict.fromkeys(ids, running))
+    beat = job.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
+    part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
+    head, line = status.of_run(run).splitlines()[-2:]
+    cells = {name: line[head.index(name) :].split("  ")[0] for name in head.split()}
+    assert cells == {
+        "step": "count",
+        "stage": "count",
+        "state": "RUNNING",
+        "parts": "0/1, 1 running",
+        "progress": "250/1,000 (25 %) updates loss 3.1",
+        "tokens/s": "3,912",
+        "left": "0:05:00",
+    }
+    old = job.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "", time.time() - 700)
+    part.heartbeat_path.write_text(json.dumps(to_dict(old)))
+    assert "no sign of life for 0:11:40" in status.of_run(run)
+
+
+def decided(step: launch.Step) -> tuple[list[int], list[int]]:
+    again, failed = launch.decide(step)
+    return [p.index for p in again], [p.index for p in failed]
+
+
+def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
+    step = planned(work).steps["count"]
+    part = step.part("run", 0)
+    assert decided(step) == ([0], [])
+    step.submitted("array", ["12"], phase="run", indices=[0], saved={}, round=1)
+    assert decided(step) == ([0], [])
+    step.submitted("array", ["13"], phase="run", indices=[0], saved={}, round=2)
+    assert decided(step) == ([], [0])
+    part.heartbeat_path.write_text(json.dumps(to_dict(job.Heartbeat(saved=40))))
+    assert decided(step) == ([0], [])
+    part.append("failed", reason="no such file", final=True, saved=40)
+    assert decided(step) == ([], [0])
+    part.append("reset")
+    step.submitted("reset", [])
+    assert decided(step) == ([0], [])
+    part.append("done", text="")
+    assert decided(step) == ([], [])
+
+
+def test_record_lines_survive_many_writers(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
+        "from slurm.record import append_line\n"
+        "for i in range(200): append_line(Path(sys.argv[2]), {'who': sys.argv[3], 'i': i, 'text': 'é' * 300})\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(ROOT), str(path), str(n)]) for n in range(3)]
+    assert [w.wait() for w in writers] == [0, 0, 0]
+    lines = read_lines(path)
+    assert len(lines) == 600
+    for who in "012":
+        assert [line["i"] for line in lines if line["who"] == who] == list(range(200))
+    append_line(path, {"last": 1})
+    assert read_lines(path)[-1] == {"last": 1}
+
+
+def test_part_names_itself(work: Path) -> None:
+    assert str(Part(planned(work).steps["count"], "run", 3)) == "count run[3]"
+
+
+def test_the_command_line_starts_fast_and_without_torch() -> None:
+    code = "import sys, xling.cli; print(','.join(m for m in ('torch', 'fairseq', 'submitit') if m in sys.modules))"
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True
+        )
+        seconds.append(time.perf_counter() - start)
+        assert done.stdout.strip() == ""
+    assert min(seconds) < 0.5

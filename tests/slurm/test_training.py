@@ -1,0 +1,92 @@
+"""The real trainer on the test bed: two nodes against one process, and interruptions against none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from slurm_helpers import wait_until
+
+from slurm import commands, launch
+from slurm.record import Run, Step, open_run
+from xling.core import config, manifest
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(240)]
+
+
+def submit(name: str, out: Path, shards: Path, words: tuple[str, ...], **settings: str) -> Run:
+    from xling.train import PretrainConfig
+
+    cfg = config.load(PretrainConfig, overrides=[*words, f"data={shards}", f"out={out}"])
+    launch.submit("pretrain", cfg, "slurm", {"run": name, "mem_gb": "2", **settings})
+    return open_run(Path("runs/jobs").absolute() / name)
+
+
+def ended(run: Run) -> None:
+    step = run.steps["pretrain"]
+    wait_until(step.outcome, 200, f"the end of {run.name}")
+    assert step.outcome()["state"] == "done", commands.show_logs(run.path.parent, run.name)
+
+
+def updates_saved(out: Path) -> int:
+    marks = sorted(out.with_name(f"{out.name}.partial").glob("update-*.sha256"))
+    return int(marks[-1].stem.removeprefix("update-")) if marks else 0
+
+
+def test_two_nodes_train_the_weights_of_one_process(
+    on_cluster: Path, shards: Path, tiny: tuple[str, ...]
+) -> None:
+    """The same global batch: one process that adds up two batches, or two nodes with one batch each.
+
+    Dropout is off, since each process draws its own. Float32 sums come in another order, so the weights agree
+    to a tolerance: 2e-5 absolute after 12 updates at a learning rate of 1e-3.
+    """
+    import torch
+
+    words = (*tiny, "train.updates=12", "train.valid_every=12", "train.lr=1e-3", "model.dropout=0")
+    one = submit("one", on_cluster / "one", shards, (*words, "train.accumulate=2"))
+    two = submit("two", on_cluster / "two", shards, (*words, "train.accumulate=1"), nodes="2")
+    ended(one)
+    ended(two)
+    first, second = (
+        torch.load(on_cluster / name / "model.pt", weights_only=True)["weights"] for name in ("one", "two")
+    )
+    assert first.keys() == second.keys()
+    for name, weight in first.items():
+        torch.testing.assert_close(second[name], weight, rtol=0, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+    losses = [json.loads(line) for line in (on_cluster / "two" / "log.jsonl").read_text().splitlines()]
+    expected = [json.loads(line) for line in (on_cluster / "one" / "log.jsonl").read_text().splitlines()]
+    assert losses[-1]["loss"] == pytest.approx(expected[-1]["loss"], abs=1e-4)
+    events = two.steps["pretrain"].part("run", 0).events()
+    assert [e["event"] for e in events] == ["start", "done"]
+
+
+def test_training_interrupted_three_times_ends_bit_for_bit(
+    on_cluster: Path, shards: Path, tiny: tuple[str, ...]
+) -> None:
+    """Requeued, asked to stop and killed, one after the other, against an uninterrupted run."""
+    from xling.train import PretrainConfig, run
+
+    words = (*tiny, "train.updates=160", "train.save_every=20", "train.valid_every=80", "model.dropout=0.1")
+    out = on_cluster / "model"
+    found = submit("broken", out, shards, words)
+    step = found.steps["pretrain"]
+    for command in (["scontrol", "requeue"], ["scancel", "--signal=USR2"], ["scancel", "--signal=KILL"]):
+        updates, starts = updates_saved(out), len(saves(step))
+        wait_until(lambda n=updates: updates_saved(out) > n, 90, "a new checkpoint")
+        subprocess.run([*command, step.arrays()[-1]["jobs"][0]], check=True)
+        wait_until(lambda n=starts: len(saves(step)) > n, 90, "the next start")
+    ended(found)
+    began = saves(step)
+    assert len(began) == 4
+    assert 0 == began[0] < began[1] < began[2] < began[3] < 160
+    plain = on_cluster / "plain"
+    run(config.load(PretrainConfig, overrides=[*words, f"data={shards}", f"out={plain}"]))
+    assert manifest.read(out).files["model.pt"] == manifest.read(plain).files["model.pt"]
+
+
+def saves(step: Step) -> list[int]:
+    """What was saved at each start."""
+    return [e["saved"] for e in step.part("run", 0).events() if e["event"] == "start"]

@@ -1,0 +1,198 @@
+"""Each repair of fairseq: the trap is still there without it, and gone with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_NAMES = "--task xling_mmlm --arch xling_encoder --criterion xling_objective --optimizer xling_adamw"
+_SIZES = (
+    "--layers 1 --dim 32 --heads 2 --ffn-dim 32 --tokens-per-sample 32 --max-tokens 512 --precision fp32 "
+    "--lr 1e-3 --lr-scheduler fixed --cpu --log-format json --num-workers 0 --no-epoch-checkpoints"
+)
+
+
+def fairseq_train(data: Path, save_dir: Path, more: str) -> subprocess.CompletedProcess[str]:
+    """Stock fairseq-train, as a user would start it."""
+    command = [
+        str(Path(sys.executable).parent / "fairseq-train"),
+        str(data),
+        "--user-dir",
+        str(ROOT / "xling"),
+    ]
+    words = f"{_NAMES} {_SIZES} --save-dir {save_dir} {more}".split()
+    return subprocess.run(
+        [*command, *words], cwd=save_dir.parent, capture_output=True, text=True, timeout=200
+    )
+
+
+def logged(done: subprocess.CompletedProcess[str], tag: str) -> list[dict[str, str]]:
+    """What fairseq logged as JSON under ``tag``."""
+    return [json.loads(text) for text in re.findall(rf"\| {tag} \| (\{{.*\}})", done.stdout)]
+
+
+@pytest.mark.slow
+def test_stock_fairseq_trains_validates_saves_and_resumes(shards: Path, tmp_path: Path) -> None:
+    first = fairseq_train(shards, tmp_path / "out", "--max-update 3")
+    assert first.returncode == 0, first.stderr
+    (train,), (valid,) = logged(first, "train"), logged(first, "valid")
+    assert train["train_num_updates"] == "3"
+    assert {f"valid_loss/mmlm/{lang}" for lang in ("ar", "en", "th")} <= valid.keys()
+    # The checkpoint holds an argparse.Namespace; resuming reads it.
+    second = fairseq_train(shards, tmp_path / "out", "--max-update 5")
+    assert second.returncode == 0, second.stderr
+    assert re.search(r"Loaded checkpoint .*checkpoint_last.pt \(epoch \d+ @ 3 updates\)", second.stdout)
+    assert logged(second, "train")[-1]["train_num_updates"] == "5"
+
+
+_WEIGHTS = """
+import sys, torch, xling.objectives
+first, second = (torch.load(p)["model"] for p in sys.argv[1:])
+assert first.keys() == second.keys()
+print(sum(not torch.equal(first[k], second[k]) for k in first), len(first))
+"""
+
+
+@pytest.mark.slow
+def test_masks_do_not_depend_on_workers_in_any_epoch(shards: Path, tmp_path: Path, python: Run) -> None:
+    # Trap: stock masked_lm keeps its workers, whose epoch is frozen: from epoch 2 on the masks repeat.
+    data = tmp_path / "data"
+    shutil.copytree(shards, data)
+    shutil.rmtree(data / "en")  # the large language: an epoch is a few batches
+    for workers in (0, 1):
+        more = f"--max-epoch 2 --num-workers {workers} --disable-validation"
+        done = fairseq_train(data, tmp_path / f"out{workers}", more)
+        assert done.returncode == 0, done.stderr
+        assert len(logged(done, "train")) == 2
+    paths = [str(tmp_path / f"out{workers}" / "checkpoint_last.pt") for workers in (0, 1)]
+    done = python("-c", _WEIGHTS, *paths)
+    assert done.stdout.startswith("0 "), done.stdout + done.stderr
+
+
+_LOAD = """
+import argparse, os, pickle, sys, torch
+from omegaconf import OmegaConf
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, (sys.argv[2],)
+
+def attempt(thing):
+    torch.save(thing, sys.argv[1])
+    try:
+        torch.load(sys.argv[1])
+        return "loaded"
+    except pickle.UnpicklingError:
+        return "refused"
+
+things = {
+    "namespace": {"args": argparse.Namespace(lr=[1e-3])},
+    "config": {"cfg": OmegaConf.create({"optimization": {"lr": [1e-3]}, "task": {"_name": "xling_mmlm"}})},
+    "code": {"args": Evil()},
+}
+print(*(attempt(thing) for thing in things.values()))
+from xling import compat
+compat.install()
+compat.install()
+print(*(attempt(thing) for thing in things.values()))
+"""
+
+
+def test_checkpoints_load_without_letting_code_in(python: Run, tmp_path: Path) -> None:
+    done = python("-c", _LOAD, str(tmp_path / "x.pt"), str(tmp_path / "made-by-the-pickle"))
+    assert done.stdout.splitlines() == ["refused refused refused", "loaded loaded refused"], done.stderr
+    assert not (tmp_path / "made-by-the-pickle").exists()
+
+
+_PARSE = f"""
+import sys
+import xling                         # as in an in-process launch, or an editable install
+from fairseq import options
+words = "data --user-dir {ROOT / "xling"} {_NAMES} --layers 7".split()
+sys.argv[1:] = words                 # fairseq looks for --user-dir in the real command line
+try:
+    options.parse_args_and_arch(options.get_training_parser(), words)
+except SystemExit as error:
+    print("trap", error.code)
+from xling import compat
+compat.install()
+args = options.parse_args_and_arch(options.get_training_parser(), words)
+print(args.layers, args.optimizer)
+"""
+
+
+def test_user_dir_works_when_the_package_is_already_loaded(python: Run) -> None:
+    done = python("-c", _PARSE)
+    assert done.stdout.splitlines() == ["trap 2", "7 xling_adamw"], done.stderr
+    assert "invalid choice: 'xling_" in done.stderr
+
+
+def test_fairseq_cannot_read_postponed_annotations() -> None:
+    from argparse import ArgumentParser
+    from dataclasses import dataclass
+
+    from fairseq.dataclass import FairseqDataclass
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+    @dataclass
+    class Postponed(FairseqDataclass):  # this module's annotations are postponed
+        size: int = 3
+
+    with pytest.raises(RuntimeError, match="field should be a type"):
+        gen_parser_from_dataclass(ArgumentParser(), Postponed())
+
+
+def test_every_setting_of_ours_is_an_option_of_fairseq() -> None:
+    from argparse import ArgumentParser
+
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+    from xling.compat import import_door
+    from xling.models.encoder import EncoderConfig
+    from xling.models.optim import AdamWConfig
+    from xling.objectives import OBJECTIVES
+
+    import_door()
+    for config in (EncoderConfig, AdamWConfig, *(entry.config for entry in OBJECTIVES.values())):
+        parser = ArgumentParser()
+        gen_parser_from_dataclass(parser, config())
+        options = {action.dest for action in parser._actions}
+        names = {name for name in config.__dataclass_fields__ if not name.startswith("_")}
+        # Values that point into another part, such as the seed, are options of that part.
+        elsewhere = {name for name in names if str(getattr(config(), name)).startswith("${")}
+        assert names - elsewhere <= options, config
+
+
+def test_fairseq_keeps_the_old_task_of_a_name_in_silence() -> None:
+    from fairseq.tasks import TASK_REGISTRY, FairseqTask, register_task
+
+    import xling.objectives  # noqa: F401 - registers the tasks
+
+    class Second(FairseqTask):
+        pass
+
+    assert register_task("xling_mmlm")(Second) is not Second
+    assert TASK_REGISTRY["xling_mmlm"].__name__ == "XlingMmlmTask"
+
+
+def test_a_second_registration_raises() -> None:
+    from xling import compat
+    from xling.objectives import OBJECTIVES
+    from xling.objectives.base import objective
+
+    with pytest.raises(ValueError, match="objective 'mmlm' is registered twice"):
+        objective("mmlm")(OBJECTIVES["mmlm"])
+    for kind, name in (("task", "xling_mmlm"), ("task", "masked_lm"), ("model", "xling_encoder")):
+        with pytest.raises(ValueError, match=f"fairseq already has a {kind} called '{name}'"):
+            compat.check_new(kind, name)
+    compat.check_new("task", "xling_something_new")

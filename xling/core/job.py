@@ -1,0 +1,149 @@
+"""What a running stage tells its launcher (a heartbeat) and hears from it (a request to stop).
+
+A stage that works on a laptop works in a cluster job: without a launcher the heartbeat goes nowhere and nobody
+asks to stop. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
+`stop_requested` turns true when the job is about to be preempted or to reach its time limit::
+
+    with job.resumable():
+        for step in range(first, total):
+            ...
+            job.beat(step + 1, total, "updates", tokens_per_s=...)
+            if job.stop_requested():        # ranks of one training have to agree on it first
+                save(step + 1)
+                job.beat(step + 1, total, "updates", saved=step + 1)
+                raise job.Stopped
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from xling.core.manifest import write_atomic
+
+VARIABLE = "XLING_HEARTBEAT"
+SECONDS_BETWEEN_BEATS = 5.0
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """How far a stage is.
+
+    Attributes:
+        done: units of work done.
+        total: units in all, 0 when unknown.
+        unit: what is counted, for example ``updates`` or ``docs``.
+        rate: units per second since the stage started.
+        tokens_per_s: training or encoding speed, 0 where it means nothing.
+        saved: units that would survive a kill at this moment, as a checkpoint holds them.
+        note: a few words more, for example the loss.
+        time: seconds since the epoch.
+    """
+
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    rate: float = 0.0
+    tokens_per_s: float = 0.0
+    saved: int = 0
+    note: str = ""
+    time: float = 0.0
+
+
+class Stopped(BaseException):
+    """A stage ended early because it was asked to; what it had saved counts. No error, so no Exception."""
+
+
+@dataclass
+class _Process:
+    """The state of this process: one stage runs in it at a time."""
+
+    stop: str = ""
+    polls: bool = False
+    beaten: float = float("-inf")
+    first: tuple[float, int] = (0.0, 0)
+    last: Heartbeat = Heartbeat()
+
+
+_process = _Process()
+
+
+def beat(
+    done: int,
+    total: int | None = None,
+    unit: str = "",
+    tokens_per_s: float | None = None,
+    saved: int | None = None,
+    note: str = "",
+) -> None:
+    """Tell how far the work is; cheap enough to be called at every step.
+
+    The file is written every few seconds, and at once when ``saved`` is given or the work is complete;
+    ``tokens_per_s`` and ``saved`` keep their last value where None is given.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    now = time.monotonic()
+    if _process.beaten == float("-inf"):
+        _process.last = read(Path(path)) or Heartbeat()
+        _process.first = (now, done)
+    elif saved is None and done != total and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+        return
+    seconds, start = now - _process.first[0], _process.first[1]
+    _process.beaten = now
+    _process.last = Heartbeat(
+        done,
+        total or 0,
+        unit,
+        round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0,
+        _process.last.tokens_per_s if tokens_per_s is None else round(tokens_per_s, 1),
+        _process.last.saved if saved is None else saved,
+        note,
+        time.time(),
+    )
+    write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
+
+
+def read(path: Path) -> Heartbeat | None:
+    """The heartbeat in a file, None when there is none yet."""
+    try:
+        return Heartbeat(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, json.JSONDecodeError, TypeError):
+        return None
+
+
+def stop_requested() -> str:
+    """The reason why the stage should save and raise `Stopped`, or ""."""
+    return _process.stop
+
+
+def request_stop(reason: str) -> None:
+    """Ask the stage in this process to save and stop; for launchers and signal handlers."""
+    _process.stop = reason
+
+
+def is_polling() -> bool:
+    """Whether the running stage looks at `stop_requested` by itself."""
+    return _process.polls
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Inside, the stage polls `stop_requested`; outside, a request to stop ends it where it stands."""
+    _process.polls = True
+    try:
+        yield
+    finally:
+        _process.polls = False
+
+
+def reset() -> None:
+    """Forget an earlier stage of this process; for launchers."""
+    global _process
+    _process = _Process()

@@ -1,0 +1,115 @@
+"""Alternating language modelling (ALM): masked LM on code-switched sentences made from parallel text.
+
+Streams of three kinds are cut into blocks as in masked LM: the switched sentences, and both sides of the pair as they
+are, in the shares 80 / 10 / 10 of the tokens. Pairs share an epoch by n^alpha.
+
+Source: Yang et al. 2020. Decided here: a token carries the language it is written in, not its sentence's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora.binarize import split_pair
+from xling.core.errors import UserError
+from xling.core.sampling import alpha_shares
+from xling.data import mixer, shards
+from xling.data.packing import Example
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
+from xling.objectives.pairs import pairs_of
+
+
+@dataclass
+class AlmConfig(MaskConfig):
+    """Settings: ``pairs`` comma-separated (empty: all with switched text), ``switched`` its share of the tokens."""
+
+    pairs: str = ""
+    switched: float = 0.8
+
+
+def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
+    """The pairs named, or all of the task's languages that have code-switched text.
+
+    Raises:
+        UserError: a pair that is named has none, or no pair has any.
+    """
+    there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
+    chosen = [pair for pair in pairs_of(cfg, data, langs) if pair in there or cfg.pairs]
+    if missing := [pair for pair in chosen or ["any pair"] if pair not in there]:
+        raise UserError(
+            f"no code-switched text for {missing[0]} in {data}",
+            ", ".join(there) or "none",
+            "give switched.SRC-TGT= to `xling binarize`",
+        )
+    return chosen
+
+
+class SwitchedDataset(BlockDataset):
+    """Blocks of switched and plain sentences of language pairs."""
+
+    def open_streams(self, data: Path) -> dict[str, np.ndarray]:
+        """Three streams of each pair, in the order switched, first side, second side."""
+        streams = {}
+        self._sides: list[np.ndarray | None] = []
+        self._pair_langs: list[tuple[int, int]] = []
+        for pair in switched_pairs(self._cfg, data, self._langs):
+            prefix = data / pair / f"{self._split}.{pair}.switched"
+            first, second = split_pair(pair)
+            streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens
+            self._sides += [shards.open_shard(prefix.with_name(f"{prefix.name}-sides")).tokens, None, None]
+            for lang in (first, second):
+                streams[f"{pair}.{lang}"] = shards.open_shard(
+                    data / pair / f"{self._split}.{pair}.{lang}"
+                ).tokens
+            self._pair_langs.append((self._langs.index(first), self._langs.index(second)))
+        return streams
+
+    def epoch_counts(self) -> dict[str, int]:
+        """Blocks that give each pair its share by alpha, and within it 80 / 10 / 10."""
+        names, switched = list(self._streams), self._cfg.switched
+        triples = [names[i : i + 3] for i in range(0, len(names), 3)]
+        of_pairs = {triple[0]: sum(self.num_tokens_of[name] for name in triple) for triple in triples}
+        plain = (1 - switched) / 2
+        shares = {
+            name: share * part
+            for (_, share), triple in zip(
+                alpha_shares(of_pairs, self._cfg.alpha).items(), triples, strict=True
+            )
+            for name, part in zip(triple, (switched, plain, plain), strict=True)
+        }
+        return mixer.counts_of(shares, self.num_items_of, self.num_tokens_of)
+
+    def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
+        """Language of each token."""
+        langs = np.array(self._pair_langs[stream // 3])
+        sides = self._sides[stream]
+        if sides is None:
+            return np.full(num, langs[stream % 3 - 1])
+        return langs[sides[start : start + num].astype(np.int64)]
+
+
+@objective("alm")
+class Alm(Objective):
+    """Masked LM on code-switched text."""
+
+    config = AlmConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Blocks of the split."""
+        if not 0 < self.cfg.switched < 1:
+            raise UserError(f"switched={self.cfg.switched}", "a share above 0 and below 1")
+        rule = rule_of(self.cfg, self.dictionary)
+
+        def build(block: Block) -> Example:
+            return example(block.tokens, rule, block.generator)
+
+        return SwitchedDataset(self.cfg, data, split, self.langs, "alm", build)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy at the chosen positions."""
+        return masked_loss(model, sample)

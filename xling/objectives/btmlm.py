@@ -1,0 +1,191 @@
+"""Back-translation masked LM (ERNIE-M): the model appends a pseudo-translation to monolingual text and uses it.
+
+Stage 1, without gradients: ``<s> x </s> </s> <mask>... </s>`` with as many masks as x has tokens; under the attention
+of CAMLM every mask sees x and itself, and all are filled at once with the most probable pieces. Stage 2: masked LM on
+x with the pseudo-translation beside it, under full attention.
+
+Source: Ouyang et al. 2021, section 3.3; only x is masked and predicted. Decided here: the other language is drawn
+anew each time, from those that share a pair with x's language in the data, else from all others; only pieces that
+stand in that language's training text compete, since without language embeddings nothing else names it; dropout is
+off in stage 1. It is of use after CAMLM has trained, or beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.binarize import split_pair
+from xling.core.errors import UserError
+from xling.data import shards
+from xling.data.masking import MaskRule, choose, corrupt
+from xling.data.packing import Example, pack
+from xling.models.loss import CHUNK_BYTES
+from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.camlm import NOBODY
+from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
+
+SAMPLE = 10_000_000  # tokens of a language's text in which its pieces are looked up
+
+
+@dataclass
+class BtmlmConfig(MaskConfig):
+    """Settings: masking as in masked LM, of x alone."""
+
+    restart_positions: bool = True
+
+
+def example(
+    tokens: np.ndarray,
+    langs: np.ndarray,
+    other: int,
+    rule: MaskRule,
+    restart: bool,
+    generator: np.random.Generator,
+) -> Example:
+    """One block and the room for its pseudo-translation.
+
+    Args:
+        tokens: ``<s>`` and the n tokens of x.
+        langs: language of each.
+        other: language to translate into.
+        rule: how x is masked in stage 2.
+        restart: whether the positions of the second side start at 0.
+        generator: source of randomness.
+
+    Returns:
+        For stage 2 ``tokens``, ``positions``, ``langs`` (2n + 4,), ``chosen`` and ``target`` (M,), all in x; for
+        stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
+    """
+    length, num = len(tokens) + 1, len(tokens) - 1
+    first = np.concatenate([tokens, [EOS]])
+    second = np.concatenate([[EOS], np.full(num, rule.mask_id), [EOS]])
+    clean = np.concatenate([first, second])
+    chosen = choose(first, rule, generator)
+    start = 0 if restart else length
+    return {
+        "tokens": np.concatenate([corrupt(first, chosen, rule, generator), second]),
+        "positions": np.concatenate([np.arange(length), start + np.arange(len(second))]),
+        "langs": np.concatenate([langs, langs[-1:], np.full(len(second), other)]),
+        "chosen": chosen,
+        "target": first[chosen],
+        "clean": clean,
+        "blanks": length + 1 + np.arange(num),
+    }
+
+
+class PseudoDataset(BlockDataset):
+    """Blocks packed twice in the same order: to be filled, and to be learned from."""
+
+    def stream_tokens(self, room: int) -> int:
+        """Half the room, less the four specials."""
+        return (room - 4) // 2
+
+    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+        """x, as many blanks, four specials."""
+        return 2 * num + 4
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """The batch of stage 2 with that of stage 1 as ``blank``."""
+        return pack(samples) | {"blank": pack([_to_fill(e) for e in samples])}
+
+
+def _to_fill(made: Example) -> Example:
+    """The stage 1 side of an example: blanks see the first side, nobody sees a blank."""
+    second = np.arange(len(made["clean"])) >= made["blanks"][0] - 1
+    sees, shows = second.astype(np.int64), second.astype(np.int64)
+    sees[made["blanks"]], shows[made["blanks"]] = 0, NOBODY
+    return {
+        "id": made["id"],
+        "tokens": made["clean"],
+        "positions": made["positions"],
+        "langs": made["langs"],
+        "sees": sees,
+        "shows": shows,
+        "chosen": made["blanks"],
+        "target": made["clean"][made["blanks"]],
+    }
+
+
+class Pieces(nn.Module):
+    """Which pieces stand in the text of which language: ``seen``, bool (num_langs, vocabulary)."""
+
+    def __init__(self, seen: Tensor) -> None:
+        super().__init__()
+        self.seen: Tensor
+        self.register_buffer("seen", seen)
+
+
+@objective("btmlm")
+class Btmlm(Objective):
+    """Masked LM beside a translation of the model's own."""
+
+    config = BtmlmConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Blocks of the split."""
+        rule, others = rule_of(self.cfg, self.dictionary), other_langs(self.langs, shards.pairs_in(data))
+
+        def build(block: Block) -> Example:
+            choices = others[int(block.langs[0])]
+            other = choices[int(block.generator.integers(len(choices)))]
+            return example(
+                block.tokens, block.langs, other, rule, self.cfg.restart_positions, block.generator
+            )
+
+        return PseudoDataset(self.cfg, data, split, self.langs, "btmlm", build)
+
+    def modules(self, model: Any) -> nn.Module:
+        """The pieces of each language."""
+        seen = torch.zeros(len(self.langs), len(self.dictionary), dtype=torch.bool)
+        for index, lang in enumerate(self.langs):
+            tokens = shards.open_shard(Path(self.cfg.data) / lang / "train").tokens[:SAMPLE]
+            seen[index, torch.from_numpy(np.unique(tokens).astype(np.int64))] = True
+        seen[:, :FIRST_PIECE] = False
+        return Pieces(seen)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy at the chosen positions of x, the pseudo-translation beside it."""
+        blank, inputs = sample["blank"], sample["net_input"]
+        tokens = inputs["src_tokens"].clone()
+        tokens[blank["chosen"]] = fill(model, blank, model.extras["btmlm"].seen)
+        return masked_loss(model, sample | {"net_input": inputs | {"src_tokens": tokens}})
+
+
+def other_langs(langs: list[str], pairs: list[str]) -> list[list[int]]:
+    """For each language the languages to translate into.
+
+    Raises:
+        UserError: there is one language only.
+    """
+    if len(langs) < 2:
+        raise UserError(f"btmlm with {', '.join(langs)} alone", "two languages or more", "set langs=")
+    found = []
+    for lang in langs:
+        partners = {side for pair in pairs if lang in split_pair(pair) for side in split_pair(pair)} - {lang}
+        names = [other for other in langs if other in partners] or [o for o in langs if o != lang]
+        found.append([langs.index(name) for name in names])
+    return found
+
+
+@torch.no_grad()
+def fill(model: Any, blank: dict[str, Any], seen: Tensor) -> Tensor:
+    """The most probable piece of its language at each blank, int64 (num_blanks,); logits are made in chunks."""
+    was_training = model.encoder.training
+    model.encoder.eval()
+    rows = blank["chosen"]
+    hidden = model.lm_head.transform(model(**blank["net_input"])[rows])
+    model.encoder.train(was_training)
+    langs = blank["net_input"]["langs"][rows]
+    head, best = model.lm_head, []
+    step = max(1, CHUNK_BYTES // (4 * len(head.weight)))
+    for part, lang in zip(hidden.split(step), langs.split(step), strict=True):
+        logits = F.linear(part, head.weight, head.bias)
+        best.append(logits.masked_fill(~seen[lang], -torch.inf).argmax(-1))
+    return torch.cat(best)

@@ -1,0 +1,81 @@
+"""The processes of one data-parallel training, started by torchrun, or by Slurm with one task per GPU.
+
+Both name the place to meet in ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``;
+without them a training is one process and everything here is free. N processes with ``accumulate=k`` see the
+same batches per update as one process with ``accumulate=N*k``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """Meet the other processes, by NCCL where every process has a GPU, else by gloo."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        yield
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(_local_rank())
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+        _forget_group()
+
+
+def size() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Number of this process, from 0; only 0 writes checkpoints and results."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def agreed(flag: bool) -> bool:
+    """Whether ``flag`` is set in any process; all have to ask."""
+    if size() == 1:
+        return flag
+    device = torch.device("cuda", _local_rank()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    votes = torch.tensor([int(flag)], device=device)
+    dist.all_reduce(votes, dist.ReduceOp.MAX)
+    return bool(votes.item())
+
+
+def wait() -> None:
+    """Wait until every process is here."""
+    if size() > 1:
+        dist.barrier()
+
+
+def configure(distributed_training: Any) -> None:
+    """Tell fairseq's configuration about the processes that `joined` found."""
+    distributed_training.distributed_world_size = size()
+    if size() > 1:
+        distributed_training.distributed_rank = rank()
+        distributed_training.device_id = _local_rank()
+        distributed_training.distributed_no_spawn = True
+        # fairseq hands torch's wrapper a device number, which it refuses on a CPU.
+        distributed_training.ddp_backend = "pytorch_ddp" if torch.cuda.is_available() else "legacy_ddp"
+        distributed_training.find_unused_parameters = True
+
+
+def _local_rank() -> int:
+    return int(os.environ.get("LOCAL_RANK", "0")) % max(torch.cuda.device_count(), 1)
+
+
+def _forget_group() -> None:
+    """Cause: fairseq keeps the first process group of a process for ever."""
+    from fairseq.distributed.utils import get_global_group
+
+    get_global_group.__dict__.pop("_global_group", None)

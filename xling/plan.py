@@ -1,0 +1,114 @@
+"""What a pre-training run will take, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from fairseq.data import iterators
+from torch.utils.flop_counter import FlopCounterMode
+
+from xling.models.encoder import num_parameters
+
+WARM, TIMED = 1, 3
+_BYTES_OF_STATE = 3 * 4  # a float32 master and AdamW's two moments
+
+
+def describe(trainer: Any, updates: int, accumulate: int) -> str:
+    """The plan as text: model, data, floating point operations, memory and time.
+
+    The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``, which is of no use afterwards.
+    Operations are those of matrix products and attention, counted by torch in one update.
+    """
+    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
+    num_batches = len(epoch_itr)
+    dataset, model = trainer.task.dataset("train"), trainer.get_model()
+    trainer.lr_step(1)
+    tokens, flops, seconds = _warm_up(trainer, _endless(trainer, epoch_itr, accumulate))
+    epochs = updates * accumulate / num_batches
+    total = updates * tokens
+    lines = [
+        f"model      {_model_line(model)}",
+        f"data       an epoch: {len(dataset):,} examples, {num_batches:,} batches, {int(dataset.sizes.sum()):,} tokens",
+        *_mixture_lines(dataset, epochs),
+        f"training   {updates:,} updates of about {tokens:,.0f} tokens: {total:,.0f} tokens, {epochs:.2f} epochs",
+        f"operations {flops / tokens / 1e6:,.2f} MFLOP a token, {flops / tokens * total / 1e15:,.3f} PFLOP in all",
+        f"memory     {_memory_line(trainer, model)}",
+        f"speed      {seconds:.3f} s an update, {tokens / seconds:,.0f} tokens/s, {flops / seconds / 1e9:,.1f} GFLOP/s",
+        f"time       {_duration(updates * seconds)} without validation",
+    ]
+    return "\n".join(lines)
+
+
+def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
+    while True:
+        trainer.begin_epoch(epoch_itr.next_epoch_idx)
+        itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
+        yield from iterators.GroupedIterator(itr, accumulate)
+        epoch_itr = trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
+
+
+def _warm_up(trainer: Any, batches: Iterator[list[Any]]) -> tuple[float, float, float]:
+    """Mean real tokens, floating point operations and median seconds of an update."""
+    for _ in range(WARM):
+        trainer.train_step(next(batches))
+    samples = next(batches)
+    with FlopCounterMode(display=False) as counter:
+        trainer.train_step(samples)
+    flops_a_token = counter.get_total_flops() / _tokens(samples)
+    tokens, seconds = [], []
+    for _ in range(TIMED):
+        samples = next(batches)
+        begin = time.perf_counter()
+        trainer.train_step(samples)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
+        tokens.append(_tokens(samples))
+    mean = statistics.fmean(tokens)
+    return mean, flops_a_token * mean, statistics.median(seconds)
+
+
+def _tokens(samples: list[Any]) -> int:
+    return int(sum(sample["ntokens"] for sample in samples))
+
+
+def _model_line(model: Any) -> str:
+    embeddings = model.encoder.tokens.weight.numel()
+    extras = num_parameters(model.extras)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    body = num_parameters(model) - embeddings - extras
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    return (
+        f"{body + embeddings:,} parameters ({embeddings:,} embeddings, {body:,} others), {extras:,} of objectives, "
+        f"{trained:,} trained, {dtype}"
+    )
+
+
+def _mixture_lines(dataset: Any, epochs: float) -> list[str]:
+    return [
+        f"           {name:<16} {there:>14,} tokens, {drawn:>14,} an epoch, seen "
+        f"{drawn * epochs / max(there, 1):.2f} times"
+        for name, (there, drawn) in dataset.mixture().items()
+    ]
+
+
+def _memory_line(trainer: Any, model: Any) -> str:
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    trained = [p for p in model.parameters() if p.requires_grad]
+    state = sum(p.numel() * (_BYTES_OF_STATE + p.element_size()) for p in trained)
+    if torch.cuda.is_available():
+        peak, where = torch.cuda.max_memory_allocated(), "of the GPU"
+    else:
+        peak, where = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "of the process"
+    shown = (f"{n / 2**30:.2f} GiB" for n in (weights, state, peak))
+    return "{} of weights, {} of optimiser and gradients; peak {where} {}".format(*shown, where=where)
+
+
+def _duration(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"

@@ -1,0 +1,105 @@
+"""One update that survives what goes wrong in it: a loss that is not finite, a batch that does not fit.
+
+An update whose gradients are not finite is skipped: the weights stay, the batch is used up, the update number does
+not advance. One that runs out of memory is made again with each of its batches in halves; gradients are summed and
+divided by the same count, so the step is that of the whole batch (but for what an objective draws within a batch).
+Both are counted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.trainer import Trainer
+
+from xling.core.errors import UserError
+from xling.models.optim import NotFiniteError
+
+_NO_MEMORY = ("out of memory", "can't allocate memory")
+
+
+class SafeTrainer(Trainer):  # type: ignore[misc]
+    """fairseq's Trainer without its crash files; checkpoints are `xling.models.checkpoint.save`'s."""
+
+    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
+        """Called by fairseq only when a step fails: the last checkpoint is good, the state now is not."""
+
+
+class Updates:
+    """Makes updates and counts what went wrong.
+
+    Args:
+        trainer: whose ``train`` split the batches come from.
+        dump: file that the batches of the last skipped update are written to when training stops.
+        limit: updates skipped in a row that stop training.
+
+    Attributes:
+        skipped: updates skipped since the start.
+        halved: batches halved since the start.
+    """
+
+    def __init__(self, trainer: Any, dump: Path, limit: int) -> None:
+        self._trainer, self._dump, self._limit = trainer, dump, limit
+        self.skipped = self.halved = self._in_a_row = 0
+
+    def make(self, samples: list[Any]) -> bool:
+        """Make one update of ``samples``; False when it was skipped.
+
+        Raises:
+            UserError: too many were skipped in a row, or a batch of one example does not fit.
+        """
+        while True:
+            try:
+                self._trainer.train_step(samples, raise_oom=True)
+            except NotFiniteError:
+                self._give_up()
+                self._skip(samples)
+                return False
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            else:
+                self._in_a_row = 0
+                return True
+            # Outside of the handler, where the error no longer holds the tensors of the failed pass.
+            self._give_up()
+            samples = [half for sample in samples for half in self._halves(sample)]
+
+    def _give_up(self) -> None:
+        self._trainer.zero_grad()
+        for objective in self._trainer.task.objectives.values():
+            objective.forget_update(self._trainer.get_model())
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _skip(self, samples: list[Any]) -> None:
+        self.skipped += 1
+        self._in_a_row += 1
+        if self._in_a_row < self._limit:
+            return
+        torch.save({"update": self._trainer.get_num_updates(), "samples": samples}, self._dump)
+        lr = self._trainer.cfg.optimization.lr[0]
+        raise UserError(
+            f"the gradients are not finite after {self._trainer.get_num_updates()} updates, {self._in_a_row} times "
+            f"in a row; the last batch is in {self._dump}",
+            fix=f"lower train.lr={lr}, or warm up over more updates",
+        )
+
+    def _halves(self, sample: Any) -> list[Any]:
+        dataset = self._trainer.task.dataset("train")
+        parts = dataset.halves(sample["id"].cpu().numpy())
+        if len(parts) == 1:
+            raise UserError(
+                f"out of memory with a batch of one example ({sample['ntokens']} tokens)",
+                fix="lower tokens_per_sample, or take a smaller model",
+            )
+        self.halved += 1
+        return [dataset.collater([dataset[int(i)] for i in part]) for part in parts]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch or numpy could not get memory, on any device."""
+    text = str(error).lower()
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(w in text for w in _NO_MEMORY)
