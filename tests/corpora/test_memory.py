@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mono import write_crawl
+from tests.corpora.crawl import write_large_crawl
 
 
 def peak_mb(folder: Path, num_mb: int) -> float:
     """The largest resident memory of any phase of a build over ``num_mb`` of crawl, in a process of its own."""
-    write_crawl(folder / "crawl", num_mb)
+    write_large_crawl(folder / "crawl", num_mb)
     words = [f"source=wet:{folder}/crawl/*", f"out={folder}/sw", "after_dedup=pii", "lang=sw"]
     command = [sys.executable, "-m", "xling.cli", "corpus", "mono", *words]
     subprocess.run(command, check=True, capture_output=True)
