@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from eval import stats
@@ -17,8 +19,11 @@ from eval.metrics.base import Array
 from eval.results import Score, signature
 from eval.suite import Example, data_digest, load, suites
 from xling.core.errors import UserError
+from xling.core.manifest import sha256
 
 FORMAT = "xling-predictions 1"
+SLOW_KINDS = ("mt", "generation")
+"""Kinds whose metrics align texts, a hundred times the work of counting: their row statistics are kept."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +157,31 @@ def evaluate_file(
         chosen = [i for i, row in enumerate(rows) if keep(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
     for name in (metrics or suite.metrics) if rows else ():
-        value, rowstats = evaluate(METRICS[name], rows, answers, origin.lang)
-        yield Scored(origin, METRICS[name], rows, answers, value, rowstats)
+        metric = METRICS[name]
+        if suite.kind in SLOW_KINDS and keep is None:
+            digest = data_digest(suite, origin.lang, origin.split, data)
+            rowstats = _kept_stats(path, digest, metric, rows, answers, origin.lang)
+            value = float(metric.reduce(rowstats.sum(axis=0)))
+        else:
+            value, rowstats = evaluate(metric, rows, answers, origin.lang)
+        yield Scored(origin, metric, rows, answers, value, rowstats)
+
+
+def _kept_stats(
+    path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
+) -> Array:
+    """Row statistics of a slow metric, kept beside the file under what they depend on: answers, rows, metric."""
+    parts = "\n".join([sha256(path), digest, metric.signature(lang)])
+    kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+    if kept.is_file():
+        found: Array = np.load(kept)
+        return found
+    _, rowstats = evaluate(metric, rows, answers, lang)
+    kept.parent.mkdir(exist_ok=True)
+    temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
+    np.save(temporary, rowstats)
+    temporary.replace(kept)
+    return rowstats
 
 
 def score_file(

@@ -57,6 +57,26 @@ def test_order_in_the_file_does_not_matter(world: Path, tmp_path: Path) -> None:
     assert predictions.score_file(path, world)[0].value == 100
 
 
+def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) -> None:
+    (tmp_path / "mt").mkdir()
+    (tmp_path / "mt/en-sw.test.en").write_text("Hello.\nBye.\n")
+    (tmp_path / "mt/en-sw.test.sw").write_text("Habari za asubuhi rafiki.\nKwaheri ya kuonana rafiki.\n")
+    gold = load(suites()["mt"], "en-sw", "test", tmp_path)
+    origin = replace(ORIGIN, suite="mt", lang="en-sw")
+    path = predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
+    first = predictions.score_file(path, tmp_path)
+    kept = sorted((path.parent / ".stats").iterdir())
+    assert len(kept) == 3
+    assert predictions.score_file(path, tmp_path) == first
+    assert first[0].value == pytest.approx(100)
+    predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
+    assert predictions.score_file(path, tmp_path)[0].value < 1
+    predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
+    (tmp_path / "mt/en-sw.test.sw").write_text("a\nb\n")
+    assert predictions.score_file(path, tmp_path)[0].value < 1, "other rows, other statistics"
+    assert predictions.files(tmp_path / "p") == [path]
+
+
 def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
     gold = rows(world)
     path = predictions.write(tmp_path, ORIGIN, gold[:-1], ["neutral"] * 11)
