@@ -428,6 +428,8 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
         select = ", ".join(dict.fromkeys(s.select for s in main))
         notes.append(f"{suite}: {how}; checkpoint chosen by {select}; {where}; {len(seeds)} seed(s).")
         notes += _unscored(suite, {s.lang for s in main})
+    cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
+    notes += cited
     present = {name for c in columns for name in (c.system, c.select)}
     return notes + [sentence for sign, sentence in _MEANINGS if sign in present]
 
