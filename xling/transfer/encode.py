@@ -63,16 +63,10 @@ def encode_row(processor: Any, kind: Kind, row: Row, labels: Sequence[str], max_
 
 
 def _fit_pair(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Shorten the longer side until both fit."""
-    excess = len(first) + len(second) - room
-    if excess <= 0:
-        return first, second
-    cut = min(excess, max(0, len(first) - len(second))) if len(first) > len(second) else 0
-    other = min(excess - cut, max(0, len(second) - len(first))) if not cut else 0
-    half = excess - cut - other
-    first = first[: len(first) - cut - half // 2]
-    second = second[: len(second) - other - (half - half // 2)]
-    return first, second
+    """Cut the longer side, or both to halves, until they fit into ``room``."""
+    keep = max(room - len(second), (room + 1) // 2)
+    first = first[:keep]
+    return first, second[: room - len(first)]
 
 
 def _encode_tagged(processor: Any, row: Row, labels: Sequence[str], max_length: int) -> list[Example]:

@@ -164,14 +164,15 @@ def fit(
     Raises:
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite.
     """
-    if not train:
-        raise UserError(f"{what}: no training rows", fix="check the training split")
+    for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
+        if getattr(cfg, name) < least:
+            raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
     model = TaskModel(loaded.encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
-    examples = [example for _, example in tuned.encode(train)]
+    examples = _examples(tuned, train, what)
     per_epoch = -(-len(examples) // cfg.batch_rows)
     model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -185,6 +186,17 @@ def fit(
                 progress.update(1, f"loss {loss:.3f}")
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
+
+
+def _examples(tuned: Tuned, rows: Sequence[Row], what: str) -> list[Example]:
+    """Windows with something to learn: a sentence without words has none."""
+    examples = [(owner, example) for owner, example in tuned.encode(rows) if len(example["chosen"])]
+    if not examples:
+        raise UserError(f"{what}: no training rows", fix="check the training split")
+    for owner, example in examples:
+        if (example["target"] < 0).any():
+            raise UserError(f"{what}: row {rows[owner].id} has no label", fix="check the training split")
+    return [example for _, example in examples]
 
 
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
@@ -240,7 +252,8 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
         loss = loss + _symmetric_kl(logits, model(sample, noise=R3F_NOISE).float())
     if not torch.isfinite(loss):
         raise UserError(
-            f"the loss became {float(loss)} in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
+            f"the loss became {float(loss.detach())} in fine-tuning",
+            fix=f"lower the learning rate, now {cfg.lr}",
         )
     loss.backward()
     optimizer.multiply_grads(1.0)

@@ -1,0 +1,223 @@
+"""Fine-tuning and prediction on the tiny model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.transfer import tune
+from xling.transfer.encode import Kind
+from xling.transfer.tune import TuneConfig, batches_by_tokens
+
+KINDS: tuple[Kind, ...] = ("classify", "pair", "tag")
+LABELS = ("no", "yes", "maybe")
+FAST = TuneConfig(lr=4e-3, epochs=60, batch_rows=5, dropout=0.0, max_length=64, precision="fp32")
+
+
+@dataclass
+class Row:
+    id: str
+    fields: dict[str, Any]
+    label: Any
+
+
+_WORDS = (
+    "woman",
+    "neighbour",
+    "doctor",
+    "teacher",
+    "sees",
+    "sells",
+    "finds",
+    "boat",
+    "house",
+    "bread",
+    "books",
+)
+
+
+def rows(kind: Kind, count: int = 20) -> list[Row]:
+    """Rows of random words; the labels of texts are random, so only learning by heart can be right."""
+    made = []
+    for number in range(count):
+        draw = rng(kind, number)
+        words = [_WORDS[i] for i in draw.integers(len(_WORDS), size=3 + number % 4)]
+        labels = [LABELS[i] for i in draw.integers(3, size=len(words))]
+        if kind == "tag":  # a word decides its tag
+            tags = tuple(LABELS[len(word) % 3] for word in words)
+            made.append(Row(str(number), {"tokens": tuple(words)}, tags))
+        elif kind == "pair":
+            made.append(
+                Row(
+                    str(number),
+                    {"text_a": " ".join(words), "text_b": " ".join(reversed(words[1:]))},
+                    labels[0],
+                )
+            )
+        else:
+            made.append(Row(str(number), {"text": " ".join(words)}, labels[0]))
+    return made
+
+
+@pytest.fixture(scope="module")
+def epochs(model: Path) -> dict[Kind, list[tune.Tuned]]:
+    return {kind: tune.fit(model, kind, LABELS, rows(kind), FAST) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def tuned(epochs: dict[Kind, list[tune.Tuned]]) -> dict[Kind, tune.Tuned]:
+    return {kind: made[-1] for kind, made in epochs.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_rows_are_learnt_by_heart(epochs: dict[Kind, list[tune.Tuned]], kind: Kind) -> None:
+    made, train = epochs[kind], rows(kind)
+    assert len(made) == FAST.epochs
+    assert made[-1].predict(train) == [row.label for row in train]
+    assert made[0].predict(train) != [row.label for row in train]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_come_in_the_order_of_the_rows(tuned: dict[Kind, tune.Tuned], kind: Kind) -> None:
+    asked = rows(kind, 40)
+    answers = tuned[kind].predict(asked)
+    assert len(set(answers)) > 1
+    one_by_one = [tuned[kind].predict([row])[0] for row in asked]
+    assert answers == one_by_one
+    order = np.random.default_rng(1).permutation(len(asked))
+    assert tuned[kind].predict([asked[i] for i in order]) == [answers[i] for i in order]
+    assert tuned[kind].predict(asked, batch_tokens=20) == answers
+    assert tuned[kind].predict([]) == []
+
+
+def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[Kind, tune.Tuned]) -> None:
+    sentences = [("teacher",) * 200, (), ("\u200b", "👩‍👧", "字" * 100), ("boat",)]
+    asked = [Row(str(n), {"tokens": words}, None) for n, words in enumerate(sentences)]
+    answers = tuned["tag"].predict(asked)
+    assert [len(tags) for tags in answers] == [200, 0, 3, 1]
+    assert all(tag in LABELS for tags in answers for tag in tags)
+
+
+def test_the_same_seed_gives_the_same_model(model: Path) -> None:
+    cfg = replace(FAST, epochs=1, dropout=0.1)
+    first, again, other = (
+        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, seed=seed))[0].model.state_dict()
+        for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert not all(torch.equal(first[key], other[key]) for key in first)
+
+
+def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
+    # With a learning rate of next to nothing the weights stay where they started.
+    cfg = replace(FAST, epochs=1, lr=1e-12)
+    start = torch.load(model / "model.pt", weights_only=True)["weights"]["encoder.tokens.weight"]
+    kept, fresh = (
+        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, random_init=random))[0]
+        for random in (False, True)
+    )
+    torch.testing.assert_close(kept.model.encoder.tokens.weight, start)
+    distance = (fresh.model.encoder.tokens.weight - start).abs().mean()
+    assert float(distance) > 0.01
+    assert kept.model.state_dict().keys() == fresh.model.state_dict().keys()
+
+
+def test_r3f_adds_a_term(model: Path) -> None:
+    cfg = replace(FAST, epochs=1)
+    plain, noisy = (
+        tune.fit(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
+            0
+        ].model.state_dict()
+        for method in ("plain", "r3f")
+    )
+    assert all(torch.isfinite(weight).all() for weight in noisy.values())
+    assert any(not torch.equal(plain[key], noisy[key]) for key in plain)
+
+
+def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
+    a = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
+    b = torch.log(torch.tensor([[0.25, 0.5, 0.25]]))
+    # KL(a || b) = KL(b || a) = .5 ln 2 - .25 ln 2 = .25 ln 2
+    assert float(tune._symmetric_kl(a, b)) == pytest.approx(0.5 * np.log(2), rel=1e-5)
+    assert float(tune._symmetric_kl(a, b)) == pytest.approx(float(tune._symmetric_kl(b, a)))
+    assert float(tune._symmetric_kl(a, a + 3)) == pytest.approx(0, abs=1e-6)
+
+
+def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
+    epochs = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
+    mean = tune.average(epochs).model.state_dict()
+    first, second = (made.model.state_dict() for made in epochs)
+    for key in mean:
+        torch.testing.assert_close(mean[key], (first[key] + second[key]) / 2)
+    assert any(not torch.equal(first[key], second[key]) for key in first)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_model_predicts_the_same(
+    tuned: dict[Kind, tune.Tuned], model: Path, tmp_path: Path, kind: Kind
+) -> None:
+    tune.save(tuned[kind], tmp_path, model, ["ar", "en", "th"])
+    again = tune.load(tmp_path)
+    assert (again.model.kind, again.model.labels, again.max_length) == (kind, LABELS, 64)
+    assert again.predict(rows(kind, 40)) == tuned[kind].predict(rows(kind, 40))
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    cfg = TuneConfig(lr=2.0, warmup=0.2)
+    assert [tune._lr(cfg, step, 10) for step in range(10)] == pytest.approx(
+        [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
+    )
+
+
+def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[Kind, tune.Tuned]) -> None:
+    examples = [example for _, example in tuned["classify"].encode(rows("classify", 23))]
+    orders = []
+    for epoch in (0, 1):
+        batches = list(tune._epoch(examples, replace(FAST, batch_rows=5), epoch))
+        assert sorted(len(batch) for batch in batches) == [3, 5, 5, 5, 5]
+        orders.append([int(example["id"][0]) for batch in batches for example in batch])
+        assert sorted(orders[-1]) == list(range(23))
+    assert orders[0] != orders[1]
+
+
+def test_batches_for_prediction_stay_within_their_budget() -> None:
+    lengths = [7, 3, 9, 30, 3, 4]
+    batches = list(batches_by_tokens(lengths, 12))
+    assert batches == [[1, 4, 5], [0], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("change", "train", "message"),
+    [
+        ({}, [], r"fine-tune: no training rows"),
+        ({}, [Row("7", {"tokens": ()}, ())], r"fine-tune: no training rows"),
+        ({}, [Row("7", {"tokens": ("a",)}, None)], r"fine-tune: row 7 has no label"),
+        ({"epochs": 0}, None, r"epochs=0; valid: a whole number from 1"),
+        ({"max_length": 3}, None, r"max_length=3; valid: a whole number from 8"),
+        ({"lr": 1e30}, None, r"the loss became .* in fine-tuning; fix: lower the learning rate"),
+    ],
+)
+def test_mistakes_are_user_errors(
+    model: Path, change: dict[str, Any], train: list[Row] | None, message: str
+) -> None:
+    given = rows("tag") if train is None else train
+    with pytest.raises(UserError, match=message):
+        tune.fit(model, "tag", LABELS, given, replace(FAST, **change))
+
+
+def test_a_sentence_without_words_does_not_spoil_its_batch(model: Path) -> None:
+    train = [Row("empty", {"tokens": ()}, ()), *rows("tag", 3)]
+    made = tune.fit(model, "tag", LABELS, train, replace(FAST, epochs=2, batch_rows=1))
+    assert all(torch.isfinite(weight).all() for weight in made[-1].model.state_dict().values())
+
+
+def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="run `xling pretrain` first"):
+        tune.fit(tmp_path, "tag", LABELS, rows("tag"), FAST)
