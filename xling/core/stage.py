@@ -176,6 +176,20 @@ for _stage in (
         help="fail when a run is significantly worse than a recorded baseline",
     ),
     Stage(
+        "eval rescore",
+        config="eval.run:RescoreConfig",
+        run="eval.run:rescore",
+        positional="run",
+        help="score the saved predictions of a run again; needs no model",
+    ),
+    Stage(
+        "eval contamination",
+        config="eval.contamination:ContaminationConfig",
+        run="eval.contamination:run",
+        positional="run",
+        help="say how many test rows are in a corpus, and the scores on the rest",
+    ),
+    Stage(
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",
