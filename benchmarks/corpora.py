@@ -149,6 +149,7 @@ def datatrove(path: Path, work: Path) -> str:
     venv.create(home, with_pip=True)
     python = str(home / "bin" / "python")
     quiet = [python, "-m", "pip", "install", "--quiet", "datatrove[io,processing]"]
+    quiet += ["spacy", "warcio", "faust-cchardet", "python-magic"]
     subprocess.run(quiet, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     script = str(ROOT / "benchmarks" / "crawl" / "datatrove_stages.py")
     done = subprocess.run([python, script, str(path), str(work)], check=True, capture_output=True, text=True)

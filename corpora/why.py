@@ -116,5 +116,5 @@ def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -
 
 
 def _one_line(text: str) -> str:
-    flat = " / ".join(text.split("\n"))
+    flat = " / ".join(text.strip().split("\n"))
     return flat if len(flat) <= _SHOWN_CHARS else flat[:_SHOWN_CHARS] + " ..."

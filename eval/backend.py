@@ -23,8 +23,8 @@ class FitConfig:
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
-        freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not drift
-            away from the others.
+        freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
+            drift away from the others.
     """
 
     seed: int = 1

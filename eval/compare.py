@@ -1,4 +1,4 @@
-"""Two runs side by side: ``xling eval diff`` lists what changed, ``xling eval gate`` fails on a regression."""
+"""Two runs side by side: `diff` lists what changed, `gate` fails on a significant regression."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BASELINE_FORMAT = "xling-baseline 1"
 FALSE_ALARMS = 0.005
 """Probability that a gate over any number of suites fails although nothing got worse."""
 GATE_RESAMPLES = 20_000
-SCHEMA: dict[str, Any] = {
-    "suite": pl.String,
-    "lang": pl.String,
-    "key": pl.String,
-    "id": pl.String,
+SCHEMA: dict[str, pl.DataType] = {
+    "suite": pl.String(),
+    "lang": pl.String(),
+    "key": pl.String(),
+    "id": pl.String(),
     "stats": pl.List(pl.Float64),
 }
 

@@ -55,7 +55,7 @@ def predict(
 def vectors(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
     """Vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     key = hashlib.sha256(
-        "\n".join([system.digest, str(cfg.layer), cfg.pooling, lang, *map(repr, texts)]).encode()
+        "\n".join([system.name, system.digest, str(cfg.layer), cfg.pooling, lang, *map(repr, texts)]).encode()
     ).hexdigest()
     path = cfg.out / "vectors" / f"{key}.npy"
     if path.is_file():

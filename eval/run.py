@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from eval import embedding, predictions, render, report, results, tables
 from eval.backend import Backend, FitConfig, build
+from eval.groups import GROUPS, group_notes
 from eval.metrics import METRICS, evaluate
 from eval.predictions import Origin
 from eval.protocols import (
@@ -28,9 +29,11 @@ from eval.protocols import (
     training_rows,
     training_suite,
 )
+from eval.published import FILE, beside
 from eval.results import Score
 from eval.retrieval import Distance
 from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
+from eval.tables import Table
 from xling.core import manifest
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
@@ -60,6 +63,8 @@ class EvalConfig:
         distance: cosine, margin or csls.
         allow_missing: take averages over the languages that have a score and print which have not.
         by: further averages by ``family`` or ``script``.
+        published: put published results of the same suites and protocol beside.
+        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
         title: heading of the tables.
     """
 
@@ -80,6 +85,8 @@ class EvalConfig:
     distance: Distance = "cosine"
     allow_missing: bool = False
     by: tuple[str, ...] = ()
+    published: bool = False
+    corpus_sizes: Path | None = None
     title: str = "Cross-lingual transfer"
 
 
@@ -125,8 +132,6 @@ def expand(names: Iterable[str]) -> list[str]:
     Raises:
         UserError: no name, or an unknown one.
     """
-    from eval.groups import GROUPS
-
     found: list[str] = []
     for name in names:
         found += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
@@ -160,16 +165,15 @@ def publish(cfg: EvalConfig, files: Sequence[Path], data: Path) -> str:
     """Score prediction files and write ``out/tables``, unless what is there was made of the same files."""
     out = cfg.out / "tables"
     settings = {
-        "title": cfg.title,
-        "allow_missing": cfg.allow_missing,
-        "by": cfg.by,
+        **{name: getattr(cfg, name) for name in ("title", "allow_missing", "by", "published", "suites")},
         "rows": _rows_digest(files, data),
     }
-    if manifest.up_to_date(out, "eval", settings, files):
+    inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
+    if manifest.up_to_date(out, "eval", settings, inputs):
         return (out / "table.md").read_text(encoding="utf-8")
     scores = [score for path in files for score in predictions.score_file(path, data)]
-    table = tables.language_table(scores, cfg.title, cfg.allow_missing, tables.group_maps(scores, cfg.by))
-    with manifest.publish(out, "eval", settings, files) as made:
+    table = table_of(cfg, scores)
+    with manifest.publish(out, "eval", settings, inputs) as made:
         results.write_scores(made.path / "scores.json", scores)
         for name, write in render.FORMATS.items():
             text = write(table)
@@ -177,6 +181,21 @@ def publish(cfg: EvalConfig, files: Sequence[Path], data: Path) -> str:
             (made.path / f"table.{name}").write_text(text, encoding="utf-8")
         made.counts["scores"] = len(scores)
     return render.markdown(table)
+
+
+def table_of(cfg: EvalConfig, scores: Sequence[Score]) -> Table:
+    """The table of scores with what ``cfg`` puts beside and below them."""
+    sizes = tables.read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
+    table = tables.language_table(
+        [*scores, *(beside(scores) if cfg.published else [])],
+        cfg.title,
+        cfg.allow_missing,
+        tables.group_maps(scores, cfg.by),
+        sizes,
+    )
+    named = [GROUPS[name] for name in cfg.suites if name in GROUPS]
+    notes = [note for group in named for note in group_notes(group, scores, cfg.allow_missing)]
+    return replace(table, notes=(*table.notes, *notes))
 
 
 def _rows_digest(files: Sequence[Path], data: Path) -> str:

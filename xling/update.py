@@ -3,7 +3,8 @@
 An update whose gradients are not finite is skipped: the weights stay, the batch is used up, the update number does
 not advance. One that runs out of memory is made again with each of its batches in halves; gradients are summed and
 divided by the same count, so the step is that of the whole batch (but for what an objective draws within a batch).
-Both are counted.
+Both are counted. Of several processes all skip together, since the norm is that of all; a batch that does not fit in
+one of them ends the run, for the others already wait for its gradients.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Updates:
             samples = [half for sample in samples for half in self._halves(sample)]
 
     def _give_up(self) -> None:
-        self._trainer.zero_grad()
+        self._trainer.zero_grad()  # a step begins so as well; here it frees memory for the next try
         for objective in self._trainer.task.objectives.values():
             objective.forget_update(self._trainer.get_model())
         if torch.cuda.is_available():
@@ -89,6 +90,11 @@ class Updates:
 
     def _halves(self, sample: Any) -> list[Any]:
         dataset = self._trainer.task.dataset("train")
+        if self._trainer.data_parallel_world_size > 1:
+            raise UserError(
+                f"out of memory with {sample.get('ntokens', 0)} tokens in one of several processes",
+                fix="lower train.batch_tokens and raise train.accumulate",
+            )
         parts = dataset.halves(sample["id"].cpu().numpy())
         if len(parts) == 1:
             raise UserError(

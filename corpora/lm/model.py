@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -36,17 +37,15 @@ class Pieces:
         self._known: dict[str, str] = {}
         self._num_chars = 0
 
-    def of(self, text: str) -> str:
-        """The pieces of ``text``, which `corpora.normalize.for_lm` has normalised, joined by spaces."""
+    def of(self, texts: Sequence[str]) -> list[str]:
+        """The pieces of each text, which `corpora.normalize.for_lm` has normalised, joined by spaces."""
         if self._num_chars > _MAX_CACHED_CHARS:
             self._known.clear()
             self._num_chars = 0
-        words = text.replace(_WORD_START, " ").split()
-        found = list(map(self._known.get, words))
-        if None in found:
-            self._learn(list(set(words).difference(self._known)))
-            found = list(map(self._known.get, words))
-        return " ".join(found)  # type: ignore[arg-type]  # every word is known now
+        words = [text.replace(_WORD_START, " ").split() for text in texts]
+        if new := set().union(*words).difference(self._known):
+            self._learn(list(new))
+        return [" ".join(map(self._known.__getitem__, text)) for text in words]
 
     def _learn(self, words: list[str]) -> None:
         """Encode new words in one call."""
@@ -79,17 +78,17 @@ class LanguageModel:
                 f"KenLM cannot read {directory / ARPA}: {error}", fix="train it again with `xling corpus lm`"
             ) from None
 
-    def perplexity(self, text: str) -> float:
-        """Perplexity a piece of ``text``, its paragraphs joined into one line as CCNet does.
+    def perplexities(self, texts: Sequence[str]) -> list[float]:
+        """Perplexity a piece of each text, its paragraphs joined into one line as CCNet does.
 
         10 ** (-log10 p / (number of pieces + 1)); the one is the end of the line. Source:
-        cc_net/perplexity.py, ``DocLM``.
+        cc_net/perplexity.py, ``DocLM``. Some dozens of texts at a time are fastest.
         """
-        tokenized = self.pieces.of(for_lm(text.replace("\n", " ")))
-        if not tokenized:
-            return float("inf")
-        log10: float = self.kenlm.score(tokenized)
-        return float(10.0 ** (-log10 / (tokenized.count(" ") + 2)))
+        found = []
+        for pieces in self.pieces.of([for_lm(text.replace("\n", " ")) for text in texts]):
+            log10: float = self.kenlm.score(pieces)
+            found.append(10.0 ** (-log10 / (pieces.count(" ") + 2)) if pieces else float("inf"))
+        return found
 
 
 @lru_cache(maxsize=4)

@@ -211,7 +211,7 @@ def nearest(
     approximate = index == "clusters" or (index == "auto" and len(queries) * len(keys) > _EXACT_COMPARISONS)
     for start in range(0, len(keys), block):
         part = keys[start : start + block]
-        searcher = _clusters(part) if approximate else faiss.IndexFlatIP(part.shape[1])
+        searcher: Any = _clusters(part) if approximate else faiss.IndexFlatIP(part.shape[1])
         searcher.add(part)
         found = [
             searcher.search(queries[q : q + block], min(k, len(part))) for q in range(0, len(queries), block)
@@ -300,9 +300,9 @@ def mine(
 
 def _margins(cosines: Vectors, own: Vectors, other: Vectors, ids: Ids, kind: str) -> Vectors:
     """Margins (n, k) from cosines and the mean cosines of both sides' neighbourhoods; -inf in gaps."""
-    around = (own + other) / 2
+    around = (own + other) / np.float32(2)
     if kind == "ratio":
-        scores = cosines / np.maximum(around, 1e-9)
+        scores: npt.NDArray[Any] = cosines / np.maximum(around, 1e-9)
     else:
         scores = cosines - around if kind == "distance" else cosines
     return np.where(ids < 0, np.float32(-np.inf), scores).astype(np.float32)

@@ -39,7 +39,8 @@ class CommonCrawl:
 
     def _shard(self, path: str) -> Shard:
         location = self._context.resolve("cc", path)
-        size = None if is_url(location) else Path(location).stat().st_size
+        here = not is_url(location) and Path(location).is_file()
+        size = Path(location).stat().st_size if here else None
         return Shard(f"{self._dump}/{stem(path.rsplit('/', 1)[-1])}", location, self.uri, size)
 
     def _paths(self) -> list[str]:

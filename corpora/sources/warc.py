@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator
 
@@ -95,13 +94,26 @@ def _unpack(body: bytes, head: dict[str, str]) -> bytes:
         body = _unchunk(body)
     coding = head.get("content-encoding", "").lower()
     if body.startswith(b"\x1f\x8b"):
-        return gzip.decompress(body)
+        return _inflate(body, 31)
     looks_like_html = body.lstrip()[:1] == b"<"
     if coding == "br" and not looks_like_html:
-        return bytes(brotli.decompress(body))
+        return bytes(brotli.Decompressor().process(body, output_buffer_limit=_MAX_PAGE_BYTES + 1))
     if coding == "deflate" and not looks_like_html:
-        return zlib.decompress(body, 15 if body[:1] == b"\x78" else -15)
+        return _inflate(body, 15 if body[:1] == b"\x78" else -15)
     return body
+
+
+def _inflate(body: bytes, window_bits: int) -> bytes:
+    """Decompress no more than makes the page too large, whatever a hostile body would swell to.
+
+    Raises:
+        EOFError: the body is cut off.
+    """
+    stream = zlib.decompressobj(window_bits)
+    page = stream.decompress(body, _MAX_PAGE_BYTES + 1)
+    if not stream.eof and len(page) <= _MAX_PAGE_BYTES:
+        raise EOFError("the body is not complete")
+    return page
 
 
 def _unchunk(body: bytes) -> bytes:

@@ -6,6 +6,7 @@ cut-offs `fit_cutoffs` takes the percentiles of the corpus itself: score every s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import ClassVar
 import numpy as np
 
 from corpora.document import Document, Ledger
-from corpora.lm.model import load
+from corpora.lm.model import LanguageModel, load
 from corpora.stages import STREAMING
 from xling.core.errors import UserError
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)
+_BATCH_DOCS = 32
 
 
 @STREAMING.register("perplexity")
@@ -68,10 +70,8 @@ class Perplexity:
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the scored documents of the wanted buckets."""
         model = load(Path(self.lm)) if self.lm else None
-        for doc in docs:
+        for doc in _scored(docs, model) if model else docs:
             ledger.enter(self.name, doc)
-            if model and "perplexity" not in doc.meta:
-                doc.meta["perplexity"] = round(model.perplexity(doc.text), 1)
             perplexity = doc.meta.get("perplexity")
             bucket = doc.meta["bucket"] = self.bucket(perplexity)
             if perplexity is not None and 0 < self.max_perplexity < perplexity:
@@ -86,6 +86,17 @@ class Perplexity:
         if perplexity is None or not self.tail:
             return ALL
         return HEAD if perplexity < self.head else MIDDLE if perplexity < self.tail else TAIL
+
+
+def _scored(docs: Iterable[Document], model: LanguageModel) -> Iterator[Document]:
+    """The documents in their order, those without a perplexity scored some at a time."""
+    stream = iter(docs)
+    while batch := list(itertools.islice(stream, _BATCH_DOCS)):
+        unscored = [doc for doc in batch if "perplexity" not in doc.meta]
+        values = model.perplexities([doc.text for doc in unscored])
+        for doc, value in zip(unscored, values, strict=True):
+            doc.meta["perplexity"] = round(value, 1)
+        yield from batch
 
 
 def fit_cutoffs(

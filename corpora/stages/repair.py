@@ -22,8 +22,6 @@ _BREAKS = re.compile("\r\n|[\r\x0b\x0c\u2028\u2029]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
-_PLAIN = re.compile("[\t\n\x20-\x7e]*")
-_SPACED = re.compile(r"\n\s+|[^\S\n]+\n|\t")
 
 
 @STREAMING.register("repair")
@@ -66,7 +64,7 @@ def repair(text: str, ledger: Ledger | None = None) -> str:
 
     Repairing twice changes nothing more.
     """
-    if _PLAIN.fullmatch(text):
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return tidy(text)
     was, text = text, _BREAKS.sub("\n", text).replace("\t", " ")
     # Mending may uncover another layer or a decomposed letter, hence until nothing changes. Only then may
@@ -84,14 +82,12 @@ def _mend(text: str) -> str:
         # A page mixes charsets, and ftfy mends only what is wrong from end to end: one line at a time.
         lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]
         text = _BREAKS.sub("\n", "\n".join(lines))
-    text = _INVISIBLE.sub("", text)
+    if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too
+        text = _INVISIBLE.sub("", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
 def tidy(text: str) -> str:
     """Strip every paragraph, turn tabs into spaces and delete empty paragraphs."""
-    text = text.strip()
-    if "\n\n" not in text and not _SPACED.search(text):
-        return text
-    lines = [line.strip().replace("\t", " ") for line in text.split("\n")]
-    return "\n".join([line for line in lines if line])
+    lines = text.replace("\t", " ").split("\n")
+    return "\n".join([stripped for line in lines if (stripped := line.strip())])

@@ -6,6 +6,8 @@ import bz2
 import gzip
 from pathlib import Path
 
+import numpy as np
+
 from xling.core.sampling import rng
 
 SENTENCES = {
@@ -46,6 +48,9 @@ Bei ya mafuta imepanda tena mwezi huu sokoni. Timu yetu ya mpira ilishinda mchez
 ทีมฟุตบอลของเราชนะการแข่งขันรอบสุดท้าย""",
 }
 BOILERPLATE = "Home | About us | Contact | Privacy policy and cookies | All rights reserved 2024"
+MB = 1 << 20
+_FILE_MB = 100
+_SHARE_OF_SWAHILI = 0.7
 _ENDS = {"sw": ". ", "ar": ". ", "zh": "。", "th": "\n"}
 
 
@@ -89,3 +94,38 @@ def write_crawl(folder: Path, num_files: int = 3, docs_per_file: int = 24) -> st
         )
         (folder / f"{lang}wiki.xml.bz2").write_bytes(bz2.compress(f"<mediawiki>{pages}</mediawiki>".encode()))
     return f"wiki:{folder}/*.bz2,wet:{folder}/*.wet.gz"
+
+
+def write_large_crawl(folder: Path, num_mb: int) -> int:
+    """Write WET files of together ``num_mb`` MiB of text, most of it Swahili; the number of documents."""
+    folder.mkdir(parents=True)
+    pools = {lang: sentences(lang) for lang in SENTENCES}
+    langs = list(pools)
+    num_docs = 0
+    for number in range(-(-num_mb // _FILE_MB)):
+        random = rng("benchmark", number)
+        left = min(_FILE_MB, num_mb - number * _FILE_MB) * MB
+        with (folder / f"crawl-{number:05d}.warc.wet").open("wb") as handle:
+            while left > 0:
+                lang = (
+                    "sw" if random.random() < _SHARE_OF_SWAHILI else langs[int(random.integers(len(langs)))]
+                )
+                body = _page(pools[lang], lang, random).encode()
+                head = f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                handle.write(head + body + b"\r\n\r\n")
+                left -= len(body)
+                num_docs += 1
+    return num_docs
+
+
+def _page(pool: list[str], lang: str, random: np.random.Generator) -> str:
+    """A page of some 4 kB: shuffled sentences with words of their own, boilerplate on top and below."""
+    order = random.permutation(len(pool))
+    marks = random.integers(0, 1 << 40, size=8)
+    joint = "" if lang == "zh" else " "
+    lines = []
+    for i, mark in enumerate(marks.tolist()):
+        words = "".join("aeioubkmt"[(mark >> (3 * k)) % 9] for k in range(10))
+        chosen = [pool[order[(i * 3 + k) % len(pool)]] for k in range(6)]
+        lines.append(joint.join([*chosen[:3], words, *chosen[3:]]))
+    return "\n".join([lines[0], BOILERPLATE, *lines[1:], "Contact | Imprint"])

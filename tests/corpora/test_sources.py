@@ -242,6 +242,20 @@ def test_warc_bodies_are_unpacked(tmp_path: Path, coding: str) -> None:
         assert [doc.text for doc in docs] == ["Habari za leo, dunia nzima."]
 
 
+def test_a_page_that_swells_is_dropped(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    (tmp_path / "a.warc").write_bytes(record(head + gzip.compress(bytes(1 << 28)), "response"))
+    _, ledger = read(f"warc:{tmp_path}/*")
+    assert ledger.dropped == {("read", "page over 16 MiB"): 1}
+
+
+def test_a_mirror_that_lacks_a_file_is_told(tmp_path: Path) -> None:
+    crawl(tmp_path, 2)
+    (tmp_path / "crawl-data/CC-MAIN-2024-22/wet/x-00001.warc.wet.gz").unlink()
+    with pytest.raises(UserError, match=r"x-00001\.warc\.wet\.gz is gone"):
+        read("cc:CC-MAIN-2024-22", base_urls={"cc": str(tmp_path)})
+
+
 @pytest.mark.parametrize("ending", PACK)
 def test_text_and_lines(tmp_path: Path, ending: str) -> None:
     raw = "\ufeff" + "\n\n".join(TEXTS).replace("\n", "\r\n") + "\n\n\n"

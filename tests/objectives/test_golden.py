@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,9 @@ def test_alm_reads_switched_text_with_the_language_of_each_token(bitext: Path, b
         assert example["target_langs"].tolist() == example["langs"][example["chosen"]].tolist()
     assert kinds == {"en-ar.switched": {en, ar}, "en-ar.en": {en}, "en-ar.ar": {ar}}
     assert issubclass(type(dataset), alm.SwitchedDataset)
+    _, task = build("alm", "objectives.alm.switched=1")
+    task.load_dataset("train")
+    assert set(task.dataset("train")._draw.langs.tolist()) == {0}
 
 
 def test_pack_lays_examples_end_to_end() -> None:
@@ -279,6 +284,28 @@ def test_the_queue_fills_lazily_first_in_first_out(build: Any) -> None:
     assert sorted(state.negatives()[:, 0].tolist()) == [12, 13, 14, 15, 16]
 
 
+GATHER = """
+import sys, torch, torch.distributed as dist
+from xling.objectives.xlco import of_all_processes
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
+rows = torch.full((3 + rank, 2), float(rank))
+print(of_all_processes(rows)[:, 0].tolist())
+"""
+
+
+def test_the_queues_of_several_processes_get_the_keys_of_all(tmp_path: Path) -> None:
+    (tmp_path / "gather.py").write_text(GATHER)
+    words = [sys.executable, str(tmp_path / "gather.py")]
+    place = f"file://{tmp_path}/meet"
+    two = [subprocess.Popen([*words, str(rank), place], stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+    for process in two:
+        shown, _ = process.communicate(timeout=120)
+        assert shown.split("\n")[0] == str([0.0] * 3 + [1.0] * 4)
+    rows = torch.ones(2, 2)
+    assert xlco.of_all_processes(rows) is rows
+
+
 def test_the_momentum_encoder_moves_in_float32_and_drops_nothing(build: Any) -> None:
     trainer, _ = build("xlco", "model.precision=bf16", "model.dropout=.5")
     model = trainer.get_model()
@@ -305,6 +332,13 @@ def test_btmlm_fills_blanks_from_the_clean_sentence_with_pieces_of_the_other_lan
     blank = sample["blank"]
     assert blank["id"].tolist() == sample["id"].tolist()
     seen = model.extras["btmlm"].seen
+    present = dataset._streams["ar"]
+    assert seen[task.langs.index("ar")].nonzero().flatten().tolist() == [
+        i for i in np.unique(present) if i >= 4
+    ]
+    seen = torch.zeros_like(seen)
+    for lang in range(3):
+        seen[lang, 20 + 3 * lang : 23 + 3 * lang] = True
     model.train()
     filled = btmlm.fill(model, blank, seen)
     assert model.encoder.training

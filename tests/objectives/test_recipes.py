@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from xling import cli, train
-from xling.core import config
+from xling.core import config, pipeline
 from xling.objectives import OBJECTIVES
 
 NAMED = (
@@ -65,3 +66,28 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(
     for name in ("mmlm en", "mmlm ar", "mmlm th", "tlm en-ar", "xlco en-th"):
         assert name in shown
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_counts_operations_and_tokens(bitext: Path, tmp_path: Path) -> None:
+    words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "dry_run=true", "model.precision=fp32"]
+    shown = train.run(config.load(train.PretrainConfig, cli.recipe_path("mbert"), words))
+    assert isinstance(shown, str)
+    mflop = float(re.search(r"operations ([\d.]+) MFLOP", shown)[1])  # type: ignore[index]
+    layer = 4 * 128**2 + 2 * 128 * 512
+    attention = 2 * 128 * 128  # scores and mixture of 128 positions
+    wanted = 3 * 2 * 4 * (layer + attention) / 1e6
+    assert mflop == pytest.approx(wanted, rel=0.05)
+    pattern = r"batches, ([\d,]+) tokens[\s\S]*: ([\d,]+) tokens, ([\d.]+) epochs"
+    an_epoch, total, epochs = (float(n.replace(",", "")) for n in re.findall(pattern, shown)[0])
+    assert total == pytest.approx(epochs * an_epoch, rel=0.2)
+
+
+def test_monotrans_resolves_as_a_pipeline_of_four_steps(tmp_path: Path) -> None:
+    plan = pipeline.read(cli.recipe_path("monotrans"), [f"out={tmp_path}"])
+    settings = {name: plan.settings(name) for name in plan.steps}
+    assert settings["embeddings"].init == settings["body"].out == str(tmp_path / "body")
+    assert settings["embeddings"].freeze == "body"
+    assert settings["embeddings"].model == settings["body"].model
+    assert settings["task"].fit.freeze_embeddings
+    assert settings["swapped"].embeddings == settings["embeddings"].out
+    assert str(settings["scores"].checkpoint) == settings["swapped"].out

@@ -143,6 +143,12 @@ for _stage in (
         help="fine-tune a checkpoint on a labelled task in the source language",
     ),
     Stage(
+        "swap",
+        config="xling.transfer.swap:SwapConfig",
+        run="xling.transfer.swap:run",
+        help="give a fine-tuned model the vocabulary and embeddings of another language",
+    ),
+    Stage(
         "eval",
         config="eval.run:EvalConfig",
         run="eval.run:run",

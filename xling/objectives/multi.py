@@ -1,7 +1,9 @@
 """Several objectives in one run: fairseq task ``xling_multi``.
 
 ``alternate`` (XLM): every batch is of one objective; of 100 batches as many are of an objective as its weight says,
-spread evenly. ``sum`` (InfoXLM, ERNIE-M): every batch holds a part of each, their losses are added by weight.
+spread evenly. ``sum`` (InfoXLM, ERNIE-M): every batch holds a part of each, of ``batch_tokens`` each, and their losses
+are added by weight. An epoch ends with the first objective that runs out of batches; what is left of the others is
+drawn anew in the next.
 In both, a loss is divided by its own count before it meets another, since sentences and masked tokens cannot be
 counted together.
 """
@@ -52,6 +54,7 @@ class MultiDataset(ObjectiveDataset):
 
     def __init__(self, parts: dict[str, tuple[ObjectiveDataset, float]], mode: str, split: str) -> None:
         self._parts, self._mode, self._split = parts, mode, split
+        self._used: dict[str, float] = {}
         super().__init__(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -89,14 +92,18 @@ class MultiDataset(ObjectiveDataset):
         if self._split != "train":
             return [batch for queue in queues for batch in queue]
         weights = np.array([weight for _, weight in self._parts.values()])
-        return joined(queues) if self._mode == "sum" else interleaved(queues, weights)
+        batches = joined(queues) if self._mode == "sum" else interleaved(queues, weights)
+        for number, (name, (part, _)) in enumerate(self._parts.items()):
+            mine = sum(len(self._parts_of(batch, number)) for batch in batches)
+            self._used[name] = mine / max(len(part), 1)
+        return batches
 
     def mixture(self) -> dict[str, tuple[int, int]]:
-        """By objective and language or pair."""
+        """By objective and language or pair, as far as the batches of an epoch go."""
         return {
-            f"{name} {key}": value
+            f"{name} {key}": (there, round(drawn * self._used.get(name, 1.0)))
             for name, (part, _) in self._parts.items()
-            for key, value in part.mixture().items()
+            for key, (there, drawn) in part.mixture().items()
         }
 
     def halves(self, indices: np.ndarray) -> list[np.ndarray]:

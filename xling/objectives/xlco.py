@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -204,7 +205,8 @@ class Xlco(Objective):
     def after_update(self, model: Any) -> None:
         """Queue the keys of the update's batches and move the momentum encoder."""
         state: ContrastState = model.extras["xlco"]
-        for keys in state.pending:
+        # Asked in every update: another process may have had keys where this one had none.
+        if len(keys := of_all_processes(torch.cat([state.queue[:0], *state.pending]))):
             state.push(keys)
         state.pending.clear()
         state.follow(model.encoder, self.cfg.momentum)
@@ -212,6 +214,20 @@ class Xlco(Objective):
     def forget_update(self, model: Any) -> None:
         """Drop the keys: those of a skipped batch may not be finite, those of a halved one come again."""
         model.extras["xlco"].pending.clear()
+
+
+def of_all_processes(rows: Tensor) -> Tensor:
+    """The rows (B, D) of every process in order of their ranks, so that all queues stay the same."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return rows
+    world = dist.get_world_size()
+    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(world)]
+    dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+    sizes = [int(count) for count in counts]
+    padded = F.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    dist.all_gather(parts, padded.contiguous())
+    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
 def info_nce(query: Tensor, key: Tensor, negatives: Tensor, temperature: float) -> Tensor:

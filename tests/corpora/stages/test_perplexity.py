@@ -49,8 +49,9 @@ def test_perplexity_is_ccnets(lm: Path) -> None:
     line = for_lm("Bada bede 12! Gibo «fada» gode.")
     pieces = model.pieces.model.encode(line, out_type=str)
     log10 = kenlm.Model(str(lm / "lm.arpa")).score(" ".join(pieces))
-    assert model.perplexity(doc) == pytest.approx(10 ** (-log10 / (len(pieces) + 1)), rel=1e-6)
-    assert model.perplexity("\n") == float("inf")
+    expected = 10 ** (-log10 / (len(pieces) + 1))
+    assert model.perplexities([doc, "\n", doc]) == pytest.approx([expected, float("inf"), expected], rel=1e-6)
+    assert model.perplexities([]) == []
 
 
 def test_pieces_word_by_word_equal_pieces_of_the_text(lm: Path, text: Path) -> None:
@@ -61,8 +62,8 @@ def test_pieces_word_by_word_equal_pieces_of_the_text(lm: Path, text: Path) -> N
         "bada bada 委员会",
     ]:
         normal = for_lm(line)
-        assert pieces.of(normal).split() == pieces.model.encode(normal, out_type=str)
-    assert pieces.of("a▁b ▁ c") == pieces.of("a b c")  # the sign for a space is one
+        assert pieces.of([normal])[0].split() == pieces.model.encode(normal, out_type=str)
+    assert pieces.of(["a▁b ▁ c"]) == pieces.of(["a b c"])  # the sign for a space is one
 
 
 def test_training_again_gives_the_same_bytes(lm: Path, text: Path, tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_lmplz_is_used_when_found(text: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_forgetting_words_changes_nothing(lm: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [for_lm(line) for line in text.read_text(encoding="utf-8").splitlines()[:60]]
-    expected = [LanguageModel(lm).pieces.of(line) for line in lines]
+    expected = [LanguageModel(lm).pieces.of([line]) for line in lines]
     monkeypatch.setattr("corpora.lm.model._MAX_CACHED_CHARS", 50)
     pieces = LanguageModel(lm).pieces
-    assert [pieces.of(line) for line in lines] == expected
+    assert [pieces.of([line]) for line in lines] == expected

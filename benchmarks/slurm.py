@@ -1,0 +1,209 @@
+"""Figures of the Slurm launcher: overhead per element, two nodes against one, restart of a training.
+
+Run on the test bed, with SYNTHETIC data::
+
+    eval "$(python -m slurm.testbed up --nodes 2 --cpus 8)"
+    python -m benchmarks.slurm overhead [elements]
+    python -m benchmarks.slurm scaling
+    python -m benchmarks.slurm restart
+    python -m benchmarks.slurm index [sentences]     no Slurm: the data-loader on an index of 10^8 sentences
+
+(As a script it would shadow the package of the same name.)
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slurm import launch
+from slurm.record import Run, open_run
+from xling.core import config
+from xling.core.stage import Phase, Stage
+
+HERE = "benchmarks.slurm"
+TINY = ["model.layers=2", "model.dim=64", "model.heads=2", "model.ffn_dim=256", "model.precision=fp32"]
+
+
+@dataclass(frozen=True)
+class NothingConfig:
+    """Parts that do nothing."""
+
+    num_parts: int
+
+
+def phases(cfg: NothingConfig) -> list[Phase]:
+    """One phase."""
+    return [Phase("nothing", cfg.num_parts)]
+
+
+def nothing(cfg: NothingConfig, phase: str, index: int) -> None:
+    """What an element does."""
+
+
+def wait(ready: Callable[[], object]) -> float:
+    """Wait for something; returns when it was seen."""
+    while not ready():
+        time.sleep(0.02)
+    return time.time()
+
+
+def overhead(folder: Path, num_elements: int) -> None:
+    """Time to submit and to collect per element of an array, and from submission to the released barrier."""
+    stage = Stage("nothing", f"{HERE}:NothingConfig", phases=f"{HERE}:phases", run_part=f"{HERE}:nothing")
+    settings = {"run": "overhead", "profile": site(folder)}
+    start = time.time()
+    launch.submit_stage(stage, [NothingConfig(num_elements)], "slurm", settings)
+    submitted = time.time()
+    step = open_run(folder / "jobs" / "overhead").steps["nothing"]
+    wait(step.outcome)
+    events = [step.part("nothing", i).events() for i in range(num_elements)]
+    began, ended = min(e[0]["time"] for e in events), max(e[-1]["time"] for e in events)
+    began_collecting = time.time()
+    launch.settle(step)
+    launch.decide(step)
+    report("submit", 1000 * (submitted - start) / num_elements, "ms/element")
+    report("collect", 1000 * (time.time() - began_collecting) / num_elements, "ms/element")
+    report("run (16 slots)", (ended - began) / num_elements, "s/element")
+    report("last element to released barrier", step.outcome()["time"] - ended, "s")
+
+
+def scaling(folder: Path, shards: Path) -> None:
+    """Tokens per second of two processes, on one node and on two; side by side, so that both meet the same load."""
+    layouts = {"one": {"nodes": "1", "tasks_per_node": "2"}, "two": {"nodes": "2", "tasks_per_node": "1"}}
+    words = ["train.updates=60", "train.log_every=20", *DEEPER]
+    runs = {name: train(folder, shards, name, words, cpus_per_task="1", **layouts[name]) for name in layouts}
+    speeds = {}
+    for name, run in runs.items():
+        wait(run.steps["pretrain"].outcome)
+        lines = [json.loads(text) for text in (folder / name / "log.jsonl").read_text().splitlines()]
+        speeds[name] = [2 * line["tokens_per_s"] for line in lines if line["split"] == "train"]
+        report(
+            f"{name} node(s), 2 processes",
+            float(np.mean(speeds[name])),
+            f"tokens/s, by log line {speeds[name]}",
+        )
+    report("two nodes against one", float(np.mean(speeds["two"]) / np.mean(speeds["one"])), "")
+
+
+DEEPER = ["model.layers=4", "model.dim=128", "model.ffn_dim=512", "train.batch_tokens=2048"]
+
+
+def restart(folder: Path, shards: Path) -> None:
+    """From the kill of a training to its first new update."""
+    for way in (["scontrol", "requeue"], ["scancel", "--signal=KILL"]):
+        name = way[0]
+        run = train(
+            folder, shards, name, ["train.updates=100000", "train.log_every=1", "train.save_every=50"]
+        )
+        partial = folder / f"{name}.partial"
+        log, step = partial / "log.jsonl", run.steps["pretrain"]
+        wait(lambda p=partial: list(p.glob("update-*.sha256")))
+        killed = time.time()
+        subprocess.run([*way, step.arrays()[-1]["jobs"][0]], check=True)
+        part, file = step.part("run", 0), log.stat().st_ino
+        wait(lambda p=part: sum(e["event"] == "start" for e in p.events()) == 2)
+        begun = next(e for e in reversed(part.events()) if e["event"] == "start")
+        # The log is replaced by its part up to the checkpoint, and grows with the first new update.
+        wait(lambda path=log, old=file: path.stat().st_ino != old)
+        wait(lambda path=log, saved=begun["saved"]: last_update(path) > saved)
+        report(f"{' '.join(way)}: kill to first new update", time.time() - killed, "s")
+        report("  of which until the part starts again", begun["time"] - killed, "s")
+        launch.stop(run)
+
+
+def last_update(log: Path) -> int:
+    """Number of the newest update in a training's log."""
+    lines = log.read_text().splitlines()
+    return int(json.loads(lines[-1])["update"]) if lines else 0
+
+
+def index(folder: Path, num_sentences: int) -> None:
+    """Opening, drawing, ordering and cutting an epoch of ``num_sentences`` sentences of 16 tokens."""
+    from xling.objectives.mmlm import BlockDataset, MmlmConfig
+
+    lang = folder / "en"
+    lang.mkdir()
+    with (lang / "train.idx").open("wb") as handle:
+        handle.write(
+            b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + bytes([8]) + num_sentences.to_bytes(8, "little")
+        )
+        handle.write(np.full(num_sentences, 16, np.int32).tobytes())
+        handle.truncate(handle.tell() + 8 * num_sentences)
+    with (lang / "train.bin").open("wb") as handle:
+        handle.truncate(num_sentences * 16 * 2)  # a sparse file: the tokens are simulated
+    start = time.perf_counter()
+    data = BlockDataset(
+        MmlmConfig(tokens_per_sample=256, seed=1), folder, "train", ["en"], "mmlm", lambda *_: {}
+    )
+    opened = time.perf_counter()
+    order = data.ordered_indices()
+    batches = data.batch_by_size(order, max_tokens=4096)
+    report("open and draw the epoch", opened - start, "s")
+    report(
+        f"order and cut {len(data):,} blocks into {len(batches):,} batches", time.perf_counter() - opened, "s"
+    )
+
+
+def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str) -> Run:
+    """Submit a tiny pre-training."""
+    from xling.train import PretrainConfig
+
+    cfg = config.load(PretrainConfig, overrides=[*TINY, *words, f"data={shards}", f"out={folder / name}"])
+    launch.submit("pretrain", cfg, "slurm", {"run": name, "profile": site(folder), "mem_gb": "2", **layout})
+    return open_run(folder / "jobs" / name)
+
+
+def make_shards(folder: Path) -> Path:
+    """Synthetic text of two languages, binarised."""
+    from corpora.binarize import BinarizeConfig
+    from corpora.binarize import run as binarize
+    from corpora.toyworld import ToyworldConfig
+    from corpora.toyworld import run as toyworld
+    from corpora.vocab import VocabConfig
+    from corpora.vocab import run as vocab
+
+    toyworld(ToyworldConfig(out=str(folder / "raw"), langs=("en", "sw"), num_docs=800))
+    texts = {lang: (str(folder / "raw" / "mono" / f"{lang}.txt"),) for lang in ("en", "sw")}
+    vocab(VocabConfig(corpora=texts, out=str(folder / "vocab"), size=600))
+    binarize(BinarizeConfig(vocab=str(folder / "vocab"), out=str(folder / "shards"), corpora=texts))
+    return folder / "shards"
+
+
+def site(folder: Path) -> str:
+    """A profile whose records go to the benchmark's own folder."""
+    path = folder / "site.yaml"
+    path.write_text(
+        f'folder: "{folder}/jobs"\ndefault: {{mem_gb: 0.5, timeout_min: 20, array_parallelism: 16}}\n'
+    )
+    return str(path)
+
+
+def report(what: str, value: float, unit: str) -> None:
+    """One line of the result."""
+    print(f"{what}: {value:.3g} {unit}", flush=True)
+
+
+def main() -> None:
+    """Run what the first word says in a folder of its own."""
+    word, number = sys.argv[1], int(float(sys.argv[2])) if len(sys.argv) > 2 else 0
+    with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as made:
+        folder = Path(made)
+        if word == "overhead":
+            overhead(folder, number or 100)
+        elif word == "index":
+            index(folder, number or 10**8)
+        else:
+            {"scaling": scaling, "restart": restart}[word](folder, make_shards(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Word vectors of our encoders, for word alignment by similarity (`corpora.parallel.simalign`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from corpora import vocab
+from xling.core.errors import UserError
+from xling.data.packing import pack
+from xling.models import checkpoint
+from xling.models.encoder import working_dtype
+from xling.transfer import tune
+from xling.transfer.backend import _example
+from xling.transfer.encode import BOS, EOS, pieces
+
+_BATCH_TOKENS = 8192
+
+
+def word_vectors(
+    ckpt: Path, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
+) -> list[np.ndarray]:
+    """The mean of each word's sub-word states, in context.
+
+    Args:
+        ckpt: directory of `xling pretrain`.
+        sentences: words of each sentence.
+        lang: their language, for models with language embeddings.
+        layer: after how many layers, 0 the input embeddings, -1 the last.
+
+    Returns:
+        For each sentence float32 (num_words, dim); zeros for words beyond the model's positions.
+
+    Raises:
+        UserError: a layer that the model does not have.
+    """
+    torch.manual_seed(1)
+    model, langs = checkpoint.load_model(ckpt)
+    model = model.to(working_dtype("fp32")).eval()
+    processor = vocab.load(ckpt)
+    depth, room = len(model.encoder.layers), model.encoder.cfg.max_positions
+    if not -1 <= layer <= depth:
+        raise UserError(f"layer={layer}", f"-1 to {depth}", f"the model has {depth} layers")
+    code = langs.index(lang) if lang in langs else 0
+    tokens, owners = zip(*(_split(processor, words, room) for words in sentences), strict=True)
+    vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
+    with torch.inference_mode():
+        for batch in tune.batches_by_tokens([len(t) for t in tokens], _BATCH_TOKENS):
+            sample = pack([_example(i, tokens[i], code) for i in batch])
+            hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
+            lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
+            for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
+                _add_means(vectors[index], states[1:-1].numpy(), owners[index])
+    return vectors
+
+
+def _split(processor: object, words: Sequence[str], room: int) -> tuple[list[int], list[int]]:
+    """Sub-tokens of a sentence with specials, and the word that each one inside belongs to."""
+    tokens, owners = [BOS], []  # type: tuple[list[int], list[int]]
+    for number, word in enumerate(words):
+        found = pieces(processor, word)
+        if len(tokens) + len(found) + 1 > room:
+            break
+        tokens += found
+        owners += [number] * len(found)
+    return [*tokens, EOS], owners
+
+
+def _add_means(vectors: np.ndarray, states: np.ndarray, owners: list[int]) -> None:
+    counts = np.bincount(owners, minlength=len(vectors)) if owners else np.zeros(len(vectors), np.int64)
+    np.add.at(vectors, np.array(owners, dtype=np.int64), states)
+    vectors /= np.maximum(counts, 1)[:, None]
