@@ -162,6 +162,13 @@ for _stage in (
         help="print every suite: languages, metric, licence and what is at hand",
     ),
     Stage(
+        "eval fetch",
+        config="eval.online:FetchConfig",
+        run="eval.online:run",
+        positional="suite",
+        help="fetch the rows of a suite from the hub of datasets into the data folder",
+    ),
+    Stage(
         "eval diff",
         config="eval.compare:DiffConfig",
         run="eval.compare:diff",
