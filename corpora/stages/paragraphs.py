@@ -14,6 +14,7 @@ paragraph repeated inside one document only, the first stays; the first line is 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -231,17 +232,13 @@ def drop_duplicates(
 
 def _thin(doc: Document, keys: Keys, lost: NDArray[np.bool_], ledger: Ledger) -> None:
     """Take the lost paragraphs out of ``doc``; they go to the ledger by reason."""
-    kept: list[str] = []
-    dropped = {True: [""], False: [""]}
-    repeated = (keys == REPEATED).tolist()
     title, *body = doc.text.split("\n")
-    for line, is_lost, is_repeated in zip(body, lost.tolist(), repeated, strict=True):
-        (dropped[is_repeated] if is_lost else kept).append(line)
-    for is_repeated, reason in ((False, "duplicate_paragraphs"), (True, "repeated_paragraphs")):
-        if num := len(dropped[is_repeated]) - 1:
-            ledger.drop(STAGE, reason, doc, "\n".join(dropped[is_repeated]))
-            ledger.note(reason, num)
-    doc.text = "\n".join([title, *kept])
+    repeated = lost & (keys == REPEATED)
+    for reason, which in (("duplicate_paragraphs", lost & ~repeated), ("repeated_paragraphs", repeated)):
+        if dropped := list(itertools.compress(body, which.tolist())):
+            ledger.drop(STAGE, reason, doc, "\n".join(["", *dropped]))
+            ledger.note(reason, len(dropped))
+    doc.text = "\n".join([title, *itertools.compress(body, (~lost).tolist())])
 
 
 def _changed(shard_dir: Path) -> UserError:
