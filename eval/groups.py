@@ -119,6 +119,19 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
     return found
 
 
+def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[str]:
+    """One sentence per system with the group's average, or with what it lacks."""
+    notes = []
+    for found in group_scores(group, scores, allow_missing):
+        tasks = (
+            ", ".join(f"{task} {value:.1f}" for task, value in found.tasks.items()) or "no task is complete"
+        )
+        mean = "no average" if found.average is None else f"average {found.average:.1f}"
+        gone = f"; missing: {'; '.join(found.missing)}" if found.missing else ""
+        notes.append(f"{group.name}, {found.system}: {mean} ({tasks}){gone}.")
+    return notes
+
+
 def _over_languages(
     table: Mapping[Column, Values], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:

@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from eval.results import Score
+from eval.tables import AVERAGE, PUBLISHED
 from xling.core.errors import UserError
 
 FILE = Path(__file__).with_name("published.yaml")
-AVERAGE = "average"
 ROUNDING = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 
@@ -81,9 +81,9 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
     return ""
 
 
-def as_scores(suites: Iterable[str], path: Path = FILE) -> list[Score]:
-    """Published numbers of the given suites as scores, one system per row, to stand in a table."""
-    wanted = set(suites)
+def beside(scores: Iterable[Score], path: Path = FILE) -> list[Score]:
+    """Published numbers of the same suites, metrics and protocols, one system per row of the file."""
+    wanted = {(s.suite, s.metric, s.protocol) for s in scores}
     return [
         Score(
             suite=row.suite,
@@ -95,11 +95,11 @@ def as_scores(suites: Iterable[str], path: Path = FILE) -> list[Score]:
             system=f"{row.system} (published)",
             signature=f"{row.paper}, {row.table}",
             protocol=row.protocol,
-            select="published",
+            select=PUBLISHED,
             source="" if row.protocol == "none" else "en",
         )
         for row in published(path)
-        if row.suite in wanted
+        if (row.suite, row.metric, row.protocol) in wanted
         for lang, value in row.values.items()
     ]
 

@@ -7,13 +7,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from eval.results import CONTROLS, Score
+from eval.suite import suites
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 
 HOLE = "-"
+AVERAGE = "average"
+"""Language code of the average that a published table prints."""
+PUBLISHED = "published"
+MIN_FOR_CORRELATION = 4
 
 
 class Column(NamedTuple):
@@ -104,17 +110,20 @@ def language_table(
     title: str = "Scores per language",
     allow_missing: bool = False,
     groups: Mapping[str, Mapping[str, str]] | None = None,
+    corpus_sizes: Mapping[str, float] | None = None,
 ) -> Table:
     """Rows are languages, columns systems grouped by suite; below them averages and the transfer gap.
 
     The average without the source is over every language but the one trained on; the transfer gap is the
-    source's score minus that average (Hu et al. 2020, XTREME, section 5). Spreads are over seeds.
+    source's score minus that average (Hu et al. 2020, XTREME, section 5). Spreads are over seeds. Published
+    columns (``select`` is ``published``) add no language and make no hole.
 
     Args:
         scores: of any number of suites, systems and seeds.
         title: heading.
         allow_missing: take averages over the languages that are there and print which are not.
         groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
+        corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
 
     Raises:
         UserError: there is no score, or one measurement is there twice.
@@ -133,29 +142,93 @@ def language_table(
         )
         for lang in langs
     ]
-
-    def summary(
-        name: str, part: Callable[[Column], Iterable[str]], cell: Callable[..., Cell] = average
-    ) -> None:
-        cells = tuple(cell(table[c], c, list(part(c)), holes) for c in columns)
-        if any(c.value is not None or c.mark for c in cells):
-            lines.append(Line(name, "summary", cells))
-
-    summary("average without source", lambda c: (x for x in langs_of[c] if x != c.source))
-    summary("average", lambda c: langs_of[c])
-    summary("transfer gap", lambda c: langs_of[c], transfer_gap)
-    for kind, group_of in (groups or {}).items():
-        for group in sorted({group_of[x] for x in langs if x in group_of}):
-            members = {x for x in langs if group_of.get(x) == group}
-            summary(f"{kind} {group}", partial(_members, langs_of, members))
+    notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
     return Table(
         title=title,
         groups=tuple(_column_groups(columns)),
         columns=tuple(_column_name(c, columns) for c in columns),
-        lines=tuple(lines),
-        notes=(*_column_notes(scores, columns), *_hole_notes(holes)),
+        lines=(*lines, *_summaries(table, columns, langs_of, groups or {}, holes)),
+        notes=(*notes, *_hole_notes(holes)),
         synthetic=any(s.synthetic for s in scores),
     )
+
+
+def _summaries(
+    table: Mapping[Column, Values],
+    columns: Sequence[Column],
+    langs_of: Mapping[Column, list[str]],
+    groups: Mapping[str, Mapping[str, str]],
+    holes: _Holes,
+) -> list[Line]:
+    """The averages and the transfer gap; a line without any number is left out."""
+    every = sorted({lang for langs in langs_of.values() for lang in langs})
+    wanted: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
+        ("average without source", average, lambda c: [x for x in langs_of[c] if x != c.source]),
+        ("average", average, lambda c: langs_of[c]),
+        ("transfer gap", transfer_gap, lambda c: langs_of[c]),
+    ]
+    for kind, group_of in groups.items():
+        for group in sorted({group_of[x] for x in every if x in group_of}):
+            members = {x for x in every if group_of.get(x) == group}
+            wanted.append((f"{kind} {group}", average, partial(_members, langs_of, members)))
+    lines = [
+        Line(name, "summary", tuple(cell(table[c], c, part(c), holes) for c in columns))
+        for name, cell, part in wanted
+    ]
+    printed = tuple(_printed_average(table[c]) for c in columns)
+    lines.append(Line("average as published", "summary", printed))
+    return [line for line in lines if any(cell.value is not None for cell in line.cells)]
+
+
+def _printed_average(values: Values) -> Cell:
+    printed = values.get(AVERAGE, {})
+    return Cell(statistics.fmean(printed.values()) if printed else None)
+
+
+def _correlations(
+    table: Mapping[Column, Values], columns: Sequence[Column], sizes: Mapping[str, float]
+) -> list[str]:
+    """Spearman's rank correlation of score and corpus size over the languages other than the source."""
+    notes = []
+    for column in columns:
+        langs = [x for x in table[column] if x in sizes and x != column.source]
+        if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
+            continue
+        found = spearman(
+            [statistics.fmean(table[column][x].values()) for x in langs], [sizes[x] for x in langs]
+        )
+        notes.append(
+            f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
+        )
+    return notes
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Rank correlation, ties at their mean rank; 0 when one side is constant."""
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return 0.0
+    return statistics.correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
+
+
+def read_sizes(path: Path) -> dict[str, float]:
+    """Corpus sizes from lines ``language<TAB>size``.
+
+    Raises:
+        UserError: the file is missing, or a line is no language and number.
+    """
+    if not path.is_file():
+        raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")
+    sizes = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        lang, _, size = line.partition("\t")
+        if not size.replace(".", "", 1).isdigit():
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a language and a number with a tab between")
+        sizes[languages.get(lang).code] = float(size)
+    return sizes
 
 
 def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -199,6 +272,7 @@ def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
 
     def place(c: Column) -> tuple[int, int, int, int]:
         control = CONTROLS.index(c.system) + 1 if c.system in CONTROLS else 0
+        control += len(CONTROLS) + 1 if c.select == PUBLISHED else 0
         return suites.index(c.suite), metrics.index(c.metric), control, list(table).index(c)
 
     return sorted(table, key=place)
@@ -207,7 +281,8 @@ def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
 def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
     """Every language that any column of a suite has: what each of its columns must have for an average."""
     columns = [c for c in table if c.suite == suite]
-    return _ordered({lang for c in columns for lang in table[c]}, {c.source for c in columns})
+    own = [c for c in columns if c.select != PUBLISHED] or columns
+    return _ordered({lang for c in own for lang in table[c]} - {AVERAGE}, {c.source for c in own})
 
 
 def average(values: Values, column: Column, langs: Sequence[str], holes: _Holes) -> Cell:
@@ -251,9 +326,12 @@ def _complete(
 ) -> tuple[list[str], list[int]]:
     """The languages and seeds an average may use; none when a hole is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
-    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds)]
+    # A language that lacks one seed of the others is a hole too; no seed at all leaves nothing to average.
+    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
     if not missing:
         return list(langs), seeds
+    if column.select == PUBLISHED:
+        return [], []
     title = _title(column)
     holes.langs[title] = sorted({*holes.langs[title], *missing})
     if not holes.allow:
@@ -272,7 +350,8 @@ def _lang_cell(
     holes: _Holes,
 ) -> Cell:
     if lang not in values:
-        if lang in expected and lang not in holes.langs[_title(column)]:
+        named = column.select == PUBLISHED or lang in holes.langs[_title(column)]
+        if lang in expected and not named:
             holes.langs[_title(column)].append(lang)
         return Cell(None)
     cell = over_seeds(list(values[lang].values()))
@@ -299,7 +378,10 @@ def _ordered(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
 
 
 def _title(column: Column) -> str:
-    return f"{column.suite} {column.metric} of {column.system}"
+    """A name that no other column has; what is usual is not said."""
+    usual = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
+    how = [x for x in (column.protocol, column.select, column.source) if x not in usual]
+    return f"{column.suite} {column.metric} of {' '.join([column.system, *how])}"
 
 
 def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -316,6 +398,9 @@ def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
 def _column_name(column: Column, columns: Sequence[Column]) -> str:
     """The system's name, with protocol, selection and source where columns of its suite differ in them."""
     alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
+    if column.select == PUBLISHED:
+        return column.system
+    alike = [c for c in alike if c.select != PUBLISHED]
     parts = [column.system]
     for part in ("protocol", "select", "source"):
         value = getattr(column, part)
@@ -329,10 +414,11 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
         own = [s for s in scores if s.suite == suite]
-        main = [s for s in own if s.system not in CONTROLS] or own
+        main = [s for s in own if s.system not in CONTROLS and s.select != PUBLISHED] or own
         splits = defaultdict(set)
         for s in own:
-            splits[s.split].add(s.lang)
+            if s.select != PUBLISHED:
+                splits[s.split].add(s.lang)
         where = "; ".join(
             f"{split} rows" if len(splits) == 1 else f"{split} rows of {' '.join(sorted(langs))}"
             for split, langs in sorted(splits.items())
@@ -341,8 +427,24 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
         how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source or 'nothing'}" for s in main))
         select = ", ".join(dict.fromkeys(s.select for s in main))
         notes.append(f"{suite}: {how}; checkpoint chosen by {select}; {where}; {len(seeds)} seed(s).")
+        notes += _unscored(suite, {s.lang for s in main})
+    cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
+    notes += cited
     present = {name for c in columns for name in (c.system, c.select)}
     return notes + [sentence for sign, sentence in _MEANINGS if sign in present]
+
+
+def _unscored(suite: str, langs: set[str]) -> list[str]:
+    """Languages of the published suite that no average here is over."""
+    known = suites().get(suite)
+    gone = [lang for lang in known.languages if lang not in langs] if known else []
+    if not known or not gone or len(gone) == len(known.languages):
+        return []
+    return [
+        f"{suite}: {len(known.languages) - len(gone)} of the published suite's {len(known.languages)} "
+        "languages; "
+        f"not scored: {' '.join(gone)}."
+    ]
 
 
 def _hole_notes(holes: _Holes) -> list[str]:

@@ -37,9 +37,10 @@ _MAX_FIELD_CHARS = 1 << 22
 
 def _open(kind: str, rest: str, context: SourceContext) -> list[PairSource]:
     given, _, columns = rest.partition("#")
-    path, named = existing(given), [c for c in columns.split("+") if c]
+    named = [c for c in columns.split("+") if c]
     if len(named) not in (0, 2, 3):
         raise UserError(f"{kind}:{rest}", f"{kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
+    path = existing(given)
     read = {"tsv": _split_rows, "csv": _split_rows, "jsonl": _json_rows, "parquet": _parquet_rows}[kind]
     return [PairSource(f"{kind}:{rest}", (path,), lambda ledger: read(path, kind, named, context, ledger))]
 
@@ -54,7 +55,7 @@ def _split_rows(
     csv.field_size_limit(_MAX_FIELD_CHARS)
     lines = reader.lines(path)
     rows: Iterable[Sequence[str]] = (
-        csv.reader(lines) if kind == "csv" else (line.split("\t") for line in lines)
+        csv.reader(line + "\n" for line in lines) if kind == "csv" else (line.split("\t") for line in lines)
     )
     places: list[int] | None = None
     try:

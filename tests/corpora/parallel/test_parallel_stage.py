@@ -1,0 +1,202 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from corpora.parallel.config import ParallelConfig
+from corpora.parallel.publish import split_of
+from corpora.toyworld import para
+from corpora.why import WhyConfig
+from corpora.why import run as why
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.stage import run_local
+
+NAME = "corpus parallel"
+
+
+def write(folder: Path, pairs, stem="text") -> str:
+    for side, lang in ((0, "en"), (1, "de")):
+        (folder / f"{stem}.{lang}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
+    return f"moses:{folder / stem}"
+
+
+def build(folder, source, **more):
+    cfg = ParallelConfig("en-de", source=tuple(source), out=str(folder / "out"), **more)
+    return cfg, run_local(NAME, cfg)
+
+
+@pytest.fixture
+def pairs():
+    good = list(para("en", "de", 300, 1))
+    bad = [("", "leer"), ("Same here", "Same here"), good[0], ("Built in 1984 here.", "Gebaut hier 1948.")]
+    return [*good, *bad]
+
+
+def test_published_corpus_is_aligned_counted_and_carded(tmp_path, pairs):
+    cfg, said = build(tmp_path, [write(tmp_path, pairs)], dev_pairs=20, test_pairs=20)
+    out = cfg.directory
+    found = manifest.verify(out)
+    kept = pl.read_parquet(out / "shards" / "*.parquet")
+    lost = pl.read_parquet(out / "rejects" / "*.parquet")
+    assert kept.height + lost.height == len(pairs)
+    assert found.counts["pairs"] == kept.height
+    assert sum(found.counts["dropped"].values()) == lost.height
+    for split in ("train", "dev", "test"):
+        shard = pl.read_parquet(out / "shards" / f"{split}.parquet")
+        for side, lang in (("src", "en"), ("tgt", "de")):
+            assert (out / f"{split}.{lang}").read_text(encoding="utf-8").splitlines() == shard[side].to_list()
+    assert found.counts["dropped"]["empty/empty_src"] == 1
+    assert found.counts["dropped"]["empty/identical"] == 1
+    assert found.counts["dropped"]["numbers/number_mismatch"] == 1
+    assert found.counts["dropped"]["duplicates/exact_pair"] >= 1
+    assert f"{kept.height:,} of {len(pairs):,} pairs" in said
+    card = (out / "card.md").read_text(encoding="utf-8")
+    assert "Parallel corpus en-de" in card
+    assert "pairs" in card
+    assert "the numbers of the sides differ" in card
+
+
+def test_a_rerun_does_nothing_and_a_changed_input_is_seen(tmp_path, pairs):
+    source = write(tmp_path, pairs)
+    cfg, _ = build(tmp_path, [source])
+    stamp = (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns
+    assert "up to date" in build(tmp_path, [source])[1]
+    assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
+    write(tmp_path, pairs[:200])
+    assert "up to date" not in build(tmp_path, [source])[1]
+    assert json.loads((cfg.directory / "stats.json").read_text())["ledger"]["seen"]["read"] == 200
+
+
+def test_workers_do_not_change_the_result(tmp_path, pairs):
+    sources = [write(tmp_path, pairs[i::3], f"part{i}") for i in range(3)]
+    digests = []
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        cfg = ParallelConfig("en-de", source=tuple(sources), out=str(folder / "out"))
+        run_local(NAME, cfg, num_workers=workers)
+        digests.append(manifest.read(cfg.directory).files)
+    assert digests[0] == digests[1]
+
+
+def test_swapped_sides_are_detected_and_said(tmp_path, pairs):
+    source = write(tmp_path, [(b, a) for a, b in pairs])
+    with pytest.raises(UserError, match="sides are swapped"):
+        build(tmp_path, [source])
+    assert not (tmp_path / "out").exists()
+
+
+def test_half_a_source_leaves_nothing(tmp_path, pairs):
+    source = write(tmp_path, pairs)
+    (tmp_path / "text.de").write_text("eins\nzwei\n")
+    with pytest.raises(UserError, match="lines"):
+        build(tmp_path, [source])
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.rglob("kept.parquet"))
+
+
+def test_nothing_left_says_where_it_went(tmp_path):
+    source = write(tmp_path, [("Same", "Same")] * 4)
+    with pytest.raises(UserError, match="none of 4 pairs is left: empty/identical 4"):
+        build(tmp_path, [source])
+
+
+def test_why(tmp_path, pairs):
+    cfg, _ = build(tmp_path, [write(tmp_path, pairs)], dev_pairs=0, test_pairs=0)
+    corpus = str(cfg.directory)
+    assert "numbers: number_mismatch (the numbers of the sides differ)" in why(
+        WhyConfig("Built in 1984", corpus)
+    )
+    assert ": kept (" in why(WhyConfig("0/1", corpus))
+    assert ": kept (" in why(WhyConfig(pairs[5][1].upper() + "!!", corpus))
+    with pytest.raises(UserError, match="neither"):
+        why(WhyConfig("Never written anywhere", corpus))
+
+
+def test_documents_are_split_whole_and_nothing_leaks(tmp_path):
+    rows = [(f"d{i // 10}", a, b) for i, (a, b) in enumerate(para("en", "de", 400, 3))]
+    (tmp_path / "a.tsv").write_text(
+        "doc\tsrc\ttgt\n" + "".join("\t".join(r) + "\n" for r in rows), encoding="utf-8"
+    )
+    cfg, _ = build(tmp_path, [f"tsv:{tmp_path}/a.tsv"], dev_pairs=30, test_pairs=30)
+    shards = {s: pl.read_parquet(cfg.directory / "shards" / f"{s}.parquet") for s in ("train", "dev", "test")}
+    docs = {s: set(t["doc"]) for s, t in shards.items()}
+    assert docs["dev"]
+    assert docs["test"]
+    assert not docs["dev"] & docs["test"]
+    assert not docs["train"] & (docs["dev"] | docs["test"])
+    for side in ("src", "tgt"):
+        assert not set(shards["train"][side]) & (set(shards["dev"][side]) | set(shards["test"][side]))
+        assert not set(shards["dev"][side]) & set(shards["test"][side])
+
+
+def test_the_split_takes_about_what_is_asked_and_at_most_a_tenth():
+    kept = pl.DataFrame({"doc": [""] * 1000})
+    chosen = split_of(kept, 50, 70, 1)
+    assert [(chosen == name).sum() for name in ("train", "dev", "test")] == [880, 50, 70]
+    assert (split_of(kept, 500, 0, 1) == "dev").sum() == 100
+    assert np.array_equal(chosen, split_of(kept, 50, 70, 1))
+    assert not np.array_equal(chosen, split_of(kept, 50, 70, 2))
+
+
+def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
+    class Encoder:
+        def __init__(self, path, name):
+            assert (path, name) == (Path("model"), "encoder")
+
+        def embed(self, texts, lang, layer, pooling):
+            size = 1.0 if lang == "en" else -1.0
+            return np.array([[1.0, 0.0] if "2" not in t else [size, 1e-6] for t in texts], np.float32)
+
+    monkeypatch.setattr("corpora.parallel.read.load", lambda target: Encoder)
+    settings = {"score": {"threshold": "0.5"}}
+    cfg, _ = build(
+        tmp_path, [write(tmp_path, pairs)], checkpoint="model", settings=settings, dev_pairs=0, test_pairs=0
+    )
+    kept = pl.read_parquet(cfg.directory / "shards" / "train.parquet")
+    assert kept["score"].min() > 0.9
+    lost = pl.read_parquet(cfg.directory / "rejects" / "*.parquet").filter(pl.col("reason") == "low_score")
+    assert lost.height > 0
+    assert lost["src"].str.contains("2").all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pair": "en"}, "pair"),
+        ({"dev_pairs": -1}, "dev_pairs"),
+        ({"heldout": ("none.txt",)}, "held-out"),
+        ({"filters": ("lenght",)}, "length"),
+    ],
+)
+def test_settings_are_checked(changes, message):
+    with pytest.raises(UserError, match=message):
+        ParallelConfig(**({"pair": "en-de"} | changes))
+
+
+@pytest.mark.parametrize("delay", [0.3, 0.9, 1.4, 1.9])
+def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path, delay):
+    """SIGKILL a real process, run it again, and compare with an undisturbed run."""
+    pairs = list(para("en", "de", 4000, 1))
+    sources = ",".join(write(tmp_path, pairs[i::4], f"p{i}") for i in range(4))
+    command = [sys.executable, "-m", "xling.cli", "corpus", "parallel", "pair=en-de", f"source={sources}"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    out = tmp_path / "killed"
+    process = subprocess.Popen([*command, f"out={out}"], env=environment, stderr=subprocess.DEVNULL)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if out.exists():
+        manifest.verify(out)  # what is there under its name is whole
+    for place in (out, tmp_path / "calm"):
+        subprocess.run([*command, f"out={place}"], env=environment, check=True, stderr=subprocess.DEVNULL)
+    first, second = manifest.read(out), manifest.read(tmp_path / "calm")
+    assert first.files == second.files
+    assert first.counts == second.counts

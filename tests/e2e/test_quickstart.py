@@ -1,0 +1,48 @@
+"""The quickstart as a user calls it, with little data: every step runs and the report says what it must."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval.results import read_scores
+
+LITTLE = (
+    "raw.num_docs=60", "raw.num_pairs=40", "raw.num_ner=60", "raw.num_nli=60", "vocab.size=600",
+    "model.train.updates=6", "model.train.valid_every=6", "model.train.log_every=3", "model.train.warmup=2",
+    "model.model.layers=2", "model.model.dim=32", "model.model.heads=2", "model.model.ffn_dim=64",
+    "scores.fit.epochs=1",
+)  # fmt: skip
+LANGS = {"en", "de", "fr", "es", "sw", "tr", "ru"}
+
+
+def quickstart(out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "xling.cli", "quickstart", f"out={out}", *LITTLE]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_quickstart_ends_with_a_table_and_a_rerun_does_nothing(tmp_path: Path) -> None:
+    done = quickstart(tmp_path / "q")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    scores = read_scores(tmp_path / "q" / "eval" / "tables" / "scores.json")
+    for system in ("pretrained", "random", "majority"):
+        for suite in ("toy_ner", "toy_xnli"):
+            assert {s.lang for s in scores if (s.system, s.suite) == (system, suite)} == LANGS
+    assert all(score.synthetic and score.signature for score in scores)
+    page = (tmp_path / "q" / "report" / "report.html").read_text(encoding="utf-8")
+    text = (tmp_path / "q" / "report" / "report.md").read_text(encoding="utf-8")
+    for shown in (page, text):
+        assert "ynthetic" in shown
+        assert "random" in shown
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "q").rglob("manifest.json")}
+    assert len(before) >= 12
+    again = quickstart(tmp_path / "q")
+    assert again.returncode == 0, again.stderr
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "q").rglob("manifest.json")} == before

@@ -1,0 +1,132 @@
+"""Predictions on disk, scoring them again, comparing runs and the gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from eval import compare, predictions
+from eval.compare import DiffConfig, GateConfig, RegressionError
+from eval.predictions import Origin
+from eval.suite import Example, load, suites
+from xling.core.errors import UserError
+
+ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
+
+
+def rows(world: Path) -> list[Example]:
+    return load(suites()["toy_xnli"], "sw", "test", world)
+
+
+def saved(world: Path, folder: Path, right: int, origin: Origin = ORIGIN) -> Path:
+    gold = rows(world)
+    answers = [r.label if i < right else "neutral" for i, r in enumerate(gold)]
+    return predictions.write(folder, origin, gold, answers)
+
+
+def test_round_trip_and_score(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path / "p", 12)
+    assert predictions.read_origin(path) == ORIGIN
+    assert predictions.read(path, rows(world)) == [r.label for r in rows(world)]
+    (score,) = predictions.score_file(path, world)
+    assert (score.value, score.n, score.low, score.high) == (100.0, 12, 100.0, 100.0)
+    assert score.signature.startswith("accuracy:1|fit:x|data:")
+    assert score.signature.endswith("|seed:1|checkpoint:cccccccccccc")
+    assert score.synthetic
+    assert predictions.files(tmp_path / "p") == [path]
+
+
+@pytest.mark.parametrize(
+    "answers", [["O", "B-PER"], [None, "ü"], [["alarm", ["O"]]], [3], ["", "a\nb\t\"'"], [1.5, None]]
+)
+def test_any_answer_survives_the_file(tmp_path: Path, answers: list[Any]) -> None:
+    gold = [Example(str(i), {}, "") for i in range(len(answers))]
+    path = predictions.write(tmp_path, ORIGIN, gold, answers)
+    assert predictions.read(path, gold) == answers
+
+
+def test_order_in_the_file_does_not_matter(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path, 12)
+    meta = pl.read_parquet_metadata(path)
+    facts = {k: meta[k] for k in ("format", "origin")}
+    pl.read_parquet(path).reverse().write_parquet(path, metadata=facts)
+    assert predictions.score_file(path, world)[0].value == 100
+
+
+def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
+    gold = rows(world)
+    path = predictions.write(tmp_path, ORIGIN, gold[:-1], ["neutral"] * 11)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet has 11 predictions; valid: 12"):
+        predictions.score_file(path, world)
+    other = [replace(gold[0], id="99"), *gold[1:]]
+    predictions.write(tmp_path, ORIGIN, other, ["neutral"] * 12)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet has no prediction for id '0', row 0"):
+        predictions.score_file(path, world)
+    twice = [gold[1], *gold[1:]]
+    predictions.write(tmp_path, ORIGIN, twice, ["neutral"] * 12)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet: id '1' is there twice"):
+        predictions.score_file(path, world)
+    with pytest.raises(UserError, match="3 predictions for toy_xnli/sw/test; valid: 12"):
+        predictions.write(tmp_path, ORIGIN, gold, ["neutral"] * 3)
+    with pytest.raises(UserError, match="no predictions at"):
+        predictions.read_origin(tmp_path / "none.parquet")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(UserError, match="holds no predictions of xling"):
+        predictions.read_origin(tmp_path / "other.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet at all")
+    with pytest.raises(UserError, match="is no Parquet file"):
+        predictions.read_origin(tmp_path / "text.parquet")
+    with pytest.raises(UserError, match="no predictions below"):
+        predictions.files(world)
+
+
+def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
+    saved(world, tmp_path / "old", 12)
+    saved(world, tmp_path / "new", 9)
+    text = compare.diff(DiffConfig((tmp_path / "old", tmp_path / "new"), world))
+    assert "toy_xnli/pretrained/zero_shot.source-dev.en.seed1/sw.test: accuracy 100.0 -> 83.3 (-16.7" in text
+    assert "2 of 12 rows differ, 0 better, 2 worse" in text
+    assert "9: entailment -> neutral, right: entailment" in text
+    saved(world, tmp_path / "third", 9, replace(ORIGIN, system="other"))
+    with pytest.raises(UserError, match="no suite, system, protocol and language in common"):
+        compare.diff(DiffConfig((tmp_path / "old", tmp_path / "third"), world))
+    with pytest.raises(UserError, match="1 runs; valid: two"):
+        compare.diff(DiffConfig((tmp_path / "old",), world))
+
+
+def test_gate_records_checks_and_fails(tmp_path: Path) -> None:
+    from eval_helpers import write_nli
+
+    data = tmp_path / "data"
+    write_nli(data / "nli/sw.test.tsv", 200)
+    baseline = tmp_path / "baseline.parquet"
+    saved(data, tmp_path / "good", 500)
+    assert "600 row statistics" in compare.gate(GateConfig(tmp_path / "good", baseline, True, data=data))
+    assert "no significant regression" in compare.gate(GateConfig(tmp_path / "good", baseline, data=data))
+    saved(data, tmp_path / "bad", 400)
+    with pytest.raises(RegressionError, match=r"worse than .*: toy_xnli accuracy -11\.") as failure:
+        compare.gate(GateConfig(tmp_path / "bad", baseline, data=data))
+    assert failure.value.exit_code == 1
+    saved(data, tmp_path / "near", 497)
+    text = compare.gate(GateConfig(tmp_path / "near", baseline, data=data, drop=0.1))
+    assert "warning: too few rows to catch a drop of 0.1 points" in text
+
+
+def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.parquet"
+    saved(world, tmp_path / "run", 12)
+    with pytest.raises(UserError, match=r"no baseline at .*write=true"):
+        compare.gate(GateConfig(tmp_path / "run", baseline, data=world))
+    compare.gate(GateConfig(tmp_path / "run", baseline, True, data=world))
+    saved(world, tmp_path / "other", 12, replace(ORIGIN, seed=2))
+    with pytest.raises(UserError, match=r"24 rows are on one side only; toy_xnli/sw"):
+        compare.gate(GateConfig(tmp_path / "other", baseline, data=world))
+    with pytest.raises(UserError, match="has no predictions of system 'random'"):
+        compare.gate(GateConfig(tmp_path / "run", baseline, data=world, system="random"))
+    path = saved(world, tmp_path / "run", 12)
+    with pytest.raises(UserError, match="is no baseline"):
+        compare.gate(GateConfig(tmp_path / "run", path, data=world))

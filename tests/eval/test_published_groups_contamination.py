@@ -1,0 +1,174 @@
+"""Published results, groups of suites, and contamination."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from eval_helpers import Epochs
+
+from eval import contamination, run
+from eval.contamination import ContaminationConfig
+from eval.groups import GROUPS, group_notes, group_scores
+from eval.metrics import METRICS
+from eval.protocols import PROTOCOLS
+from eval.published import FILE, audit, beside, published
+from eval.results import Score
+from eval.run import EvalConfig
+from eval.suite import suites
+from eval.tables import AVERAGE, language_table
+from xling.core.errors import UserError
+
+
+def test_every_published_number_is_cited_and_of_a_known_suite() -> None:
+    rows = published()
+    assert len({(r.system, r.suite, r.metric, r.protocol) for r in rows}) == len(rows)
+    for row in rows:
+        assert row.paper
+        assert row.table
+        assert row.metric in METRICS
+        assert row.protocol in ("none", *PROTOCOLS)
+        assert set(row.values) - {AVERAGE} <= {*suites()[row.suite].languages}
+        assert all(0 < value <= 100 for value in row.values.values())
+        assert AVERAGE not in row.values or len(row.values) > 1 or row.over
+        if AVERAGE in row.values and len(row.values) > 1:
+            assert set(row.values) - {AVERAGE} == {*suites()[row.suite].languages}
+    systems = " ".join(r.system for r in rows)
+    for name in ("mBERT", "XLM ", "XLM-R", "Unicoder", "InfoXLM", "ERNIE-M", "mT5", "LASER"):
+        assert name in systems
+
+
+def test_the_audit_finds_wrong_arithmetic(tmp_path: Path) -> None:
+    assert audit({"average": 75.0, "en": 80.0, "de": 70.1}) == ""
+    assert "75.0 printed, 76.00 computed from 2" in audit({"average": 75.0, "en": 80.0, "de": 72.0})
+    assert "average over de, which have no score" in audit({"average": 75.0, "en": 80.0}, ["en", "de"])
+    document = yaml.safe_load(FILE.read_text())
+    row = next(e for e in document if e["metric"] == "mlqa_f1" and "XLM-R large" in e["systems"])
+    row["systems"]["XLM-R large"]["hi"] = 62.9  # as the ERNIE repository prints it
+    path = tmp_path / "published.yaml"
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(UserError, match=r"entry \d+, XLM-R large: average 70\.7 printed, 69\.79 computed"):
+        published(path)
+    del row["table"]
+    path.write_text(yaml.safe_dump(document))
+    published.cache_clear()
+    with pytest.raises(UserError, match=r"entry \d+ has no 'table'"):
+        published(path)
+
+
+def test_published_columns_stand_beside_ours() -> None:
+    ours = [Score("xnli", lang, "accuracy", 50.0, 10, 1) for lang in ("en", "de")]
+    both = [*ours, *beside(ours)]
+    table = language_table(both)
+    assert "XLM-R base (published)" in table.columns
+    assert not any("XLM-R" in c and "TRANSLATE" in c for c in table.columns)
+    assert any("Ouyang et al. 2021" in note for note in table.notes)
+    assert [line.name for line in table.lines][:2] == ["en", "de"]
+    place = table.columns.index("XLM-R base (published)")
+    (row,) = [line for line in table.lines if line.name == "average as published"]
+    assert row.cells[place].value == 76.2
+    assert not beside([Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
+
+
+def full(suite: str, metric: str, value: float, gone: str = "") -> list[Score]:
+    return [Score(suite, x, metric, value, 9, 1) for x in suites()[suite].languages if x != gone]
+
+
+def mbert_on_xtreme() -> list[Score]:
+    """mBERT's row of XTREME's table 2: the paper prints the average 59.6."""
+    return [
+        *full("xnli", "accuracy", 65.4),
+        *full("pawsx", "accuracy", 81.9),
+        *full("udpos", "tag_accuracy", 70.3),
+        *full("panx", "span_f1", 62.2),
+        *full("xquad", "squad_f1", 64.5),
+        *full("xquad", "squad_em", 49.4),
+        *full("mlqa", "mlqa_f1", 61.4),
+        *full("mlqa", "mlqa_em", 44.2),
+        *full("tydiqa_gold", "squad_f1", 59.7),
+        *full("tydiqa_gold", "squad_em", 43.9),
+        *full("bucc", "mining_f1", 56.7),
+        *full("tatoeba", "retrieval_accuracy", 38.7),
+    ]
+
+
+def test_the_average_of_xtreme_is_the_paper_s() -> None:
+    (found,) = group_scores(GROUPS["xtreme"], mbert_on_xtreme())
+    assert found.average == pytest.approx(59.6, abs=0.05)
+    assert found.tasks["XQuAD"] == pytest.approx((64.5 + 49.4) / 2)
+    assert not found.missing
+
+
+def test_a_group_with_a_hole_has_no_average() -> None:
+    scores = [s for s in mbert_on_xtreme() if s.suite not in ("bucc", "panx")] + full(
+        "panx", "span_f1", 62.2, "yo"
+    )
+    (found,) = group_scores(GROUPS["xtreme"], scores)
+    assert found.average is None
+    assert found.missing == ("NER in yo", "BUCC")
+    (allowed,) = group_scores(GROUPS["xtreme"], scores, allow_missing=True)
+    assert allowed.average is not None
+    assert "NER" in allowed.tasks
+    (note,) = group_notes(GROUPS["xtreme"], scores)
+    assert note.startswith("xtreme, pretrained: no average (")
+    assert note.endswith("missing: NER in yo; BUCC.")
+    (xglue,) = group_scores(GROUPS["xglue"], scores)
+    assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
+    with pytest.raises(UserError, match="no scores of xtreme"):
+        group_scores(GROUPS["xtreme"], [Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
+    assert run.expand(["xtreme", "sib200"])[:3] == ["xnli", "pawsx", "udpos"]
+
+
+LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+
+
+def test_ngrams_equal_a_loop() -> None:
+    tokens = contamination.hashed_tokens(LONG.upper() + ", the END.")
+    assert (tokens == contamination.hashed_tokens(LONG + " the end")).all()
+    grams = contamination.ngram_hashes(tokens, 13)
+    assert len(grams) == len(tokens) - 12
+    again = contamination.ngram_hashes(contamination.hashed_tokens("zero " + LONG), 13)
+    assert set(grams.tolist()) & set(again.tolist()) == set(again[1:].tolist())
+    assert len(contamination.ngram_hashes(tokens[:5], 13)) == 0
+    assert len(contamination.hashed_tokens("今天天气很好 ok")) == 7
+    assert np.unique(grams).size == grams.size
+
+
+def test_contamination_of_a_run(tmp_path: Path) -> None:
+    data = tmp_path / "data/nli"
+    data.mkdir(parents=True)
+    rows = [
+        (LONG, "a", "entailment"),
+        ("a b c d e f g", "h i j", "neutral"),
+        ("short", "one", "contradiction"),
+        ("other words that no corpus here has at all my friend believe me", "please", "neutral"),
+    ]
+    for lang in ("en",):
+        for split in ("train", "dev", "test"):
+            text = "\n".join("\t".join(row) for row in rows)
+            (data / f"{lang}.{split}.tsv").write_text(f"premise\thypothesis\tlabel\n{text}\n")
+    cfg = EvalConfig(("toy_xnli",), tmp_path / "out", tmp_path / "data", seeds=(1,))
+    run.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2]})])
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.txt.gz").write_bytes(gzip.compress(f"Before. {LONG.title()}! After.\n".encode()))
+    (corpus / "b.jsonl").write_text(json.dumps({"text": "x A b, c d e f g h i J y"}) + "\n")
+    found = contamination.check(
+        [("toy_xnli", "en", "test")], contamination.corpus_texts([corpus]), cfg.data or corpus
+    )
+    facts = found["toy_xnli", "en", "test"]
+    assert (facts.found, facts.too_short, facts.n) == (frozenset("01"), frozenset("2"), 4)
+    assert facts.share == pytest.approx(200 / 3)
+    text = contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data))
+    assert (
+        "| toy_xnli | en | 4 | 66.7 % | 1 | pretrained source-dev seed 1 | 100.0 | 100.0 (1 rows) |" in text
+    )
+    with pytest.raises(UserError, match="no corpus at"):
+        contamination.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no text"):
+        contamination.run(ContaminationConfig(cfg.out, (tmp_path / "empty",), cfg.data))

@@ -1,0 +1,227 @@
+"""The evaluation run: what is predicted, chosen, cached and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from eval_helpers import Epochs
+
+from eval import embedding, run
+from eval.controls import Majority, Ngram
+from eval.results import read_scores
+from eval.run import EvalConfig, RescoreConfig, TableConfig
+from eval.suite import suites
+from xling.core import config
+from xling.core.errors import UserError
+
+RIGHT = {"en": [4, 12, 12, 6], "sw": [12, 3, 6, 9], "de": [0, 6, 12, 12]}
+
+
+def settings(world: Path, **changes: Any) -> EvalConfig:
+    return dataclasses.replace(
+        EvalConfig(("toy_xnli",), world.parent / "out", world, systems=("majority",), seeds=(1, 2)), **changes
+    )
+
+
+def values(cfg: EvalConfig, **wanted: Any) -> dict[str, float]:
+    rows = read_scores(cfg.out / "tables/scores.json")
+    return {r.lang: r.value for r in rows if all(getattr(r, k) == v for k, v in wanted.items())}
+
+
+def digest(folder: Path) -> str:
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "manifest.json")
+    return hashlib.sha256(b"".join(p.name.encode() + p.read_bytes() for p in files)).hexdigest()
+
+
+def test_every_way_of_choosing_side_by_side(world: Path) -> None:
+    cfg = settings(world, select=("source-dev", "last", "averaged"))
+    text = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    assert values(cfg, select="source-dev", seed=1) == pytest.approx({"en": 100.0, "sw": 25.0, "de": 50.0})
+    assert values(cfg, select="last", seed=2) == pytest.approx({"en": 100.0, "sw": 50.0, "de": 100.0, })  # fmt: skip
+    assert values(cfg, select="averaged", seed=1) == pytest.approx({"en": 50.0, "sw": 75.0, "de": 100.0})
+    assert values(cfg, system="majority") == pytest.approx(dict.fromkeys(("en", "sw", "de"), 100 / 3))
+    for name in ("pretrained source-dev", "pretrained last", "pretrained averaged", "majority"):
+        assert name in text
+    assert "SYNTHETIC" in text
+    assert {p.name for p in (cfg.out / "tables").iterdir()} == {
+        *(f"table.{x}" for x in ("md", "csv", "tex", "json", "html")),
+        "scores.json",
+        "manifest.json",
+    }
+
+
+def test_oracle_chooses_on_the_target_and_is_marked(world: Path) -> None:
+    right = {"en": [4, 12, 12, 6], "sw": [6, 3, 2, 9], "de": [0, 6, 12, 12]}
+    cfg = settings(world, select=("source-dev", "oracle"))
+    text = run.evaluate_systems(cfg, [Epochs(right)])
+    assert values(cfg, select="oracle", seed=1) == pytest.approx({"en": 100.0, "sw": 50.0, "de": 50.0})
+    assert "not a zero-shot result" in text
+    (world / "nli/sw.test.tsv").unlink()
+    with pytest.raises(UserError, match="scored rows of toy_xnli in 'sw' are its dev rows"):
+        run.evaluate_systems(settings(world, select=("oracle",)), [Epochs(right, "e" * 64)])
+
+
+def test_a_rerun_predicts_nothing_and_leaves_the_tables_as_they_are(world: Path) -> None:
+    cfg = settings(world)
+    system = Epochs(RIGHT)
+    first = run.evaluate_systems(cfg, [system, Majority()])
+    before, calls = digest(cfg.out), len(system.calls)
+    manifest = (cfg.out / "tables/manifest.json").stat().st_mtime_ns
+    assert run.evaluate_systems(cfg, [system, Majority()]) == first
+    assert (digest(cfg.out), len(system.calls)) == (before, calls)
+    assert (cfg.out / "tables/manifest.json").stat().st_mtime_ns == manifest
+    import shutil
+
+    shutil.rmtree(cfg.out / "tables")
+    assert run.evaluate_systems(cfg, [system, Majority()]) == first
+    assert digest(cfg.out) == before, "tables made again from saved predictions are the same bytes"
+    assert len(system.calls) == calls
+
+
+def test_only_what_changed_is_predicted_again(world: Path) -> None:
+    cfg = settings(world)
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    (cfg.out / "predictions/toy_xnli/pretrained/zero_shot.source-dev.en.seed2/sw.test.parquet").unlink()
+    again = Epochs(RIGHT)
+    run.evaluate_systems(cfg, [again])
+    assert [c for c in again.calls if c[0] == "fit"] == [("fit", "toy_xnli", 2)]
+    assert [c for c in again.calls if c[:2] == ("predict", "sw")] == [("predict", "sw", 12)]
+    other = Epochs(RIGHT, digest="e" * 64)
+    run.evaluate_systems(cfg, [other])
+    assert len([c for c in other.calls if c[0] == "fit"]) == 2
+    path = world / "nli/en.train.tsv"
+    path.write_text(path.read_text() + "a new\trow\tneutral\n")
+    run.evaluate_systems(cfg, [again])
+    assert len([c for c in again.calls if c[0] == "fit"]) == 3, "changed training rows train again"
+
+
+def test_changed_gold_rows_are_scored_again(world: Path) -> None:
+    cfg = settings(world)
+    run.evaluate_systems(cfg, [Majority()])
+    path = world / "nli/sw.test.tsv"
+    path.write_text(path.read_text().replace("\tneutral", "\tcontradiction"))
+    run.evaluate_systems(cfg, [Majority()])
+    assert values(cfg)["sw"] == pytest.approx(200 / 3)
+
+
+def test_named_languages_must_be_there(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw"))
+    run.evaluate_systems(cfg, [Majority()])
+    assert set(values(cfg)) == {"en", "sw"}
+    with pytest.raises(UserError, match="no test rows in 'xx'"):
+        run.evaluate_systems(settings(world, langs=("xx",)), [Majority()])
+    with pytest.raises(UserError, match="no rows of sib200 below"):
+        run.evaluate_systems(settings(world, suites=("sib200",)), [Majority()])
+    with pytest.raises(UserError, match=r"unknown suite 'toy_xnl'.*'toy_xnli'"):
+        run.run(settings(world, suites=("toy_xnl",)))
+    with pytest.raises(UserError, match=r"unknown way of choosing a checkpoint 'dev'"):
+        run.run(settings(world, select=("dev",)))
+    with pytest.raises(UserError, match="no suite is named"):
+        run.run(settings(world, suites=()))
+
+
+def test_few_shot_has_a_model_per_language(world: Path) -> None:
+    cfg = settings(world, protocol="few_shot", shots=1, seeds=(1,), langs=("sw", "de"))
+    system = Epochs(RIGHT)
+    run.evaluate_systems(cfg, [system])
+    assert len([c for c in system.calls if c[0] == "fit"]) == 2
+    assert all(r.protocol == "few_shot" for r in read_scores(cfg.out / "tables/scores.json"))
+
+
+def test_controls_of_tags_and_pairs(world: Path) -> None:
+    cfg = settings(world, suites=("toy_ner", "toy_xnli"))
+    run.evaluate_systems(cfg, [Ngram(), Majority()])
+    assert values(cfg, suite="toy_ner", system="ngram")["en"] == 100
+    assert values(cfg, suite="toy_xnli", system="ngram")["en"] == 100
+    assert values(cfg, suite="toy_ner", system="majority") == dict.fromkeys(("en", "sw", "de"), 0.0)
+
+
+def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "tatoeba").mkdir(parents=True)
+    for code in ("deu", "swh"):
+        (data / f"tatoeba/{code}-eng.{code}").write_text("eins zwei\ndrei vier\nfünf sechs\n")
+        (data / f"tatoeba/{code}-eng.eng").write_text("eins zwo\ndrei vier fuenf\nsechs fünf\n")
+    import eval.suite
+
+    suite = dataclasses.replace(suites()["tatoeba"], files=())
+    cfg = EvalConfig(("tatoeba",), tmp_path / "out", data)
+    (path,) = embedding.predict(cfg, Ngram(), suite, [("de", "test")], data)
+    rows = eval.suite.load(suite, "de", "test", data)
+    from eval import predictions
+
+    assert predictions.read(path, rows) == [0, 1, 2]
+    system = Epochs({})
+    list(embedding.predict(cfg, system, suite, [("de", "test"), ("sw", "test")], data))
+    assert len(system.calls) == 3, "both pairs have the same English side"
+    list(embedding.predict(dataclasses.replace(cfg, distance="csls"), system, suite, [("de", "test")], data))
+    assert len(system.calls) == 3, "another distance needs no forward pass"
+    random = Epochs({})
+    random.name = "random"
+    list(embedding.predict(cfg, random, suite, [("de", "test")], data))
+    assert len(random.calls) == 2, "a control with the same checkpoint has vectors of its own"
+    list(embedding.predict(dataclasses.replace(cfg, layer=3), system, suite, [("de", "test")], data))
+    assert len(system.calls) == 5
+
+
+def test_mining_and_dictionaries_end_to_end(tmp_path: Path) -> None:
+    folder = tmp_path / "data/bucc2018"
+    folder.mkdir(parents=True)
+    words = ["alpha", "bravo", "delta", "gamma", "kappa", "sigma", "theta", "zeta"]
+    for split in ("training", "sample"):
+        (folder / f"fr-en.{split}.fr").write_text("".join(f"fr-{i}\t{w}\n" for i, w in enumerate(words)))
+        (folder / f"fr-en.{split}.en").write_text("".join(f"en-{i}\t{w}s\n" for i, w in enumerate(words[:5])))
+        (folder / f"fr-en.{split}.gold").write_text("".join(f"fr-{i}\ten-{i}\n" for i in range(5)))
+    cfg = EvalConfig(("bucc",), tmp_path / "out", tmp_path / "data", seeds=(1,))
+    run.evaluate_systems(cfg, [Ngram()])
+    assert values(cfg) == {"fr": 100.0}
+    (tmp_path / "data/bli").mkdir()
+    (tmp_path / "data/bli/en-xx.train5k.tsv").write_text("water\twata\nfire\tfaya\n")
+    (tmp_path / "data/bli/en-xx.test2k.tsv").write_text("house\thous\nmouse\tmous\n")
+    cfg = dataclasses.replace(cfg, suites=("bli",), out=tmp_path / "out2", langs=("en-xx",))
+    run.evaluate_systems(cfg, [Ngram()])
+    assert values(cfg) == {"en-xx": 100.0}
+
+
+def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
+    class Short(Ngram):
+        def embed(self, texts: Any, lang: str, layer: int, pooling: str) -> Any:
+            return np.ones((1, 4), dtype=np.float32)
+
+    with pytest.raises(AssertionError):
+        embedding.vectors(EvalConfig((), tmp_path), Short(), ["a", "b"], "en")
+
+
+def test_published_columns_groups_and_corpus_sizes(world: Path, tmp_path: Path) -> None:
+    sizes = tmp_path / "sizes.tsv"
+    sizes.write_text("sw\t1\nde\t2\n")
+    cfg = settings(world, table=TableConfig("With sizes", published=True, by=("script",), corpus_sizes=sizes))
+    text = run.evaluate_systems(cfg, [Majority()])
+    assert "## With sizes" in text
+    assert "script Latn" in text
+
+
+def test_rescoring_needs_no_model_and_no_order(world: Path) -> None:
+    cfg = settings(world)
+    first = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    before = digest(cfg.out)
+    assert run.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
+    table = TableConfig("Again")
+    text = run.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
+    assert text == first.replace("Cross-lingual transfer", "Again")
+    run.rescore(RescoreConfig(cfg.out, world, cfg.table))
+    assert digest(cfg.out) == before
+
+
+def test_settings_are_read_from_the_command_line(tmp_path: Path) -> None:
+    cfg = config.load(
+        EvalConfig, None, ["suites=xnli,panx", f"out={tmp_path}", "seeds=3,4", "fit.lr=1e-3", "distance=csls"]
+    )
+    assert (cfg.suites, cfg.seeds, cfg.fit.lr, cfg.distance) == (("xnli", "panx"), (3, 4), 1e-3, "csls")
+    with pytest.raises(UserError, match=r"unknown setting 'fit\.learning'"):
+        config.load(EvalConfig, None, ["suites=xnli", f"out={tmp_path}", "fit.learning=1"])

@@ -1,0 +1,78 @@
+"""Every registered suite keeps the contract: metadata complete, codes known, recorded files well formed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from eval.backend import BACKENDS, build
+from eval.metrics import METRICS
+from eval.suite import Suite, languages_at, load, scored_split, suites
+from xling.core import languages
+
+ALL = sorted(suites())
+PAIRED = ("mt", "bli")
+
+
+@pytest.fixture(params=ALL)
+def suite(request: pytest.FixtureRequest) -> Suite:
+    return suites()[request.param]
+
+
+def test_metadata_is_complete(suite: Suite) -> None:
+    assert all((suite.licence, suite.citation, suite.url, suite.protocol, suite.patterns, suite.splits))
+    assert set(suite.splits) <= {"train", "dev", "test"}
+    assert set(suite.metrics) <= set(METRICS)
+    assert suite.name in ALL
+    assert not suite.train_from or suite.train_from in ALL
+    assert suite.kind not in ("pair", "classify", "tag", "intent_slots") or suite.labels
+    assert suite.scheme in ("", "IOB2")
+    assert len(set(suite.languages)) == len(suite.languages)
+    assert not set(suite.languages) & set(suite.extra)
+
+
+def test_languages_are_known_under_our_codes(suite: Suite) -> None:
+    named = {*suite.languages, *suite.extra, *(f.lang for f in suite.files)}
+    for lang in named:
+        parts = lang.split("-") if suite.kind in PAIRED else [lang]
+        assert [languages.get(part).code for part in parts] == parts
+
+
+def test_recorded_files_have_digests_sizes_and_a_split(suite: Suite) -> None:
+    for file in suite.files:
+        assert len(file.sha256) == 64
+        assert int(file.sha256, 16) >= 0
+        assert file.num_rows > 0
+        assert file.split in suite.splits
+        assert not Path(file.path).is_absolute()
+    places = [(f.lang, f.split, f.path) for f in suite.files]
+    assert len(set(places)) == len(places)
+
+
+def test_a_suite_that_borrows_training_rows_has_the_lender_s_kind() -> None:
+    for suite in suites().values():
+        if suite.train_from:
+            lender = suites()[suite.train_from]
+            assert lender.kind == suite.kind
+            assert "train" in lender.splits
+
+
+def test_the_systems_of_this_package_build() -> None:
+    for name in ("majority", "ngram"):
+        assert name in BACKENDS
+        assert build(name, None).name == name
+        assert len(build(name, None).digest) == 64
+
+
+@pytest.mark.data
+@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
+def test_real_files_read_with_their_recorded_sizes(suite: Suite) -> None:
+    data = Path(os.environ["XLING_DATA"])
+    for split in suite.splits:
+        for lang in languages_at(suite, split, data):
+            rows = load(suite, lang, split, data)
+            if (lang, split) in suite.sizes:
+                assert len(rows) == suite.sizes[lang, split]
+            assert split == "train" or scored_split(suite, lang, data) in ("test", "dev")
