@@ -209,7 +209,7 @@ def drop_duplicates(
     lost = is_member(keys, duplicates) | repeated
     num_lost_before = np.concatenate([[0], np.cumsum(lost)])
     num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
-    masks = (~lost).tobytes(), (lost & ~repeated).tobytes(), repeated.tobytes()
+    kept, duplicate = ~lost, lost & ~repeated
     table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
     number = -1
     for number, doc in enumerate(docs):
@@ -224,7 +224,8 @@ def drop_duplicates(
         ):
             raise _changed(shard_dir)
         if num:
-            _thin(doc, *(mask[end - length : end] for mask in masks), ledger)
+            span = slice(end - length, end)
+            _thin(doc, kept[span].tobytes(), duplicate[span].tobytes(), repeated[span].tobytes(), ledger)
         if num < length:
             yield doc
         else:
