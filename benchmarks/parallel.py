@@ -19,9 +19,7 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -36,7 +34,7 @@ sys.path[0] = str(ROOT)
 
 from corpora.codeswitch.dictionary import read_dictionary  # noqa: E402
 from corpora.document import Ledger  # noqa: E402
-from corpora.parallel import chain, symmetrise  # noqa: E402
+from corpora.parallel import chain, eflomal  # noqa: E402
 from corpora.parallel.align import align  # noqa: E402
 from corpora.parallel.filters import Context  # noqa: E402
 from corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised  # noqa: E402
@@ -47,6 +45,7 @@ from xling.core.sampling import rng  # noqa: E402
 
 NAMES = ("filters", "noise", "align", "mine-speed", "mine")
 SEEDS = (1, 2, 3)
+_JOIN = "grow-diag-final-and"
 _STEM_CHARS = 5  # a poor man's lemma: the dictionary holds few inflected forms
 
 
@@ -201,20 +200,6 @@ def f1(found: Iterable[set[Any]], wanted: Iterable[set[Any]]) -> dict[str, float
     }
 
 
-def run_eflomal(program: str, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]]) -> list[set[Any]]:
-    """Both directions of eflomal with its defaults, joined as ours are."""
-    with tempfile.TemporaryDirectory() as name:
-        for side, sentences in (("s", src), ("t", tgt)):
-            (Path(name) / side).write_text("".join(" ".join(s) + "\n" for s in sentences), encoding="utf-8")
-        command = [program, "-s", "s", "-t", "t", "-f", "f", "-r", "r", "--overwrite"]
-        subprocess.run(command, cwd=name, check=True, capture_output=True)
-        sides = [(Path(name) / side).read_text().split("\n")[: len(src)] for side in "fr"]
-    return [
-        symmetrise.grow_diag_final_and(parse_pharaoh(a), parse_pharaoh(b))
-        for a, b in zip(*sides, strict=True)
-    ]
-
-
 def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
     """Time of both aligners, F1 of ours and of a second run of eflomal against the first, AER on the golden set."""
     found = shutil.which(program)
@@ -226,9 +211,9 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
     cut = [(words(a.lower()), words(b.lower())) for a, b in rows]
     kept = [(a, b) for a, b in cut if a and b and max(len(a), len(b)) <= 200][:30_000]
     src, tgt = [a for a, _ in kept], [b for _, b in kept]
-    first, spent_e = timed(lambda: run_eflomal(found, src, tgt))
+    first, spent_e = timed(lambda: eflomal.align(src, tgt, _JOIN, found))
     ours, spent = timed(lambda: align(src, tgt))
-    second, _ = timed(lambda: run_eflomal(found, src, tgt))
+    second, _ = timed(lambda: eflomal.align(src, tgt, _JOIN, found))
     ratio = round(spent["cpu_s"] / spent_e["cpu_s"], 2)
     show(bench="align", pairs=len(src), eflomal=spent_e, ours=spent, cpu_ratio=ratio,
          ours_against_eflomal=f1(ours, first), eflomal_against_itself=f1(second, first))  # fmt: skip
@@ -238,7 +223,7 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
 
     texts = [(g[0], g[1]) for g in gold] + list(para("en", "sw", 600, 3))
     src, tgt = ([words(pair[side].lower()) for pair in texts] for side in (0, 1))
-    for name, result in (("ours", align(src, tgt)), ("eflomal", run_eflomal(found, src, tgt))):
+    for name, result in (("ours", align(src, tgt)), ("eflomal", eflomal.align(src, tgt, _JOIN, found))):
         errors = [
             alignment_error_rate(links, parse_pharaoh(g[2]), parse_pharaoh(g[3]))
             for links, g in zip(result, gold, strict=False)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
 from corpora.document import Ledger
-from corpora.mono.work import ledger_to_json, read_json, write_json
+from corpora.mono.work import ledger_to_json, write_json
 from corpora.parallel.accounts import Accounts
 from corpora.parallel.chain import Chain, count_entered
 from corpora.parallel.config import ParallelConfig
@@ -135,9 +134,3 @@ def scorer_of(cfg: ParallelConfig) -> Scorer | None:
 
 def _source_facts(sources: list[PairSource]) -> list[dict[str, str]]:
     return [{"uri": source.uri, "licence": source.licence} for source in sources]
-
-
-def part_ledger(folder: Path) -> dict[str, Any]:
-    """The ledger of a part as JSON values."""
-    values: dict[str, Any] = read_json(folder / LEDGER)
-    return values

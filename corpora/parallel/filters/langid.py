@@ -14,7 +14,7 @@ from corpora.stages.langid import SURE, identify
 from xling.core.languages import Language
 
 _OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
-_SAMPLE = 4096
+_SAMPLE = 3000
 _FIRST_LOOK = 48  # characters; most lines show their language by then
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
 
