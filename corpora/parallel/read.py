@@ -33,7 +33,8 @@ class TableFile:
     """Frames of one schema into one Parquet file, made when the first frame comes."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._writer = path, None  # type: tuple[Path, Any]
+        self.path = path
+        self._writer: pq.ParquetWriter | None = None
 
     def add(self, table: pl.DataFrame) -> None:
         """Append the rows of ``table``; an empty one still defines the columns."""
