@@ -180,6 +180,7 @@ class Collector:
         if step.run.is_cancelled or step.outcome():
             return
         try:
+            settle(step)
             advance(step)
         except BaseException as error:
             fail(step, f"cannot go on: {type(error).__name__}: {' '.join(str(error).split())}")
@@ -194,7 +195,6 @@ def collect(step: Step, dependency: str) -> None:
 
 def advance(step: Step) -> None:
     """Submit what comes next for a step none of whose parts is queued or runs, or end it."""
-    settle(step)
     parts, failed = decide(step)
     if parts:
         last = submit_parts(step, parts)

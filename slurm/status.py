@@ -87,7 +87,7 @@ def of_step(step: Step, states: Mapping[str, JobState]) -> StepStatus:
     parts = ", ".join(
         [f"{counted['done']}/{len(newest)}", *(f"{n} {s}" for s, n in counted.items() if s != "done")]
     )
-    parts = parts if newest else ""
+    parts = f"{newest[0][0].phase} {parts}".removeprefix("run ") if newest else ""
     if outcome:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
     running = [(p, j) for p, j in newest if states.get(j, JobState()).state == "RUNNING"]

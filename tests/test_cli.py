@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,12 +56,7 @@ def test_help_names_every_stage(xling: Xling) -> None:
             assert name in out and stage.help in out
 
 
-def has_module(name: str) -> bool:
-    module = STAGES[name].config.partition(":")[0]
-    return importlib.util.find_spec(module) is not None
-
-
-@pytest.mark.parametrize("name", list(filter(has_module, STAGES)))
+@pytest.mark.parametrize("name", list(STAGES))
 def test_every_stage_has_help(xling: Xling, name: str) -> None:
     code, out, err = xling(*name.split(), "--help")
     assert (code, err) == (0, "") and STAGES[name].help in out
@@ -303,19 +297,30 @@ def test_nothing_heavy_is_imported_for_words(words: list[str]) -> None:
     assert done.returncode == (2 if words == ["vocb"] else 0), done.stderr
 
 
-@pytest.mark.parametrize("name", ["vocab", "binarize", "report"])
-def test_corpus_and_report_stages_never_load_torch(name: str) -> None:
-    program = _IMPORTS.format(words=[name, "--help"], heavy={"torch", "fairseq"})
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+_STAGES = """
+import sys
+from xling.core.stage import STAGES, load
+for name, stage in STAGES.items():
+    if name not in ("pretrain", "swap"):
+        load(stage.config)
+        assert not {"torch", "fairseq"} & set(sys.modules), name
+"""
+
+
+def test_stages_that_train_nothing_are_resolved_without_torch() -> None:
+    # A login node resolves settings and submits jobs.
+    done = subprocess.run([sys.executable, "-c", _STAGES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_command_line_is_imported_in_half_a_second() -> None:
+    # Processor time, since the machine may be busy with other things.
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", "import xling.cli"], check=True)
-        times.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) < 0.5, times
 
 

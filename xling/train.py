@@ -256,6 +256,8 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.optimization.update_freq = [cfg.train.accumulate]
     full.optimization.lr = [cfg.train.lr]
     full.checkpoint.save_dir = str(save_dir)
+    # Else rank 0 sends the state in classes that the restricted unpickler of the others refuses.
+    full.checkpoint.load_checkpoint_on_all_dp_ranks = True
     parallel.configure(full.distributed_training)
     return full
 

@@ -21,7 +21,6 @@ from datatrove.pipeline.formatters import FTFYFormatter, PIIFormatter
 from datatrove.pipeline.readers import WarcReader
 from loguru import logger
 
-
 MAX_MB = 2.0
 
 

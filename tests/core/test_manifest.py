@@ -73,6 +73,35 @@ def test_the_old_result_stays_until_the_new_one_is_complete(tmp_path: Path) -> N
     assert sorted(p.name for p in out.iterdir()) == ["b.txt", "manifest.json"]
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_while_the_new_result_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    out, calls = tmp_path / "out", []
+    make(out, Config(1), [], "old")
+    rename = Path.rename
+
+    def renaming(self: Path, target: Path) -> Path:
+        calls.append(self)
+        if len(calls) == number:
+            raise Killed
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", renaming)
+        with pytest.raises(Killed):
+            make(out, Config(2), [], "new")
+    # The old result as it was, or nothing: never a part of either.
+    assert out.exists() == (number == 1)
+    assert number == 2 or (manifest.verify(out).config["size"], (out / "sub" / "a.txt").read_text()) == (
+        1,
+        "old",
+    )
+
+
 def test_up_to_date_only_while_everything_is_the_same(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     assert manifest.up_to_date(out, "demo", Config(), [source]) is None
@@ -107,6 +136,9 @@ def test_a_changed_input_directory_is_noticed(tmp_path: Path) -> None:
     (plain / "y").write_text("")
     assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
     (plain / "y").unlink()
+    (plain / "x").write_text("2")
+    assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
+    (plain / "x").write_text("1")
     make(first, Config(), [], "other text")
     assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
 

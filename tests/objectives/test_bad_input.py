@@ -28,7 +28,7 @@ from xling.core.errors import UserError
             ["objectives.alm.pairs=en-th"],
             "no code-switched text for en-th in .*; valid: en-ar; fix: give switched",
         ),
-        ("alm", ["objectives.alm.switched=1"], "switched=1.0; valid: a share"),
+        ("alm", ["objectives.alm.switched=1.5"], "switched=1.5; valid: a share"),
         ("btmlm", ["langs=en"], "btmlm with en alone; valid: two languages or more"),
         ("mmlm", ["objectives.mmlm.mask_unit=wrod"], "unknown mask_unit 'wrod'; valid: span, token, word"),
         ("mmlm+tlm", ["objectives.tlm.weight=0"], "objectives.tlm.weight=0.0; valid: a number above 0"),

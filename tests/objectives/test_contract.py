@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from xling import train
@@ -30,6 +32,28 @@ def test_is_registered_as_a_fairseq_task_with_its_configuration(name: str) -> No
     assert issubclass(entry.config, TaskConfig)
     assert TASK_REGISTRY[f"xling_{name}"].objective_class is entry
     assert TASK_DATACLASS_REGISTRY[f"xling_{name}"] is entry.config
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # hydra's, about how fairseq calls it
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_starts_from_the_words_of_fairseq_train(name: str, bitext: Path) -> None:
+    words = [
+        str(bitext),
+        "--task",
+        f"xling_{name}",
+        "--arch",
+        "xling_encoder",
+        "--criterion",
+        "xling_objective",
+    ]
+    more = ["--optimizer", "xling_adamw", "--tokens-per-sample", "48", "--alpha", ".5", "--max-tokens", "256"]
+    args = options.parse_args_and_arch(options.get_training_parser(), [*words, *more, "--lr", "1e-3"])
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset("train")
+    assert task.max_positions() == 48
+    assert task.dataset("train").sizes.max() <= 48
+    assert task.objectives[name].cfg.alpha == 0.5
 
 
 class StoppedError(Exception):

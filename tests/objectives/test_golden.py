@@ -174,6 +174,9 @@ def test_alm_reads_switched_text_with_the_language_of_each_token(bitext: Path, b
         assert example["target_langs"].tolist() == example["langs"][example["chosen"]].tolist()
     assert kinds == {"en-ar.switched": {en, ar}, "en-ar.en": {en}, "en-ar.ar": {ar}}
     assert issubclass(type(dataset), alm.SwitchedDataset)
+    _, task = build("alm", "objectives.alm.switched=1")
+    task.load_dataset("train")
+    assert set(task.dataset("train")._draw.langs.tolist()) == {0}
 
 
 def test_pack_lays_examples_end_to_end() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from xling import cli, train
-from xling.core import config
+from xling.core import config, pipeline
 from xling.objectives import OBJECTIVES
 
 NAMED = (
@@ -80,3 +80,14 @@ def test_a_dry_run_counts_operations_and_tokens(bitext: Path, tmp_path: Path) ->
     pattern = r"batches, ([\d,]+) tokens[\s\S]*: ([\d,]+) tokens, ([\d.]+) epochs"
     an_epoch, total, epochs = (float(n.replace(",", "")) for n in re.findall(pattern, shown)[0])
     assert total == pytest.approx(epochs * an_epoch, rel=0.2)
+
+
+def test_monotrans_resolves_as_a_pipeline_of_four_steps(tmp_path: Path) -> None:
+    plan = pipeline.read(cli.recipe_path("monotrans"), [f"out={tmp_path}"])
+    settings = {name: plan.settings(name) for name in plan.steps}
+    assert settings["embeddings"].init == settings["body"].out == str(tmp_path / "body")
+    assert settings["embeddings"].freeze == "body"
+    assert settings["embeddings"].model == settings["body"].model
+    assert settings["task"].fit.freeze_embeddings
+    assert settings["swapped"].embeddings == settings["embeddings"].out
+    assert str(settings["scores"].checkpoint) == settings["swapped"].out

@@ -84,7 +84,7 @@ def test_array_with_two_killed_and_one_that_always_fails(on_cluster: Path) -> No
     wait_until(lambda: not [line for line in queued() if line.startswith("corpus")], what="an empty queue")
 
     text = commands.show_status(Path("runs/jobs").absolute(), "corpus")
-    assert "FAILED  19/20, 1 failed" in text
+    assert "FAILED  clean 19/20, 1 failed" in text
     assert "shards clean[11]: failed, started 3 times" in text
     assert "ValueError: shard 11 is broken" in commands.show_logs(Path("runs/jobs").absolute(), "corpus")
 

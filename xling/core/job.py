@@ -21,8 +21,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from xling.core.manifest import write_atomic
 
@@ -79,33 +80,28 @@ def beat(
     unit: str = "",
     tokens_per_s: float | None = None,
     saved: int | None = None,
-    note: str = "",
+    note: str | None = None,
 ) -> None:
     """Tell how far the work is; cheap enough to be called at every step.
 
     The file is written every few seconds, and at once when ``saved`` is given or the work is complete;
-    ``tokens_per_s`` and ``saved`` keep their last value where None is given.
+    ``tokens_per_s``, ``saved`` and ``note`` keep their last value where None is given.
     """
     path = os.environ.get(VARIABLE)
     if not path:
         return
-    now = time.monotonic()
-    if _process.beaten == float("-inf"):
-        _process.last = read(Path(path)) or Heartbeat()
-        _process.first = (now, done)
-    elif saved is None and done != total and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+    now, first = time.monotonic(), _process.beaten == float("-inf")
+    if first:
+        _process.last, _process.first = read(Path(path)) or Heartbeat(), (now, done)
+    told: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
+    _process.last = replace(_process.last, **{k: v for k, v in told.items() if v is not None})
+    if not first and saved is None and done != total and now - _process.beaten < SECONDS_BETWEEN_BEATS:
         return
     seconds, start = now - _process.first[0], _process.first[1]
+    rate = round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0
     _process.beaten = now
-    _process.last = Heartbeat(
-        done,
-        total or 0,
-        unit,
-        round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0,
-        _process.last.tokens_per_s if tokens_per_s is None else round(tokens_per_s, 1),
-        _process.last.saved if saved is None else saved,
-        note,
-        time.time(),
+    _process.last = replace(
+        _process.last, done=done, total=total or 0, unit=unit, rate=rate, time=round(time.time(), 1)
     )
     write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
 

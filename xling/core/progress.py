@@ -39,7 +39,7 @@ class Progress:
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` units; ``note`` is shown behind the numbers, for example a loss."""
         self.done += count
-        job.beat(self.done, self.total, self.unit, note=note)
+        job.beat(self.done, self.total, self.unit, note=note or None)
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)

@@ -26,7 +26,10 @@ from xling.objectives.pairs import pairs_of
 
 @dataclass
 class AlmConfig(MaskConfig):
-    """Settings: ``pairs`` comma-separated (empty: all with switched text), ``switched`` its share of the tokens."""
+    """Settings: ``pairs`` comma-separated (empty: all with switched text), ``switched`` its share of the tokens.
+
+    ``switched`` is 1 for text that holds its plain sentences already, as `xling corpus codeswitch mode=alm` writes it.
+    """
 
     pairs: str = ""
     switched: float = 0.8
@@ -82,7 +85,8 @@ class SwitchedDataset(BlockDataset):
             )
             for name, part in zip(triple, (switched, plain, plain), strict=True)
         }
-        return mixer.counts_of(shares, self.num_items_of, self.num_tokens_of)
+        counts = mixer.counts_of(shares, self.num_items_of, self.num_tokens_of)
+        return {name: num for name, num in counts.items() if shares[name]}
 
     def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
         """Language of each token."""
@@ -101,8 +105,8 @@ class Alm(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Blocks of the split."""
-        if not 0 < self.cfg.switched < 1:
-            raise UserError(f"switched={self.cfg.switched}", "a share above 0 and below 1")
+        if not 0 < self.cfg.switched <= 1:
+            raise UserError(f"switched={self.cfg.switched}", "a share above 0, at most 1")
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(block: Block) -> Example:
