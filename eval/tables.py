@@ -424,9 +424,11 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
             for split, langs in sorted(splits.items())
         )
         seeds = sorted({s.seed for s in main})
-        how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source or 'nothing'}" for s in main))
-        select = ", ".join(dict.fromkeys(s.select for s in main))
-        notes.append(f"{suite}: {how}; checkpoint chosen by {select}; {where}; {len(seeds)} seed(s).")
+        trained = [s for s in main if s.source]
+        how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
+        select = ", ".join(dict.fromkeys(s.select for s in trained))
+        chosen = f" checkpoint chosen by {select};" if select else ""
+        notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed(s).")
         notes += _unscored(suite, {s.lang for s in main})
     cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
     notes += cited
