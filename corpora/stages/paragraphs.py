@@ -38,7 +38,7 @@ PARTIAL = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 KEYS, LENGTHS = "keys.u64", "lengths.u32"
 REPEATED = 0  # stands in the key file for a paragraph met before in its document, as in CCNet
 _KEY_BYTES = 8
-_BATCH_CHARS = 20_000
+_BATCH_CHARS = 60_000
 _CHECK_EVERY = 64  # documents whose first key is compared again; the number of paragraphs always is
 _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 
@@ -209,7 +209,7 @@ def drop_duplicates(
     lost = is_member(keys, duplicates) | repeated
     num_lost_before = np.concatenate([[0], np.cumsum(lost)])
     num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
-    kept, duplicate = ~lost, lost & ~repeated
+    kept, duplicate, again = (~lost).tobytes(), (lost & ~repeated).tobytes(), repeated.tobytes()
     table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
     number = -1
     for number, doc in enumerate(docs):
@@ -225,7 +225,7 @@ def drop_duplicates(
             raise _changed(shard_dir)
         if num:
             span = slice(end - length, end)
-            _thin(doc, kept[span].tobytes(), duplicate[span].tobytes(), repeated[span].tobytes(), ledger)
+            _thin(doc, kept[span], duplicate[span], again[span], ledger)
         if num < length:
             yield doc
         else:
