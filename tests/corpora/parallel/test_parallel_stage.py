@@ -15,7 +15,7 @@ from corpora.parallel.publish import split_of
 from corpora.toyworld import para
 from corpora.why import WhyConfig
 from corpora.why import run as why
-from xling.core import manifest
+from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
 
@@ -220,3 +220,21 @@ def test_a_side_of_the_test_set_leaves_the_training_set(tmp_path):
     assert not set(shards["train"]["src"]) & set(shards["test"]["src"])
     assert not set(shards["dev"]["src"]) & set(shards["test"]["src"])
     assert sum(t.height for t in shards.values()) + lost.height == len(rows)
+
+
+def test_the_recipe_is_the_default_chain():
+    recipe = Path(__file__).resolve().parents[3] / "recipes" / "parallel.yaml"
+    cfg = config.load(ParallelConfig, recipe)
+    assert cfg.filters == ParallelConfig("en-sw").filters
+    assert cfg.chain() == ParallelConfig("en-sw").chain()
+
+
+@pytest.mark.data
+def test_real_news_keeps_most_pairs(tmp_path):
+    stem = Path(os.environ["XLING_DATA"]) / "mafand" / "en-sw"
+    heldout = (f"{stem}.dev.en", f"{stem}.dev.sw")
+    cfg = ParallelConfig("en-sw", source=(f"moses:{stem}.train",), heldout=heldout, out=str(tmp_path / "out"))
+    run_local(NAME, cfg)
+    counts = manifest.verify(cfg.directory).counts
+    assert 28_500 < counts["pairs"] < 30_200
+    assert counts["dropped"]["overlap/heldout_src"] > 10
