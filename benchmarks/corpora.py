@@ -21,7 +21,7 @@ from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
     os.environ[_name] = "1"
-# This script is called like the package it measures.
+# This script is called like the package it measures, so its own folder must not be searched.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 

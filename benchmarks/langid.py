@@ -17,9 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
 
-from corpora.stages.langid import _fasttext, _of_label, identify
-from xling.core import languages
-from xling.core.errors import UserError
+# This folder holds a script called like the package that is measured, so it must not be searched.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[0] = str(ROOT)
+
+from corpora.stages.langid import _fasttext, _of_label, identify  # noqa: E402
+from xling.core import languages  # noqa: E402
+from xling.core.errors import UserError  # noqa: E402
 
 DOC_LINES = 20
 COLUMNS = ("as is", "ours", "as is, upper", "ours, upper")

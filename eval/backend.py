@@ -23,6 +23,7 @@ class FitConfig:
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        pair_features: of a sentence pair: the state of ``<s>``, or ``match`` with means, difference and product.
         freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
             drift away from the others.
     """
@@ -34,6 +35,7 @@ class FitConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
+    pair_features: Literal["cls", "match"] = "cls"
 
 
 class Backend(Protocol):

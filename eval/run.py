@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +44,25 @@ FIXED_SEED = -1
 
 
 @dataclass(frozen=True)
+class TableConfig:
+    """What stands in the tables besides the scores.
+
+    Args:
+        title: heading.
+        allow_missing: take averages over the languages that have a score and print which have not.
+        by: further averages by ``family`` or ``script``.
+        published: put published results of the same suites and protocol beside.
+        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
+    """
+
+    title: str = "Cross-lingual transfer"
+    allow_missing: bool = False
+    by: tuple[str, ...] = ()
+    published: bool = False
+    corpus_sizes: Path | None = None
+
+
+@dataclass(frozen=True)
 class EvalConfig:
     """Settings of ``xling eval``.
 
@@ -61,11 +82,8 @@ class EvalConfig:
         layer: hidden layer of sentence vectors; -1 is the last.
         pooling: of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
-        allow_missing: take averages over the languages that have a score and print which have not.
-        by: further averages by ``family`` or ``script``.
-        published: put published results of the same suites and protocol beside.
-        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
-        title: heading of the tables.
+        table: settings of the tables.
+        num_workers: processes that score files.
     """
 
     suites: tuple[str, ...]
@@ -83,11 +101,8 @@ class EvalConfig:
     layer: int = -1
     pooling: Literal["mean", "cls", "max"] = "mean"
     distance: Distance = "cosine"
-    allow_missing: bool = False
-    by: tuple[str, ...] = ()
-    published: bool = False
-    corpus_sizes: Path | None = None
-    title: str = "Cross-lingual transfer"
+    table: TableConfig = field(default_factory=TableConfig)
+    num_workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -123,7 +138,7 @@ def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Tra
                 files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
             else:
                 files += _predict(cfg, system, targets, data, translate)
-    return publish(cfg, sorted(set(files)), data)
+    return publish(cfg.table, cfg.suites, cfg.out / "tables", sorted(set(files)), data, cfg.num_workers)
 
 
 def expand(names: Iterable[str]) -> list[str]:
@@ -161,18 +176,25 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
     return [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
 
 
-def publish(cfg: EvalConfig, files: Sequence[Path], data: Path) -> str:
-    """Score prediction files and write ``out/tables``, unless what is there was made of the same files."""
-    out = cfg.out / "tables"
-    settings = {
-        **{name: getattr(cfg, name) for name in ("title", "allow_missing", "by", "published", "suites")},
-        "rows": _rows_digest(files, data),
-    }
+def publish(
+    cfg: TableConfig, named: Sequence[str], out: Path, files: Sequence[Path], data: Path, num_workers: int = 1
+) -> str:
+    """Score prediction files and write the folder of tables, unless it was made of the same files.
+
+    Args:
+        cfg: what stands in the tables.
+        named: suites and groups as the user named them.
+        out: folder to publish.
+        files: of predictions.
+        data: folder of the suites.
+        num_workers: processes that score files.
+    """
+    settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
     inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
     if manifest.up_to_date(out, "eval", settings, inputs):
         return (out / "table.md").read_text(encoding="utf-8")
-    scores = [score for path in files for score in predictions.score_file(path, data)]
-    table = table_of(cfg, scores)
+    scores = score_files(files, data, num_workers)
+    table = table_of(cfg, named, scores)
     with manifest.publish(out, "eval", settings, inputs) as made:
         results.write_scores(made.path / "scores.json", scores)
         for name, write in render.FORMATS.items():
@@ -183,7 +205,16 @@ def publish(cfg: EvalConfig, files: Sequence[Path], data: Path) -> str:
     return render.markdown(table)
 
 
-def table_of(cfg: EvalConfig, scores: Sequence[Score]) -> Table:
+def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[Score]:
+    """The scores of files of predictions in their order, whatever the number of processes."""
+    if num_workers == 1:
+        return [score for path in files for score in predictions.score_file(path, data)]
+    with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
+        found = pool.map(predictions.score_file, files, [data] * len(files), chunksize=4)
+        return [score for scores in found for score in scores]
+
+
+def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score]) -> Table:
     """The table of scores with what ``cfg`` puts beside and below them."""
     sizes = tables.read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
@@ -193,8 +224,8 @@ def table_of(cfg: EvalConfig, scores: Sequence[Score]) -> Table:
         tables.group_maps(scores, cfg.by),
         sizes,
     )
-    named = [GROUPS[name] for name in cfg.suites if name in GROUPS]
-    notes = [note for group in named for note in group_notes(group, scores, cfg.allow_missing)]
+    groups = [GROUPS[name] for name in named if name in GROUPS]
+    notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
     return replace(table, notes=(*table.notes, *notes))
 
 
@@ -337,6 +368,25 @@ def _is_there(folder: Path, origin: Origin) -> bool:
     return path.is_file() and predictions.read_origin(path) == origin
 
 
-def rescore(folder: Path, data: Path) -> list[Score]:
-    """The scores of every prediction file below a folder; no model is needed."""
-    return [score for path in predictions.files(folder) for score in predictions.score_file(path, data)]
+@dataclass(frozen=True)
+class RescoreConfig:
+    """Settings of ``xling eval rescore``.
+
+    Args:
+        run: folder of a run; its ``predictions`` are scored and its ``tables`` written anew.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        table: the settings of the tables, named as in ``xling eval``.
+        num_workers: processes that score files.
+    """
+
+    run: Path
+    data: Path | None = None
+    table: TableConfig = field(default_factory=TableConfig)
+    num_workers: int = 1
+
+
+def rescore(cfg: RescoreConfig) -> str:
+    """Score every saved prediction of a run again and publish the tables; no model is needed."""
+    files = predictions.files(cfg.run / "predictions")
+    named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
+    return publish(cfg.table, named, cfg.run / "tables", files, data_folder(cfg.data), cfg.num_workers)

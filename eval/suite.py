@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -84,21 +85,21 @@ class SuiteFile:
 
 @dataclass(frozen=True)
 class Online:
-    """Where a suite is in the `datasets` hub.
+    """Where a suite is in the hub of `datasets`.
 
     Args:
         name: dataset name.
         config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
-        revision: git revision of the dataset.
-        to_row: one record and its index -> example.
+        to_example: one record, with class numbers as names, and its index -> example.
         splits: our split name -> theirs, where they differ.
+        revision: git revision; a branch moves, so give a commit (``revision=``) for a run to be repeated.
     """
 
     name: str
     config: str
-    revision: str
-    to_row: Callable[[Mapping[str, Any], int], Example]
+    to_example: Callable[[Mapping[str, Any], int], Example]
     splits: Mapping[str, str] = field(default_factory=lambda: {"dev": "validation"})
+    revision: str = "main"
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,10 @@ class Suite:
             }
             plain += [data / pattern.format_map(values) for pattern in self.patterns]
         found = tuple(p if p.is_file() else _zipped(p) for p in plain)
-        return known if complete and not all(p.is_file() for p in found) else found
+        if all(p.is_file() for p in found):
+            return found
+        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
+        return (rows,) if rows.is_file() else known if complete else found
 
     def _parts(self, lang: str) -> tuple[str, ...]:
         """The languages whose files are read together: one, or both sides of a pair."""
@@ -202,6 +206,9 @@ class Suite:
         """Whether the files of a language and split are in the data folder."""
         return all(p.is_file() for p in self.paths(lang, split, data))
 
+
+ROWS = "rows"
+"""Folder for rows in one format for every suite: ``rows/<suite>/<lang>.<split>.jsonl`` with id, fields, label."""
 
 SUITES: Registry[Suite] = Registry("suite")
 
@@ -252,10 +259,31 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
         if not path.is_file():
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
-    rows = [r for r in checked(suite, suite.reader(paths)) if suite.keep is None or suite.keep(r, split)]
+    plain = data / ROWS in paths[0].parents
+    found = checked(suite, read_rows(paths) if plain else suite.reader(paths))
+    rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows
+
+
+def read_rows(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Rows that `eval.online` or a user wrote, one JSON object a line."""
+    for number, line in enumerate(paths[0].read_text(encoding="utf-8").split("\n"), 1):
+        if line:
+            try:
+                record = json.loads(line)
+                fields = {name: frozen(value) for name, value in record["fields"].items()}
+                yield paths[0], number, Example(record["id"], fields, frozen(record["label"]))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(
+                    f"{paths[0]}:{number}: no row: {type(error).__name__} {error}", "id, fields and label"
+                ) from None
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, at any depth, as every reader gives them."""
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
@@ -300,6 +328,8 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     glob, form = re.sub(r"\{(lang|code)\}", "*", pattern), re.escape(pattern)
     form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
     form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
+    for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl"):
+        found.add(path.name.removesuffix(f".{split}.jsonl"))
     if glob == pattern:
         return found
     for path in data.glob(glob):

@@ -441,7 +441,7 @@ def _unscored(suite: str, langs: set[str]) -> list[str]:
     if not known or not gone or len(gone) == len(known.languages):
         return []
     return [
-        f"{suite}: {len(known.languages) - len(gone)} of the published suite's {len(known.languages)} "
+        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} "
         "languages; "
         f"not scored: {' '.join(gone)}."
     ]

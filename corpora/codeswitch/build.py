@@ -19,11 +19,11 @@ from corpora import card, reader
 from corpora.codeswitch.alm import AlmSettings, draw_sentence
 from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary
 from corpora.codeswitch.documents import alternate, by_document
-from corpora.codeswitch.spans import Switched, render
+from corpora.codeswitch.spans import Switched, render, token_langs
 from corpora.document import Document, Ledger
 from corpora.mono.tally import SourceTally, Tally
 from corpora.mono.work import ledger_to_json, write_json
-from corpora.parallel.align_stage import LINKS, RAW
+from corpora.parallel.align_stage import LINKS, RAW, AlignConfig
 from corpora.parallel.pairs import spans
 from corpora.parallel.pairs import words as cut
 from corpora.parallel.symmetrise import parse_pharaoh
@@ -31,9 +31,10 @@ from corpora.shards import SCHEMA, TableWriter, to_row
 from xling.core import config, languages, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
+from xling.core.stage import run_local
 
 STAGE_NAME = "corpus codeswitch"
-TEXT = "train.txt"
+TEXT, LANGS = "train.txt", "train.langs"
 _NUM_SAMPLES = 5
 
 
@@ -45,7 +46,8 @@ class CodeswitchConfig:
         pair: the languages, for example ``en-sw``; with ``mode=dictionary`` the first is that of the text.
         mode: ``alm``: phrases exchanged in aligned pairs; ``dictionary``: words replaced by translations;
             ``documents``: sentences alternate between the languages.
-        source: ``alm``: directory of ``xling align`` (``runs/align/PAIR``); ``documents``: of ``xling corpus
+        source: ``alm``: directory of ``xling align``, or of ``xling corpus parallel``, which is
+            aligned first (``runs/align/PAIR`` or ``runs/parallel/PAIR``); ``documents``: of ``xling corpus
             parallel`` (``runs/parallel/PAIR``); ``dictionary``: text files, globs or corpora.
         dictionaries: language -> MUSE dictionary from the text's language.
         out: directory to publish; ``runs/codeswitch/PAIR`` when empty.
@@ -111,6 +113,7 @@ class Item:
     Attributes:
         name: stable id.
         text: the paragraph, or a document of one paragraph a sentence.
+        langs: language of each token of ``text`` between spaces, lines as in ``text``.
         kind: ``switched``, ``source``, ``target`` or ``alternating``.
         base: language that the sentence had.
         num_words: of the sentence before.
@@ -119,6 +122,7 @@ class Item:
 
     name: str
     text: str
+    langs: str
     kind: str
     base: str
     num_words: int
@@ -141,6 +145,7 @@ def run(cfg: CodeswitchConfig) -> str:
         with (
             Progress("switch", unit="sentences") as bar,
             (made.path / TEXT).open("w", encoding="utf-8") as text,
+            (made.path / LANGS).open("w", encoding="utf-8") as langs,
             TableWriter(made.path / "shards" / "train.parquet", SCHEMA) as table,
         ):
             for item in items(ledger):
@@ -149,7 +154,9 @@ def run(cfg: CodeswitchConfig) -> str:
                 ledger.enter("corpus", doc)
                 tally.published(doc, _NUM_SAMPLES)
                 table.add(to_row(doc))
-                text.write(item.text + ("\n\n" if item.kind == "alternating" else "\n"))
+                end = "\n\n" if item.kind == "alternating" else "\n"
+                text.write(item.text + end)
+                langs.write(item.langs + end)
                 counts.add(item)
                 bar.update()
         if not any(counts.replaced.values()):
@@ -197,12 +204,29 @@ class _Counts:
 Found = tuple[list[Path], Any]
 
 
+def _alignment(cfg: CodeswitchConfig) -> Path:
+    """The directory of the alignment; a parallel corpus without one is aligned first."""
+    pair = "-".join(cfg.langs)
+    given = [Path(path) for path in cfg.source[:1]] or [
+        Path(f"runs/align/{pair}"),
+        Path(f"runs/parallel/{pair}"),
+    ]
+    for folder in given:
+        if (folder / LINKS).is_file():
+            return folder
+        if (folder / "shards" / "train.parquet").is_file():
+            out = cfg.directory.with_name(f"{cfg.directory.name}.align")
+            run_local("align", AlignConfig(pair, corpus=str(folder), out=str(out)))
+            return out
+    raise UserError(
+        f"no alignment and no parallel corpus at {' or '.join(map(str, given))}",
+        "a directory of xling align or of xling corpus parallel",
+        f"run: xling corpus parallel pair={cfg.pair}",
+    )
+
+
 def _alm(cfg: CodeswitchConfig) -> Found:
-    folder = Path(cfg.source[0] if cfg.source else f"runs/align/{'-'.join(cfg.langs)}")
-    if not (folder / manifest.FILE_NAME).is_file():
-        raise UserError(
-            f"no alignment at {folder}", "a directory of xling align", f"run: xling align pair={cfg.pair}"
-        )
+    folder = _alignment(cfg)
     names = [folder / f"{RAW}.{lang}" for lang in cfg.langs]
     spaced = _spaced(cfg.langs)
     if missing := [path for path in names if not path.is_file()]:
@@ -219,7 +243,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                 ledger.drop("switch", "no_links", pair)
                 continue
             ledger.enter("switch", pair)
-            texts = src, tgt
+            texts = " ".join(src.split()), " ".join(tgt.split())
             places = [spans(text) for text in texts]
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
             for copy in range(cfg.alm.copies):
@@ -245,6 +269,7 @@ def _dictionary(cfg: CodeswitchConfig) -> Found:
     def items(ledger: Ledger) -> Iterator[Item]:
         for number, text in enumerate(_sentences(cfg)):
             ledger.enter("read", Document(f"{number}", text))
+            text = " ".join(text.split())
             places = spans(text)
             sentence = cosda([text[a:b] for a, b in places], number)
             yield _item(f"{number}", render(sentence, text, places, spaced), "switched", sentence, base)
@@ -282,9 +307,9 @@ def _documents(cfg: CodeswitchConfig) -> Found:
             sizes = [len(cut(text)) for _, text in taken]
             other = sum(size for (side, _), size in zip(taken, sizes, strict=True) if side != number % 2)
             replaced = {cfg.langs[1 - number % 2]: other}
-            yield Item(
-                f"{number}/{name}", "\n".join(t for _, t in taken), "alternating", base, sum(sizes), replaced
-            )
+            langs = "\n".join(" ".join([cfg.langs[side]] * len(text.split())) for side, text in taken)
+            document = "\n".join(" ".join(text.split()) for _, text in taken)
+            yield Item(f"{number}/{name}", document, langs, "alternating", base, sum(sizes), replaced)
 
     return [folder], items
 
@@ -304,7 +329,8 @@ def _item(name: str, text: str, kind: str, sentence: Switched, base: str) -> Ite
         if lang != base:
             replaced[lang] += end - start
     num_words = sentence.origins[-1][1] if sentence.origins else 0
-    return Item(name, text, kind, base, num_words, dict(replaced))
+    langs = " ".join(token_langs(text, sentence))
+    return Item(name, text, langs, kind, base, num_words, dict(replaced))
 
 
 def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, tally: Tally) -> dict[str, Any]:

@@ -73,6 +73,22 @@ def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spac
     return "".join(out)
 
 
+def token_langs(text: str, switched: Switched) -> list[str]:
+    """Language of each token of ``text`` between spaces, as `render` made it: that of its first word."""
+    langs: list[str] = []
+    position = 0
+    starts = {
+        start for start, char in enumerate(text) if char != " " and (start == 0 or text[start - 1] == " ")
+    }
+    for word, lang in zip(switched.words, switched.langs, strict=True):
+        position = text.index(word, position)
+        if position in starts:
+            langs.append(lang)
+        position += len(word)
+    assert len(langs) == len(text.split()), f"{text!r} is not made of {switched.words}"
+    return langs
+
+
 def keeps_entities(tags: Sequence[str], start: int, end: int) -> bool:
     """Whether replacing words ``start`` to ``end`` leaves every entity in one piece, IOB2.
 

@@ -42,7 +42,7 @@ class LmConfig:
         order: length of the longest n-gram. CCNet: 5.
         pieces: SentencePiece vocabulary; fewer where the text has fewer. CCNet: 65,536.
         coverage: share of characters that get a piece of their own.
-        max_chars: text read, in characters; this bounds memory, at some 60 bytes a character.
+        max_chars: text read, in characters; this bounds memory, at some 45 bytes a character.
         prune: n-grams of orders 1, 2, ... with at most this count are left out, the last for higher orders.
         estimator: ``lmplz``, ``builtin``, or ``auto``: lmplz if it is found.
         seed: of SentencePiece's sampling of lines.
@@ -52,7 +52,7 @@ class LmConfig:
     text: tuple[str, ...]
     out: str = ""
     order: int = 5
-    pieces: int = 32_000
+    pieces: int = 65_536
     coverage: float = 0.9998
     max_chars: int = 50_000_000
     prune: tuple[int, ...] = (0, 0, 0, 1, 1)

@@ -37,8 +37,8 @@ class AlignerSettings:
     """
 
     em_iterations: int = 4
-    sweeps: int = 30
-    averaged_sweeps: int = 12
+    sweeps: int = 40
+    averaged_sweeps: int = 16
     lexical_prior: float = 1e-3
     null_prior: float = 0.2
     chunk_pairs: int = 100_000

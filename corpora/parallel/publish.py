@@ -20,7 +20,7 @@ from corpora.mono.work import ledger_from_json, ledger_to_json, read_json, write
 from corpora.parallel.accounts import Accounts
 from corpora.parallel.chain import Chain, count_dropped, num_chars
 from corpora.parallel.config import STAGE_NAME, ParallelConfig
-from corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, REJECTS, TableFile, part_ledger
+from corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from corpora.parallel.sources import READ, READ_REASONS
 from xling.core.errors import UserError
 from xling.core.manifest import publish
@@ -44,7 +44,7 @@ def run_publish(cfg: ParallelConfig) -> str:
     folders = [cfg.work().part("read", index) for index in range(len(cfg.uris))]
     ledger, accounts = Ledger(num_samples=cfg.num_samples), Accounts()
     for folder in folders:
-        ledger.merge(ledger_from_json(part_ledger(folder)))
+        ledger.merge(ledger_from_json(read_json(folder / LEDGER)))
         accounts.tally.merge(Tally.from_json(read_json(folder / ACCOUNTS)), cfg.num_samples)
     with_keys = [folder for folder in folders if (folder / KEYS).is_file()]
     keys = (

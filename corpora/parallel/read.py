@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
 from corpora.document import Ledger
-from corpora.mono.work import ledger_to_json, read_json, write_json
+from corpora.mono.work import ledger_to_json, write_json
 from corpora.parallel.accounts import Accounts
 from corpora.parallel.chain import Chain, count_entered
 from corpora.parallel.config import ParallelConfig
@@ -34,7 +33,8 @@ class TableFile:
     """Frames of one schema into one Parquet file, made when the first frame comes."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._writer = path, None  # type: tuple[Path, Any]
+        self.path = path
+        self._writer: pq.ParquetWriter | None = None
 
     def add(self, table: pl.DataFrame) -> None:
         """Append the rows of ``table``; an empty one still defines the columns."""
@@ -135,9 +135,3 @@ def scorer_of(cfg: ParallelConfig) -> Scorer | None:
 
 def _source_facts(sources: list[PairSource]) -> list[dict[str, str]]:
     return [{"uri": source.uri, "licence": source.licence} for source in sources]
-
-
-def part_ledger(folder: Path) -> dict[str, Any]:
-    """The ledger of a part as JSON values."""
-    values: dict[str, Any] = read_json(folder / LEDGER)
-    return values

@@ -16,6 +16,7 @@ _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
 _START = b"WARC/1."
 _BLANK = re.compile(rb"[\r\n]+")
+_FIELD = re.compile(r"^([^:\r\n]+):([^\r\n]*)", re.MULTILINE)
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NESTED = re.compile(rb"(?:^|\n)(?=WARC/1\.\d\r?\n(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
 
@@ -116,11 +117,8 @@ def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     buffer.at = end.end()
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")
-    headers: dict[str, str] = {}
-    for line in head.decode("utf-8", "replace").split("\n")[1:]:
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return headers
+    fields = _FIELD.findall(head.decode("utf-8", "replace"))
+    return {name.strip().lower(): value.strip() for name, value in fields}
 
 
 def _body(buffer: _Buffer, headers: dict[str, str], ledger: Ledger) -> tuple[bytes, bool]:

@@ -16,6 +16,7 @@ for 14 x 8, 56 % at 0.7, 92 % at 0.8, 99.95 % at 0.9.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ REASONS = {"near_duplicate": "an earlier document is nearly the same"}
 PARTIAL: frozenset[str] = frozenset()
 
 _BATCH_DOCS = 500
-_PAIR_BATCH = 20_000
+_BATCH_SHINGLES = 8_000_000  # 64 MB
 _MAX_CACHED_UNITS = 1_000_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -173,7 +174,7 @@ def shingle_shard(
     wanted = {node & 0xFFFFFFFF for node in mine}
     rows = [(i, shingles(doc.text, cfg)) for i, doc in enumerate(docs) if i in wanted]
     frame = pl.DataFrame(
-        {"doc": [i for i, _ in rows], "shingles": [hashes.tolist() for _, hashes in rows]},
+        {"doc": [i for i, _ in rows], "shingles": [hashes for _, hashes in rows]},
         schema={"doc": pl.UInt32, "shingles": pl.List(pl.UInt64)},
     )
     _write(frame.select("shingles", node=_node(shard)), out)
@@ -224,17 +225,37 @@ def choose(pair_files: Sequence[Path], out: Path, cfg: NearDedup, shingle_files:
 
 
 def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: float) -> pl.Series:
-    """Which pairs reach the exact Jaccard similarity; a batch of pairs is in memory at a time."""
+    """Which pairs reach the exact Jaccard similarity; a bounded number of shingles is in memory at a time."""
     stored = pl.scan_parquet(list(shingle_files))
+    sizes = dict(stored.select("node", pl.col("shingles").list.len()).collect().iter_rows())
     reached: list[bool] = []
-    for batch in pairs.iter_slices(_PAIR_BATCH):
-        needed = pl.concat([batch["first"], batch["second"].alias("first")]).unique()
+    for batch in _batches(pairs, sizes):
+        needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
         found = stored.filter(pl.col("node").is_in(needed.implode())).collect()
-        sets = {node: set(values) for values, node in found.select("shingles", "node").iter_rows()}
-        for first, second in batch.iter_rows():
-            shared = len(sets[first] & sets[second])
-            reached.append(shared >= min_jaccard * (len(sets[first]) + len(sets[second]) - shared))
+        flat = found["shingles"].explode().to_numpy()
+        parts = np.split(flat, np.cumsum(found["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
+        sets = dict(zip(found["node"].to_list(), parts, strict=True))
+        for first, second in batch:
+            a, b = sets[first], sets[second]
+            shared = len(np.intersect1d(a, b, assume_unique=True))
+            reached.append(shared >= min_jaccard * (len(a) + len(b) - shared))
     return pl.Series(reached, dtype=pl.Boolean)
+
+
+def _batches(pairs: pl.DataFrame, sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
+    """Pairs in their order, as many at a time as have `_BATCH_SHINGLES` together."""
+    batch: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    num_shingles = 0
+    for first, second in pairs.iter_rows():
+        batch.append((first, second))
+        num_shingles += sum(sizes[node] for node in {first, second} - seen)
+        seen |= {first, second}
+        if num_shingles >= _BATCH_SHINGLES:
+            yield batch
+            batch, seen, num_shingles = [], set(), 0
+    if batch:
+        yield batch
 
 
 def drop_near_duplicates(

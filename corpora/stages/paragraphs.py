@@ -14,6 +14,7 @@ paragraph repeated inside one document only, the first stays; the first line is 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,10 +54,10 @@ class ShardHashes:
     num_repeated: int = 0
 
 
-def keys_of(paragraphs: Sequence[str]) -> Keys:
-    """CCNet's key of each paragraph, ``(num_paragraphs,)`` uint64: first 8 bytes of SHA-1, little-endian."""
+def keys_of(text: str) -> Keys:
+    """CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
     sha1 = hashlib.sha1
-    digests = b"".join([sha1(line).digest() for line in for_dedup_batch(paragraphs)])
+    digests = b"".join([sha1(line).digest() for line in for_dedup_batch(text)])
     table = np.frombuffer(digests, dtype=np.uint8).reshape(-1, 20)
     return table[:, :_KEY_BYTES].copy().view("<u8").reshape(-1)
 
@@ -105,20 +106,21 @@ def _spills(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]
     batch: list[str] = []
     num_chars = num_keys = 0
     for doc in docs:
-        body = doc.text.split("\n")[1:]
-        batch += body
-        lengths.append(len(body))
-        num_chars += len(doc.text)
-        if num_chars < _BATCH_CHARS:
-            continue
-        parts.append(keys_of(batch))
-        num_keys += len(batch)
-        batch, num_chars = [], 0
-        if num_keys >= _SPILL_KEYS:
-            yield np.concatenate(parts), np.array(lengths, dtype="<u4")
-            parts, lengths, num_keys = [], [], 0
-    parts.append(keys_of(batch))
-    yield np.concatenate(parts), np.array(lengths, dtype="<u4")
+        _, newline, body = doc.text.partition("\n")
+        lengths.append(body.count("\n") + 1 if newline else 0)
+        if newline:
+            batch.append(body)
+            num_chars += len(body)
+        if num_chars >= _BATCH_CHARS:
+            parts.append(keys_of("\n".join(batch)))
+            num_keys += len(parts[-1])
+            batch, num_chars = [], 0
+            if num_keys >= _SPILL_KEYS:
+                yield np.concatenate(parts), np.array(lengths, dtype="<u4")
+                parts, lengths, num_keys = [], [], 0
+    if batch:
+        parts.append(keys_of("\n".join(batch)))
+    yield np.concatenate([np.zeros(0, dtype="<u8"), *parts]), np.array(lengths, dtype="<u4")
 
 
 def _mark_repeated(keys: Keys, doc_of: NDArray[np.int64]) -> tuple[int, Keys]:
@@ -203,9 +205,11 @@ def drop_duplicates(
     lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
     ends = np.cumsum(lengths, dtype=np.int64)
     keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
-    lost = is_member(keys, duplicates) | (keys == REPEATED)
+    repeated = keys == REPEATED
+    lost = is_member(keys, duplicates) | repeated
     num_lost_before = np.concatenate([[0], np.cumsum(lost)])
     num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
+    kept, duplicate = ~lost, lost & ~repeated
     table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
     number = -1
     for number, doc in enumerate(docs):
@@ -216,11 +220,12 @@ def drop_duplicates(
         if (
             number % _CHECK_EVERY == 0
             and length
-            and keys_of(doc.text.split("\n", 2)[1:2])[0] != keys[end - length]
+            and keys_of(doc.text.split("\n", 2)[1])[0] != keys[end - length]
         ):
             raise _changed(shard_dir)
         if num:
-            _thin(doc, keys[end - length : end], lost[end - length : end], ledger)
+            span = slice(end - length, end)
+            _thin(doc, kept[span].tobytes(), duplicate[span].tobytes(), repeated[span].tobytes(), ledger)
         if num < length:
             yield doc
         else:
@@ -229,19 +234,15 @@ def drop_duplicates(
         raise _changed(shard_dir)
 
 
-def _thin(doc: Document, keys: Keys, lost: NDArray[np.bool_], ledger: Ledger) -> None:
-    """Take the lost paragraphs out of ``doc``; they go to the ledger by reason."""
-    kept: list[str] = []
-    dropped = {True: [""], False: [""]}
-    repeated = (keys == REPEATED).tolist()
+def _thin(doc: Document, kept: bytes, duplicate: bytes, repeated: bytes, ledger: Ledger) -> None:
+    """Keep the paragraphs that ``kept`` marks with 1; the others go to the ledger by reason."""
     title, *body = doc.text.split("\n")
-    for line, is_lost, is_repeated in zip(body, lost.tolist(), repeated, strict=True):
-        (dropped[is_repeated] if is_lost else kept).append(line)
-    for is_repeated, reason in ((False, "duplicate_paragraphs"), (True, "repeated_paragraphs")):
-        if num := len(dropped[is_repeated]) - 1:
-            ledger.drop(STAGE, reason, doc, "\n".join(dropped[is_repeated]))
-            ledger.note(reason, num)
-    doc.text = "\n".join([title, *kept])
+    for reason, mask in (("duplicate_paragraphs", duplicate), ("repeated_paragraphs", repeated)):
+        if 1 in mask:
+            dropped = list(itertools.compress(body, mask))
+            ledger.drop(STAGE, reason, doc, "\n".join(["", *dropped]))
+            ledger.note(reason, len(dropped))
+    doc.text = "\n".join([title, *itertools.compress(body, kept)])
 
 
 def _changed(shard_dir: Path) -> UserError:

@@ -22,6 +22,7 @@ _IP = re.compile(
     r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\.?\w)|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:]))"
 )
 _DIGIT_GROUPS = re.compile(r"(?<![\w+])[+(]{0,2}\d+(?:[ \u00a0.()/\-\u2010-\u2013]{1,3}\d+){0,8}(?!\w)")
+_AREA_CODE = re.compile(r"\(\+?\d{1,5}\)")
 _MIN_DIGITS, _MAX_DIGITS = 7, 15  # ITU-T E.164 allows 15
 # What announces a telephone number, in lower case; it may end in a colon or a dot.
 _ANNOUNCED = (
@@ -106,7 +107,11 @@ def _is_phone(match: re.Match[str]) -> bool:
     given = match[0]
     if not _MIN_DIGITS <= sum(map(str.isdecimal, given)) <= _MAX_DIGITS:
         return False
-    if given[0] in "+(" or (given.startswith("00") and given[2:3] not in ("0", ".", "")):
+    if (
+        given[0] == "+"
+        or _AREA_CODE.match(given)
+        or (given.startswith("00") and given[2:3] not in ("0", ".", ""))
+    ):
         return True
     before = match.string[max(0, match.start() - 20) : match.start()].lower().rstrip(" :：.\u00a0")
     return before.endswith(_ANNOUNCED)

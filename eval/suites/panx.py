@@ -1,7 +1,7 @@
 """PAN-X (WikiANN): silver named entities from Wikipedia links."""
 
 from eval.readers import columns
-from eval.suite import SUITES, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 ENTITIES = ("PER", "ORG", "LOC")
 _CODES = (
@@ -22,6 +22,11 @@ SUITES.add(
         reader=columns(),
         patterns=("ner/panx/{lang}.{split}.tsv",),
         files=recorded_files(__file__),
+        online=Online(
+            "unimelb-nlp/wikiann",
+            "{lang}",
+            lambda r, i: Example(str(i), {"tokens": tuple(r["tokens"])}, tuple(r["ner_tags"])),
+        ),
         metrics=("span_f1",),
         licence="none stated for WikiANN (Wikipedia text CC BY-SA); evaluation use",
         citation=(

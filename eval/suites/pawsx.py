@@ -1,7 +1,7 @@
 """PAWS-X: paraphrase identification."""
 
 from eval.readers import table
-from eval.suite import SUITES, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 SUITES.add(
     "pawsx",
@@ -15,6 +15,11 @@ SUITES.add(
         patterns=("pawsx/{split}.{lang}.tsv",),
         files=recorded_files(__file__),
         translated_train=True,
+        online=Online(
+            "google-research-datasets/paws-x",
+            "{lang}",
+            lambda r, i: Example(str(i), {"text_a": r["sentence1"], "text_b": r["sentence2"]}, r["label"]),
+        ),
         metrics=("accuracy",),
         licence="may be freely used for any purpose; attribution to Google appreciated",
         citation=(

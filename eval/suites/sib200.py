@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from eval.readers import table
-from eval.suite import SUITES, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 FILES = recorded_files(__file__)
 
@@ -27,6 +27,11 @@ SUITES.add(
         patterns=("sib200/{code}.{split}.tsv",),
         codes={f.lang: Path(f.path).name.split(".")[0] for f in FILES},
         files=FILES,
+        online=Online(
+            "Davlan/sib200",
+            "{code}",
+            lambda r, i: Example(str(r["index_id"]), {"text": r["text"]}, r["category"]),
+        ),
         metrics=("accuracy",),
         licence="CC BY-SA 4.0 (sentences), Apache-2.0 (labels)",
         citation=(

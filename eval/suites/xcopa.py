@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval.readers import json_lines
-from eval.suite import SUITES, Example, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
@@ -25,6 +25,7 @@ SUITES.add(
         patterns=("xcopa/{split}.{lang}.jsonl",),
         split_codes={"dev": "val"},
         files=recorded_files(__file__),
+        online=Online("cambridgeltl/xcopa", "{lang}", to_example),
         metrics=("choice_accuracy",),
         licence="CC BY 4.0",
         citation="Ponti et al. 2020, XCOPA: A multilingual dataset for causal commonsense reasoning",

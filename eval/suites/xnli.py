@@ -1,7 +1,7 @@
 """XNLI: natural language inference in 15 languages, and four later test sets of the same task."""
 
 from eval.readers import table
-from eval.suite import SUITES, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 LABELS = ("entailment", "neutral", "contradiction")
 READER = table(
@@ -21,6 +21,11 @@ SUITES.add(
         patterns=("nli/xnli.{split}.{lang}.tsv",),
         files=recorded_files(__file__),
         translated_train=True,
+        online=Online(
+            "facebook/xnli",
+            "{lang}",
+            lambda r, i: Example(str(i), {"text_a": r["premise"], "text_b": r["hypothesis"]}, r["label"]),
+        ),
         metrics=("accuracy",),
         licence="CC BY-NC 4.0 (XNLI); MultiNLI terms (train); ko CC BY-SA 4.0",
         citation="Conneau et al. 2018, XNLI: Evaluating cross-lingual sentence representations",

@@ -1,9 +1,20 @@
 """XQuAD: span answers to questions, parallel in every language."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from eval.readers import squad
-from eval.suite import SUITES, Suite, recorded_files
+from eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 NAME = "xquad"
+
+
+def to_example(record: Mapping[str, Any], index: int) -> Example:
+    """A record of the hub; it does not number its paragraphs."""
+    answers = record["answers"]
+    label = tuple(zip(answers["text"], answers["answer_start"], strict=True))
+    return Example(record["id"], {"context": record["context"], "question": record["question"]}, label)
+
 
 SUITES.add(
     NAME,
@@ -16,6 +27,7 @@ SUITES.add(
         reader=squad,
         patterns=("xquad/xquad.{lang}.json",),
         files=recorded_files(__file__),
+        online=Online("google/xquad", "xquad.{lang}", to_example, {"test": "validation"}),
         metrics=("squad_f1", "squad_em"),
         licence="CC BY-SA 4.0",
         citation="Artetxe et al. 2020, On the cross-lingual transferability of monolingual representations",

@@ -28,6 +28,7 @@ SUITES.add(
         splits=tuple(SIZES),
         files=tuple(_again(f, split) for f in WHOLE.files for split in SIZES),
         keep=in_fold,
+        online=None,
         train_from="",
         protocol=(
             "XQuAD's rules; trained on six tenths of XQuAD's own English paragraphs and scored on the three "

@@ -116,6 +116,9 @@ def test_a_group_with_a_hole_has_no_average() -> None:
     (note,) = group_notes(GROUPS["xtreme"], scores)
     assert note.startswith("xtreme, pretrained: no average (")
     assert note.endswith("missing: NER in yo; BUCC.")
+    halved = [s for s in mbert_on_xtreme() if s.metric != "mlqa_em"]
+    (half,) = group_scores(GROUPS["xtreme"], halved, allow_missing=True)
+    assert "MLQA" not in half.tasks, "a task counts with all of its metrics or not at all"
     (xglue,) = group_scores(GROUPS["xglue"], scores)
     assert {"NC", "QADSM", "WPR", "QAM"} <= set(xglue.missing)
     with pytest.raises(UserError, match="no scores of xtreme"):
@@ -134,6 +137,7 @@ def test_ngrams_equal_a_loop() -> None:
     again = contamination.ngram_hashes(contamination.hashed_tokens("zero " + LONG), 13)
     assert set(grams.tolist()) & set(again.tolist()) == set(again[1:].tolist())
     assert len(contamination.ngram_hashes(tokens[:5], 13)) == 0
+    assert not set(grams.tolist()) & set(contamination.ngram_hashes(tokens[::-1], 13).tolist())
     assert len(contamination.hashed_tokens("今天天气很好 ok")) == 7
     assert np.unique(grams).size == grams.size
 

@@ -14,7 +14,7 @@ from eval_helpers import Epochs
 from eval import embedding, run
 from eval.controls import Majority, Ngram
 from eval.results import read_scores
-from eval.run import EvalConfig
+from eval.run import EvalConfig, RescoreConfig, TableConfig
 from eval.suite import suites
 from xling.core import config
 from xling.core.errors import UserError
@@ -198,19 +198,24 @@ def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
 
 
 def test_published_columns_groups_and_corpus_sizes(world: Path, tmp_path: Path) -> None:
-    import shutil
-
-    for split in ("train", "dev", "test"):
-        for lang in ("en", "sw", "de"):
-            shutil.copy(world / f"nli/{lang}.{split}.tsv", world / f"nli/xnli.{split}.x{lang}.tsv")
     sizes = tmp_path / "sizes.tsv"
     sizes.write_text("sw\t1\nde\t2\n")
-    cfg = settings(
-        world, suites=("toy_xnli",), published=True, by=("script",), corpus_sizes=sizes, title="With sizes"
-    )
+    cfg = settings(world, table=TableConfig("With sizes", published=True, by=("script",), corpus_sizes=sizes))
     text = run.evaluate_systems(cfg, [Majority()])
     assert "## With sizes" in text
     assert "script Latn" in text
+
+
+def test_rescoring_needs_no_model_and_no_order(world: Path) -> None:
+    cfg = settings(world)
+    first = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    before = digest(cfg.out)
+    assert run.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
+    table = TableConfig("Again")
+    text = run.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
+    assert text == first.replace("Cross-lingual transfer", "Again")
+    run.rescore(RescoreConfig(cfg.out, world, cfg.table))
+    assert digest(cfg.out) == before
 
 
 def test_settings_are_read_from_the_command_line(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -210,6 +210,7 @@ _RANGES = (
 _STARTS = [start for start, _, _ in _RANGES]
 
 
+@lru_cache(maxsize=1 << 16)
 def _script_of_letter(char: str) -> str:
     point = ord(char)
     position = bisect_right(_STARTS, point) - 1

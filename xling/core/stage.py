@@ -162,6 +162,13 @@ for _stage in (
         help="print every suite: languages, metric, licence and what is at hand",
     ),
     Stage(
+        "eval fetch",
+        config="eval.online:FetchConfig",
+        run="eval.online:run",
+        positional="suite",
+        help="fetch the rows of a suite from the hub of datasets into the data folder",
+    ),
+    Stage(
         "eval diff",
         config="eval.compare:DiffConfig",
         run="eval.compare:diff",
@@ -174,6 +181,20 @@ for _stage in (
         run="eval.compare:gate",
         positional="run",
         help="fail when a run is significantly worse than a recorded baseline",
+    ),
+    Stage(
+        "eval rescore",
+        config="eval.run:RescoreConfig",
+        run="eval.run:rescore",
+        positional="run",
+        help="score the saved predictions of a run again; needs no model",
+    ),
+    Stage(
+        "eval contamination",
+        config="eval.contamination:ContaminationConfig",
+        run="eval.contamination:run",
+        positional="run",
+        help="say how many test rows are in a corpus, and the scores on the rest",
     ),
     Stage(
         "report",

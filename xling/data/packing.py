@@ -69,6 +69,8 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         "nsentences": len(ordered),
         "ntokens": int(sum(lengths)),
     }
+    if "segments" in ordered[0]:
+        sample["segments"] = joined("segments")
     if "chosen" in ordered[0]:
         rows = [e["chosen"] + start for e, start in zip(ordered, starts, strict=True)]
         counts = [len(e["chosen"]) for e in ordered]

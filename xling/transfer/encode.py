@@ -45,7 +45,8 @@ def encode_row(processor: Any, kind: Kind, row: Row, labels: Sequence[str], max_
     Returns:
         Examples with ``tokens`` (length,), ``positions`` (length,), ``chosen`` (M,) and ``target`` (M,) indices
         into ``labels``, -1 where the label is unknown (prediction only). Over all windows of a tagged row there is
-        exactly one chosen position per word, in order.
+        exactly one chosen position per word, in order. Pairs also have ``segments`` (length,): 1 and 2 at the
+        sub-tokens of the two texts, 0 at specials.
 
     Raises:
         UserError: a label that is not in ``labels``.
@@ -59,7 +60,10 @@ def encode_row(processor: Any, kind: Kind, row: Row, labels: Sequence[str], max_
             pieces(processor, row.fields["text_a"]), pieces(processor, row.fields["text_b"]), max_length - 4
         )
         body = [*first, EOS, EOS, *second, EOS]
-    return [_example([BOS, *body], [0], [_index(row.label, labels)])]
+    made = _example([BOS, *body], [0], [_index(row.label, labels)])
+    if kind == "pair":
+        made["segments"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
+    return [made]
 
 
 def _fit_pair(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:

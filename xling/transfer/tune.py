@@ -26,11 +26,12 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.dropout import dropout
-from xling.models.encoder import Attention, Encoder, EncoderConfig, working_dtype
+from xling.models.encoder import Attention, Encoder, EncoderConfig, Runs, working_dtype
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
+Features = Literal["cls", "match"]
 TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
@@ -46,6 +47,7 @@ class TuneConfig:
         method: ``plain``, or ``r3f``: a symmetric KL between the predictions with and without noise on the word
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: leave the word vectors as pre-trained.
+        pair_features: what is read of a pair; see `TaskModel`.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -56,6 +58,7 @@ class TuneConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
+    pair_features: Features = "cls"
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -73,13 +76,18 @@ class TaskModel(nn.Module):
         kind: shape of the rows.
         labels: closed list of labels.
         drop: dropout before the classifier.
+        features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
+            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1).
     """
 
-    def __init__(self, encoder: Encoder, kind: Kind, labels: Sequence[str], drop: float) -> None:
+    def __init__(
+        self, encoder: Encoder, kind: Kind, labels: Sequence[str], drop: float, features: Features = "cls"
+    ) -> None:
         super().__init__()
         dim = encoder.cfg.dim
         self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
-        self.dense = nn.Linear(dim, dim) if kind != "tag" else None
+        self.features: Features = features if kind == "pair" else "cls"
+        self.dense = nn.Linear(dim if self.features == "cls" else 5 * dim, dim) if kind != "tag" else None
         self.classifier = nn.Linear(dim, len(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
@@ -98,11 +106,37 @@ class TaskModel(nn.Module):
         hidden = self.encoder.contextualise(
             words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
         )
-        hidden = hidden[sample["chosen"]]
+        chosen = hidden[sample["chosen"]]
+        if self.features == "match":
+            chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+        hidden = chosen
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
         return logits
+
+
+def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+    """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B pairs.
+        segments: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
+        runs: of the batch.
+
+    Returns:
+        (B, 4 D).
+    """
+    lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=hidden.device)
+    owner = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
+    sides = []
+    for side in (1, 2):
+        here = segments == side
+        total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, owner[here], hidden[here])
+        count = torch.bincount(owner[here], minlength=len(lengths)).clamp_min(1)
+        sides.append(total / count[:, None].to(hidden.dtype))
+    u, v = sides
+    return torch.cat([u, v, (u - v).abs(), u * v], 1)
 
 
 @dataclass
@@ -169,7 +203,9 @@ def fit(
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
-    model = TaskModel(loaded.encoder, kind, labels, cfg.dropout).to(working_dtype(cfg.precision))
+    model = TaskModel(loaded.encoder, kind, labels, cfg.dropout, cfg.pair_features).to(
+        working_dtype(cfg.precision)
+    )
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
     examples = _examples(tuned, train, what)
@@ -209,6 +245,7 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
         "langs": langs,
         "kind": model.kind,
         "labels": list(model.labels),
+        "features": model.features,
         "max_length": tuned.max_length,
     }
     checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
@@ -226,7 +263,7 @@ def load(directory: Path, lang: str = "en") -> Tuned:
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
-    model = TaskModel(encoder, state["kind"], state["labels"], 0.0)
+    model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
     model.load_state_dict(state["weights"])
     code = langs.index(lang) if lang in langs else 0
     return Tuned(model.requires_grad_(False).eval(), vocab.load(directory), state["max_length"], code)

@@ -8,7 +8,9 @@ from typing import ClassVar
 import polars as pl
 
 from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
-from corpora.parallel.pairs import near_key
+from corpora.parallel.pairs import SIDES, near_key
+
+_FIRST_LOOK = 40  # characters
 
 
 @PAIR_FILTERS.register("empty")
@@ -33,5 +35,12 @@ class Empty:
         """See `corpora.parallel.filters.BatchFilter`."""
         tests = {f"empty_{side}": ~pl.col(side).str.contains(r"[\p{L}\p{N}]") for side, _ in context.sides}
         if self.identical:
-            tests["identical"] = near_key("src") == near_key("tgt")
+            # Few pairs begin alike, and only for those the whole texts are compared.
+            start = [
+                near_key(pl.col(side).str.head(_FIRST_LOOK)).str.head(_FIRST_LOOK // 4) for side in SIDES
+            ]
+            alike = pairs.select((start[0] == start[1]).alias("alike"))["alike"]
+            same = pl.Series(pairs.filter(alike).select(near_key("src") == near_key("tgt")).to_series())
+            rows = alike.arg_true().filter(same)
+            tests["identical"] = pl.int_range(pl.len()).is_in(rows.implode())
         return first_reason(pairs, tests)

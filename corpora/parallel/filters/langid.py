@@ -10,11 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from corpora.parallel.filters import PAIR_FILTERS, Context
-from corpora.stages.langid import identify
+from corpora.stages.langid import SURE, identify
 from xling.core.languages import Language
 
 _OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
-_SAMPLE = 4096
+_SAMPLE = 3000
 _FIRST_LOOK = 48  # characters; most lines show their language by then
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
 
@@ -78,14 +78,16 @@ class PairLangId:
         base, score = _identify(text[:_FIRST_LOOK])
         if base != expected.base and len(text) > _FIRST_LOOK:
             base, score = _identify(text[: self.max_chars])
+        if base not in ("", expected.base) and self.threshold <= score < SURE:
+            base, score = _identify(text[: self.max_chars], second_opinion=True)
         if not base or base == expected.base or score < self.threshold:
             return _OK
         return _LIKE_OPPOSITE if base == opposite.base else _OTHER
 
 
-def _identify(text: str) -> tuple[str, float]:
+def _identify(text: str, second_opinion: bool = False) -> tuple[str, float]:
     """Language without its script, "" where none can be told, and the score."""
-    code, score = identify(text, second_opinion=False)
+    code, score = identify(text, second_opinion)
     return code.partition("_")[0], score
 
 

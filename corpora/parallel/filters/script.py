@@ -20,6 +20,8 @@ _CLASSES = {
     "Thaa": r"\p{Thaana}", "Tfng": r"\p{Tifinagh}",
 }  # fmt: skip
 
+_DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
+
 
 @PAIR_FILTERS.register("script")
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Script:
     """Drop pairs whose letters are not in the script of their language.
 
     Args:
-        max_foreign: largest share of a side's characters that may be letters of other scripts.
+        max_foreign: largest share of a side's characters that may be letters of other scripts; a foreign letter
+            counts a quarter in scripts whose characters stand for syllables or words.
     """
 
     max_foreign: float = 0.3
@@ -45,7 +48,8 @@ class Script:
             if lang.script in _CLASSES:
                 # Counting the letters that do not belong is fast, since there are few.
                 foreign = pl.col(side).str.count_matches(rf"[\p{{L}}--[{_CLASSES[lang.script]}]]")
-                tests[f"script_{side}"] = foreign > self.max_foreign * pl.col(side).str.len_chars()
+                weight = 0.25 if lang.script in _DENSE else 1.0
+                tests[f"script_{side}"] = weight * foreign > self.max_foreign * pl.col(side).str.len_chars()
         return (
             first_reason(pairs, tests)
             if tests

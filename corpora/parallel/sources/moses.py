@@ -84,13 +84,3 @@ def _member(path: Path, names: list[str], lang: Language) -> str:
             f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
         )
     return found[0]
-
-
-def has_text_members(path: Path, context: SourceContext) -> bool:
-    """Whether an archive holds Moses files of both languages."""
-    with open_zip(path) as archive:
-        names = archive.namelist()
-    return all(
-        any(name.endswith(f".{code}") for code in codes_of(lang) for name in names)
-        for lang in (context.src, context.tgt)
-    )

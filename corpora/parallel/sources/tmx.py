@@ -52,14 +52,12 @@ def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
 
 
 def _rows(handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-    number = 0
     for number, segments in enumerate(units(handle, name)):
         src, tgt = (_in_language(segments, lang) for lang in (context.src, context.tgt))
         if src is None or tgt is None:
             drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
         else:
             yield src, tgt, ""
-    del number
 
 
 def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:

@@ -17,6 +17,7 @@ from corpora.codeswitch.spans import (
     project_tags,
     render,
     substitute,
+    token_langs,
 )
 from corpora.parallel.align import AlignerSettings
 from corpora.parallel.align_stage import AlignConfig
@@ -63,6 +64,15 @@ def test_rendering_without_replacement_is_the_text(text):
     at = spans(text)
     done = substitute([text[a:b] for a, b in at], (), "en")
     assert render(done, text, at, {"en"}) == text.strip()
+
+
+def test_tokens_have_the_language_of_their_first_word():
+    text = "Anna saw a house."
+    at = spans(text)
+    done = substitute([text[a:b] for a, b in at], [Replacement(3, 4, ("das", "Haus"), "de")], "en")
+    new = render(done, text, at, {"en", "de"})
+    assert new == "Anna saw a das Haus."
+    assert token_langs(new, done) == ["en", "en", "en", "de", "de"]
 
 
 @given(WORDS, st.integers(0, 10_000))
@@ -194,12 +204,24 @@ def test_alm_corpus(made, tmp_path):
     assert 0.1 < rates["de>en"] < 0.3
     assert set(found.counts["kinds"]) == {"source en", "switched de", "switched en", "target de"}
     assert len((tmp_path / "cs" / "train.txt").read_text().splitlines()) == found.counts["sentences"]
+    texts, langs = ((tmp_path / "cs" / n).read_text().splitlines() for n in ("train.txt", "train.langs"))
+    assert [len(text.split(" ")) for text in texts] == [len(row.split(" ")) for row in langs]
+    assert any(len(set(row.split())) == 2 for row in langs)
     assert "Code-switched corpus en-de (alm)" in (tmp_path / "cs" / "card.md").read_text()
     assert "up to date" in run(cfg)
     digest = found.digest()
     shutil.rmtree(tmp_path / "cs")
     run(cfg)
     assert manifest.read(tmp_path / "cs").digest() == digest
+
+
+def test_a_parallel_corpus_is_aligned_on_the_way(tmp_path):
+    para_dir = str(tmp_path / "para")
+    settings = {"source": ("toyworld:60",), "dev_pairs": 0, "test_pairs": 0}
+    run_local("corpus parallel", ParallelConfig("en-de", out=para_dir, **settings))
+    run(CodeswitchConfig("en-de", source=(para_dir,), out=str(tmp_path / "cs")))
+    assert manifest.verify(tmp_path / "cs").counts["sentences"] > 40
+    assert manifest.verify(tmp_path / "cs.align").counts["pairs"] > 40
 
 
 def test_document_corpus(made, tmp_path):
@@ -243,7 +265,7 @@ def test_dictionary_corpus_in_several_languages(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": ("nowhere",)}, "no alignment at nowhere"),
+        ({"source": ("nowhere",)}, "no alignment and no parallel corpus at nowhere"),
         ({"mode": "documents", "source": ("nowhere",)}, "no parallel corpus"),
         ({"mode": "dictionary"}, "dictionaries"),
         ({"dictionaries": {"de": "x"}}, "dictionaries"),

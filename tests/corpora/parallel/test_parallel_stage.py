@@ -200,3 +200,23 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path, delay):
     first, second = manifest.read(out), manifest.read(tmp_path / "calm")
     assert first.files == second.files
     assert first.counts == second.counts
+
+
+def test_a_side_of_the_test_set_leaves_the_training_set(tmp_path):
+    """Every source sentence has two translations, in different documents: one of them may be held out."""
+    rows = [
+        (f"d{i % 40}", a, f"{b} {extra}")
+        for extra in ("Ja.", "Nein.")
+        for i, (a, b) in enumerate(para("en", "de", 400, 3))
+    ]
+    rows = [(f"{doc}{tgt[-3:]}", src, tgt) for doc, src, tgt in rows]
+    (tmp_path / "a.tsv").write_text(
+        "doc\tsrc\ttgt\n" + "".join("\t".join(r) + "\n" for r in rows), encoding="utf-8"
+    )
+    cfg, _ = build(tmp_path, [f"tsv:{tmp_path}/a.tsv"], dev_pairs=50, test_pairs=50)
+    shards = {s: pl.read_parquet(cfg.directory / "shards" / f"{s}.parquet") for s in ("train", "dev", "test")}
+    lost = pl.read_parquet(cfg.directory / "rejects" / "*.parquet")
+    assert lost.filter(pl.col("reason") == "leak").height > 20
+    assert not set(shards["train"]["src"]) & set(shards["test"]["src"])
+    assert not set(shards["dev"]["src"]) & set(shards["test"]["src"])
+    assert sum(t.height for t in shards.values()) + lost.height == len(rows)

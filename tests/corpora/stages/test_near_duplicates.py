@@ -84,13 +84,15 @@ def test_survivors_survive_again(tmp_path: Path) -> None:
     assert not ledger.dropped
 
 
-def test_exact_check_refuses_what_the_bands_propose(tmp_path: Path) -> None:
+def test_exact_check_refuses_what_the_bands_propose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = text(1)
     shards = [["".join(base), "".join(edited(base, 12, 3)), "".join(edited(base, 1, 4))]]
     loose = NearDedup(bands=40, rows=2)
     assert run(shards, tmp_path / "bands", loose)[0] == [["0/0"]]
     strict = NearDedup(bands=40, rows=2, min_jaccard=0.9)
     assert run(shards, tmp_path / "exact", strict)[0] == [["0/0", "0/1"]]
+    monkeypatch.setattr(near, "_BATCH_SHINGLES", 1)  # a pair at a time
+    assert run(shards, tmp_path / "small", strict)[0] == [["0/0", "0/1"]]
 
 
 def test_bands_estimate_jaccard(tmp_path: Path) -> None:

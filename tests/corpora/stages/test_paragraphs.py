@@ -94,7 +94,7 @@ def test_key_is_the_head_of_sha1() -> None:
     expected = [
         int.from_bytes(hashlib.sha1(for_dedup(line).encode()).digest()[:8], "little") for line in lines
     ]
-    assert paragraphs.keys_of(lines).tolist() == expected
+    assert paragraphs.keys_of("\n".join(lines)).tolist() == expected
 
 
 def test_reasons_and_title(tmp_path: Path) -> None:

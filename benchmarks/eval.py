@@ -1,0 +1,189 @@
+"""How long scoring takes: saved predictions scored again, a warm rerun, retrieval, and the power of the gate.
+
+Usage: ``python benchmarks/eval.py [CHECKPOINT]``. With XLING_DATA set it takes every suite at hand there, else the
+toy suites. Predictions are the gold labels with three rows in ten spoilt, since scoring does not care who made them.
+With a checkpoint, Tatoeba's sentences are embedded by it; else retrieval is timed on random vectors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The folder of this script has modules of the same names as our packages.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from corpora.toyworld import ToyworldConfig  # noqa: E402
+from corpora.toyworld import run as make_toyworld  # noqa: E402
+from eval import predictions, retrieval, stats  # noqa: E402
+from eval.backend import build  # noqa: E402
+from eval.compare import FALSE_ALARMS  # noqa: E402
+from eval.metrics import METRICS  # noqa: E402
+from eval.metrics.base import with_count  # noqa: E402
+from eval.predictions import Origin  # noqa: E402
+from eval.run import EvalConfig, RescoreConfig, TableConfig, evaluate_systems, rescore, score_files  # noqa: E402
+from eval.stats import Paired  # noqa: E402
+from eval.suite import Example, Suite, languages_at, load, scored_split, suites  # noqa: E402
+from xling.core.sampling import rng  # noqa: E402
+
+NUM_LANGS, NUM_ROWS, DIM = 60, 1000, 256
+DRAWS = 1000
+
+
+def main(checkpoint: str = "") -> int:
+    """Run everything and print one JSON object."""
+    with tempfile.TemporaryDirectory() as root:
+        data = Path(os.environ.get("XLING_DATA", "")) if os.environ.get("XLING_DATA") else _toy(Path(root))
+        found = {
+            "rescore": _rescore(Path(root) / "run", data),
+            "retrieval": _retrieval(),
+            "gate": _gate(),
+        }
+        if checkpoint:
+            found["tatoeba"] = _tatoeba(Path(root) / "tatoeba", data, Path(checkpoint))
+    print(json.dumps(found, indent=1))
+    return 0
+
+
+def _toy(root: Path) -> Path:
+    make_toyworld(ToyworldConfig(out=str(root / "toy")))
+    return root / "toy"
+
+
+def _rescore(folder: Path, data: Path) -> dict[str, Any]:
+    """Write predictions for every scored row, then score them cold and warm."""
+    rows, suites_seen = 0, set()
+    for suite, lang, split in _scored(data):
+        gold = load(suite, lang, split, data)
+        origin = Origin(suite.name, lang, split, "pretrained", 1, "zero_shot", "last", "en", "bench")
+        answers = [_answer(suite, row, place) for place, row in enumerate(gold)]
+        predictions.write(folder / "predictions", origin, gold, answers)
+        rows += len(gold)
+        suites_seen.add(suite.name)
+    by_kind = {}
+    for name, text in (("translation", True), ("all other suites", False)):
+        files = [p for p in predictions.files(folder) if (_kind(p) in ("mt", "generation")) == text]
+        by_kind[name] = _timed(lambda files=files: score_files(files, data))  # type: ignore[misc]
+    table = TableConfig(allow_missing=True)
+    cores = os.cpu_count() or 1
+    cold = _timed(lambda: rescore(RescoreConfig(folder, data, table, cores)))
+    before = {p.name: p.read_bytes() for p in (folder / "tables").iterdir()}
+    words = [f"run={folder}", f"data={data}", "table.allow_missing=true", f"num_workers={cores}"]
+    command = [sys.executable, "-m", "xling.cli", "eval", "rescore", *words]
+    warm = _timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+    after = {p.name: p.read_bytes() for p in (folder / "tables").iterdir()}
+    return {
+        "suites": len(suites_seen),
+        "rows": rows,
+        "files": len(predictions.files(folder)),
+        "one process": by_kind,
+        f"{cores} processes (seconds only)": cold["seconds"],
+        "warm, with the start of Python": warm,
+        "same bytes": before == after,
+    }
+
+
+def _kind(path: Path) -> str:
+    return suites()[predictions.read_origin(path).suite].kind
+
+
+def _scored(data: Path) -> Iterator[tuple[Suite, str, str]]:
+    for suite in suites().values():
+        langs = [
+            x for split in ("test", "dev") if split in suite.splits for x in languages_at(suite, split, data)
+        ]
+        for lang in dict.fromkeys(langs):
+            yield suite, lang, scored_split(suite, lang, data)
+
+
+def _answer(suite: Suite, row: Example, place: int) -> Any:
+    """The right answer on seven rows of ten, a wrong one of the same shape on the others."""
+    right = place % 10 < 7
+    if suite.kind == "tag":
+        return [tag if right or i else "O" for i, tag in enumerate(row.label)]
+    if suite.kind == "span":
+        return row.label[0][0] if right else row.fields["context"][:30]
+    if suite.kind == "bli":
+        return row.label[0] if right else ""
+    if suite.kind in ("mt", "generation"):
+        return row.label if right else row.fields["text"]
+    if suite.kind == "intent_slots":
+        return [row.label[0], list(row.label[1]) if right else ["O"] * len(row.label[1])]
+    return row.label if right else (suite.labels[0] if suite.labels else 0)
+
+
+def _retrieval() -> dict[str, Any]:
+    """Nearest neighbours of 1,000 in 1,000 for 60 languages, for each distance."""
+    draw = rng("benchmark", "retrieval")
+    pairs = [draw.normal(size=(2, NUM_ROWS, DIM)).astype(np.float32) for _ in range(NUM_LANGS)]
+    return {
+        name: _timed(lambda name=name: [retrieval.nearest(a, b, name) for a, b in pairs])  # type: ignore[misc]
+        for name in ("cosine", "margin", "csls")
+    }
+
+
+def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
+    """All languages of Tatoeba by a model: with its forward passes, and again with the kept vectors."""
+    cfg = EvalConfig(
+        ("tatoeba",), folder, data, ("pretrained",), checkpoint, table=TableConfig(allow_missing=True)
+    )
+    system = build("pretrained", cfg)
+    first = _timed(lambda: evaluate_systems(cfg, [system]))
+    again = dataclasses.replace(cfg, distance="csls")
+    return {
+        "first": first,
+        "another distance, no forward pass": _timed(lambda: evaluate_systems(again, [system])),
+    }
+
+
+def _gate() -> dict[str, Any]:
+    """Share of draws in which a drop of 2 points is caught, and of false alarms without one."""
+    draw = rng("benchmark", "gate")
+    found: dict[str, Any] = {"draws": DRAWS, "level": FALSE_ALARMS, "accuracy": 70, "rows that differ, %": 15}
+    for n in (5000, 8000):
+        hits = {}
+        for drop in (0.02, 0.0):
+            low = 0
+            for number in range(DRAWS):
+                pair = _pair(draw, n, drop)
+                low += (
+                    stats.compare([pair], METRICS["accuracy"], f"{n}/{drop}/{number}").p_lower <= FALSE_ALARMS
+                )
+            hits["caught, %" if drop else "false alarms, %"] = 100 * low / DRAWS
+        found[f"{n} rows"] = hits
+    found["rows for 95 % power"] = stats.rows_needed(0.15, 2.0, FALSE_ALARMS)
+    return found
+
+
+def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:
+    only_a, only_b = (0.15 + drop) / 2, (0.15 - drop) / 2
+    kinds = draw.choice(4, size=n, p=[0.70 - only_a, only_a, only_b, 0.30 - only_b])
+    a, b = np.isin(kinds, (0, 1)), np.isin(kinds, (0, 2))
+    return Paired("xx", with_count(a.astype(float)), with_count(b.astype(float)))
+
+
+def _timed(work: Callable[[], object]) -> dict[str, float]:
+    """Seconds on the clock and of processor time, children included."""
+    before, start = _cpu(), time.perf_counter()
+    work()
+    return {"seconds": round(time.perf_counter() - start, 2), "cpu_seconds": round(_cpu() - before, 2)}
+
+
+def _cpu() -> float:
+    parts = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(part.ru_utime + part.ru_stime for part in parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

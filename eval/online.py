@@ -1,0 +1,89 @@
+"""``xling eval fetch``: rows of a suite from the hub of `datasets`, kept in the data folder's ``rows/``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval.suite import ROWS, Example, Suite, checked, data_folder, suites
+from xling.core.errors import UserError
+from xling.core.manifest import write_atomic
+
+
+@dataclass(frozen=True)
+class FetchConfig:
+    """Settings of ``xling eval fetch``.
+
+    Args:
+        suite: name of a suite that has an online source.
+        langs: languages to fetch; default: the published ones.
+        splits: splits to fetch; default: those of the suite.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        name: another dataset (or a local folder) with the same columns.
+        revision: git revision of the dataset; default: the suite's.
+    """
+
+    suite: str
+    langs: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    data: Path | None = None
+    name: str = ""
+    revision: str = ""
+
+
+def run(cfg: FetchConfig) -> str:
+    """Fetch, check and write the rows; returns what was written."""
+    suite, data = suites()[cfg.suite], data_folder(cfg.data)
+    lines = []
+    for lang in cfg.langs or suite.languages:
+        for split in cfg.splits or suite.splits:
+            rows = list(checked(suite, fetch(suite, lang, split, cfg.name, cfg.revision)))
+            path = data / ROWS / suite.name / f"{lang}.{split}.jsonl"
+            records = ({"id": r.id, "fields": dict(r.fields), "label": r.label} for r in rows)
+            write_atomic(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+            lines.append(f"{path}: {len(rows)} rows")
+    return "\n".join(lines)
+
+
+def fetch(
+    suite: Suite, lang: str, split: str, name: str = "", revision: str = ""
+) -> Iterator[tuple[Path, int, Example]]:
+    """The rows of a language and split as `datasets` has them, equal to those of the local files.
+
+    Raises:
+        UserError: the suite has no online source, or the source has not this language and split.
+    """
+    if suite.online is None:
+        have = sorted(other.name for other in suites().values() if other.online)
+        raise UserError(f"suite {suite.name!r} has no online source", ", ".join(have), "bring its files")
+    import datasets
+
+    source = suite.online
+    config = source.config.format(lang=lang, code=suite.codes.get(lang, lang))
+    theirs = source.splits.get(split, split)
+    version = {} if name and Path(name).is_dir() else {"revision": revision or source.revision}
+    try:
+        found = datasets.load_dataset(name or source.name, config, split=theirs, **version)
+    except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
+        raise UserError(
+            f"{name or source.name} gave no {theirs!r} rows of {config!r}: {str(error).splitlines()[0]}",
+            fix="check the network, langs=, splits= and revision=",
+        ) from None
+    where = Path(f"{name or source.name}/{config}/{theirs}")
+    for index, record in enumerate(found):
+        yield where, index + 1, source.to_example(named(record, found.features), index)
+
+
+def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with the numbers of classes replaced by their names."""
+    out = dict(record)
+    for key, feature in features.items():
+        inner = getattr(feature, "feature", None)
+        if hasattr(feature, "int2str"):
+            out[key] = feature.int2str(record[key])
+        elif inner is not None and hasattr(inner, "int2str"):
+            out[key] = [inner.int2str(number) for number in record[key]]
+    return out

@@ -1,0 +1,94 @@
+"""The controls: the most frequent label, and character n-grams."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eval import run
+from eval.backend import FitConfig
+from eval.controls import EMBED_DIM, Majority, Ngram
+from eval.results import read_scores
+from eval.run import EvalConfig
+from eval.suite import Example, suites
+from xling.core.errors import UserError
+
+FIT = FitConfig()
+
+
+def test_majority_takes_the_most_frequent_and_the_first_on_a_tie() -> None:
+    rows = [Example(str(i), {"text": "x"}, label) for i, label in enumerate(["b", "c", "b", "a", "c", "b"])]
+    (found,) = Majority().fit(suites()["sib200"], rows, [], "en", FIT)
+    assert found == "b"
+    (found,) = Majority().fit(suites()["sib200"], rows[1:5], [], "en", FIT)
+    assert found == "c"
+    (found,) = Majority().fit(suites()["sib200"], rows[2:5], [], "en", FIT)
+    assert found == "a"
+    assert Majority().predict("b", suites()["sib200"], rows, "sw") == ["b"] * 6
+
+
+def test_majority_of_tags_and_of_intents_with_slots() -> None:
+    tags = [Example("0", {"tokens": ("a", "b", "c")}, ("O", "O", "B-PER"))]
+    (found,) = Majority().fit(suites()["toy_ner"], tags, [], "en", FIT)
+    assert Majority().predict(found, suites()["toy_ner"], tags, "sw") == [["O", "O", "O"]]
+    rows = [
+        Example("0", {"tokens": ("a", "b")}, ("alarm", ("O", "B-x"))),
+        Example("1", {"tokens": ("a",)}, ("alarm", ("O",))),
+    ]
+    (found,) = Majority().fit(suites()["xsid"], rows, [], "en", FIT)
+    assert Majority().predict(found, suites()["xsid"], rows, "sw") == [
+        ["alarm", ["O", "O"]],
+        ["alarm", ["O"]],
+    ]
+    with pytest.raises(UserError, match="no most frequent answer to span rows"):
+        Majority().fit(suites()["xquad"], [], [], "en", FIT)
+    with pytest.raises(UserError, match="majority has no vectors"):
+        Majority().embed(["a"], "en", -1, "mean")
+
+
+def test_ngrams_learn_classes_pairs_tags_and_slots() -> None:
+    texts = ["football match goal", "team wins match", "virus and health", "doctor treats virus"] * 3
+    labels = ["sports", "sports", "health", "health"] * 3
+    rows = [Example(str(i), {"text": t}, y) for i, (t, y) in enumerate(zip(texts, labels, strict=True))]
+    (model,) = Ngram().fit(suites()["sib200"], rows, [], "en", FIT)
+    new = [Example("n", {"text": "the goal of the match"}, ""), Example("m", {"text": "a virus"}, "")]
+    assert Ngram().predict(model, suites()["sib200"], new, "en") == ["sports", "health"]
+    alarm = ("alarm/set_alarm", ("O", "O", "O", "B-time"))
+    rows = [Example(str(i), {"tokens": ("wake", "me", "at", "six")}, alarm) for i in range(4)]
+    rows += [
+        Example(f"w{i}", {"tokens": ("will", "it", "rain")}, ("weather/find", ("O", "O", "O")))
+        for i in range(4)
+    ]
+    (pair,) = Ngram().fit(suites()["xsid"], rows, [], "en", FIT)
+    assert Ngram().predict(pair, suites()["xsid"], rows[3:5], "en") == [
+        ["alarm/set_alarm", ["O", "O", "O", "B-time"]],
+        ["weather/find", ["O", "O", "O"]],
+    ]
+    with pytest.raises(UserError, match="do not answer choice rows"):
+        Ngram().fit(suites()["xcopa"], [], [], "en", FIT)
+
+
+def test_vectors_of_ngrams_are_equal_for_equal_texts_and_near_for_cognates() -> None:
+    vectors = Ngram().embed(["university", "university", "universität", "kitchen", ""], "en", -1, "mean")
+    assert vectors.shape == (5, EMBED_DIM)
+    assert vectors.dtype == np.float32
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert (vectors[0] == vectors[1]).all()
+    assert unit[0] @ unit[2] > unit[0] @ unit[3]
+
+
+@pytest.mark.data
+@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
+def test_the_floors_of_sib200(tmp_path: Path) -> None:
+    """Published on 205 languages: majority 25.0; n-grams from English 74.5 in English and 34.1 on average."""
+    cfg = EvalConfig(("sib200",), tmp_path / "out", Path(os.environ["XLING_DATA"]))
+    run.evaluate_systems(cfg, [Ngram(), Majority()])
+    rows = read_scores(tmp_path / "out/tables/scores.json")
+    assert {round(r.value, 1) for r in rows if r.system == "majority"} == {25.0}
+    ngram = {r.lang: r.value for r in rows if r.system == "ngram"}
+    assert len(ngram) == 40
+    assert ngram["en"] == pytest.approx(74.5, abs=2)
+    assert np.mean(list(ngram.values())) == pytest.approx(34.1, abs=2)
