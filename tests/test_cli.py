@@ -229,18 +229,16 @@ def test_an_output_that_others_made_is_refused_before_the_work(
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_checkpoint_of_another_vocabulary(tmp_path: Path, model: Path) -> None:
-    from xling.core.errors import UserError
-    from xling.models.checkpoint import load_model
-
+def test_a_checkpoint_of_another_vocabulary(
+    refuse: Callable[..., None], tmp_path: Path, model: Path, shards: Path, tiny: list[str]
+) -> None:
     other = tmp_path / "model"
     shutil.copytree(model, other)
     lines = (other / "dict.txt").read_text().splitlines()
     (other / "dict.txt").write_text("\n".join(reversed(lines)) + "\n")
-    with pytest.raises(
-        UserError, match=r"was trained with vocabulary [0-9a-f]{12}, but .* holds [0-9a-f]{12}"
-    ):
-        load_model(other)
+    pattern = r"model.pt was trained with vocabulary [0-9a-f]{12}, but .* holds [0-9a-f]{12}"
+    refuse(pattern, "pretrain", f"data={shards}", f"out={tmp_path}/out", f"init={other}", *tiny)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_second_run_does_nothing(xling: Xling, corpus: Path, tmp_path: Path) -> None:

@@ -42,8 +42,11 @@ def test_only_chosen_positions_change(tokens: np.ndarray, seed: int) -> None:
     assert ((after[chosen] == MASK) | ((after[chosen] >= FIRST) & (after[chosen] < MASK))).all()
 
 
-@given(_TOKENS, st.integers(0, 10**6))
-def test_the_same_key_gives_the_same_masks(tokens: np.ndarray, seed: int) -> None:
+@given(st.integers(0, 10**6))
+def test_the_same_key_gives_the_same_masks(seed: int) -> None:
+    # Long enough for every fate: with few positions another source of randomness may agree by chance.
+    tokens = np.arange(600) % MASK
+
     def made() -> tuple[np.ndarray, np.ndarray]:
         generator = rng(seed, "mask")
         chosen = choose_positions(tokens >= FIRST, RULE.prob, generator)

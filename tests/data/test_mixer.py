@@ -87,13 +87,13 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
 
 
 def test_a_language_keeps_its_order_when_another_joins() -> None:
-    alone = draw_epoch({"sw": 9}, {"sw": 9}, 1, 2)
-    joined = draw_epoch({"en": 5, "sw": 9}, {"en": 5, "sw": 9}, 1, 2)
+    alone = draw_epoch({"sw": 90}, {"sw": 20}, 1, 2)
+    joined = draw_epoch({"en": 5, "sw": 90}, {"en": 5, "sw": 20}, 1, 2)
     assert Counter(alone.items.tolist()) == Counter(joined.items[joined.langs == 1].tolist())
 
 
 def test_empty_languages_are_left_out_and_small_ones_kept() -> None:
-    counts = epoch_counts({"en": 1000, "sw": 1, "xx": 0}, {"en": 10**9, "sw": 1, "xx": 0}, 1.0)
+    counts = epoch_counts({"en": 1000, "xx": 0, "sw": 1}, {"en": 10**9, "xx": 0, "sw": 1}, 1.0)
     assert counts == {"en": 1000, "sw": 1}
-    drawn = draw_epoch({"en": 1000, "sw": 1, "xx": 0}, counts, 1, 1)
-    assert np.bincount(drawn.langs, minlength=3).tolist() == [1000, 1, 0]
+    drawn = draw_epoch({"en": 1000, "xx": 0, "sw": 1}, counts, 1, 1)
+    assert np.bincount(drawn.langs, minlength=3).tolist() == [1000, 0, 1]

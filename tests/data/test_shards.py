@@ -197,3 +197,14 @@ def test_binarising_twice_gives_the_same_bytes(tmp_path: Path, corpus: Path, voc
 def test_listing_finds_languages_and_pairs(shards: Path, tmp_path: Path) -> None:
     assert languages_in(shards) == ["ar", "en", "th"] and pairs_in(shards) == []
     assert languages_in(tmp_path) == []
+    for name in (
+        "sw/train.idx",
+        "de/valid.idx",
+        "fr/train.bin",
+        "en-sw/train.en-sw.en.idx",
+        "en-sw/valid.x.idx",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    # What has only a validation set, or half a shard, is no training data.
+    assert languages_in(tmp_path) == ["sw"] and pairs_in(tmp_path) == ["en-sw"]

@@ -150,6 +150,30 @@ def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
     assert float(tune._symmetric_kl(a, a + 3)) == pytest.approx(0, abs=1e-6)
 
 
+def test_matching_features_worked_by_hand() -> None:
+    # A pair of 1 and 2 tokens between specials, then one whose second text is empty.
+    segments = torch.tensor([0, 1, 0, 0, 2, 2, 0, 0, 1, 1, 0, 0, 0])
+    hidden = torch.zeros(13, 2)
+    hidden[1], hidden[4], hidden[5] = (
+        torch.tensor([1.0, -2.0]),
+        torch.tensor([2.0, 4.0]),
+        torch.tensor([4.0, 2.0]),
+    )
+    hidden[8], hidden[9] = torch.tensor([5.0, 0.0]), torch.tensor([7.0, 0.0])
+    hidden[0] = hidden[7] = 99  # specials do not count
+    made = tune.matched(hidden, segments, [(1, 7), (1, 6)])
+    assert made.tolist() == [[1, -2, 3, 3, 2, 5, 3, -6], [6, 0, 0, 0, 6, 0, 0, 0]]
+
+
+def test_a_model_with_matching_features_predicts_the_same_when_saved(model: Path, tmp_path: Path) -> None:
+    made = tune.fit(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features="match"))[-1]
+    answers = made.predict(rows("pair", 40))
+    assert len(set(answers)) > 1
+    assert answers == [made.predict([row])[0] for row in rows("pair", 40)]
+    tune.save(made, tmp_path, model, ["ar", "en", "th"])
+    assert tune.load(tmp_path).predict(rows("pair", 40)) == answers
+
+
 def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
     epochs = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
     mean = tune.average(epochs).model.state_dict()
