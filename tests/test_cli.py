@@ -330,7 +330,10 @@ def test_a_mistake_has_no_traceback_and_code_2_in_a_real_process() -> None:
 
 def test_interrupting_says_how_to_go_on(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
+    # A shell's background jobs, and so all their children, ignore SIGINT.
     words = [
+        "env",
+        "--default-signal=INT",
         sys.executable,
         "-m",
         "xling.cli",
@@ -339,12 +342,13 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path) -> None:
         f"out={tmp_path}/v",
     ]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
-        pipe = os.open(
-            tmp_path / "pipe.txt", os.O_WRONLY
-        )  # returns when the child has opened its end to read
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
-        os.close(pipe)
+        try:
+            # Opens when the child has opened its end to read.
+            with open(tmp_path / "pipe.txt", "wb", buffering=0):
+                child.send_signal(signal.SIGINT)
+                _, err = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert child.returncode == 130
     assert err == "xling: interrupted; run the same command again to go on\n"
 
