@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -343,8 +344,9 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path) -> None:
     ]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
         try:
-            # Opens when the child has opened its end to read.
-            with open(tmp_path / "pipe.txt", "wb", buffering=0):
+            # Opens when the child has opened its end; a signal that comes before it waits in read() is seen late.
+            with (tmp_path / "pipe.txt").open("wb", buffering=0):
+                time.sleep(0.5)
                 child.send_signal(signal.SIGINT)
                 _, err = child.communicate(timeout=60)
         finally:
