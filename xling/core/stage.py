@@ -8,6 +8,7 @@ phase of one part. A corpus stage has several phases: the parts of one phase are
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -210,7 +211,10 @@ for _stage in (
 def load(target: str) -> Any:
     """Import ``module:attribute`` and return the attribute."""
     module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    loaded = getattr(importlib.import_module(module), attribute)
+    # polars has system calls restarted after SIGINT: Ctrl-C would not end a read that waits.
+    signal.siginterrupt(signal.SIGINT, True)
+    return loaded
 
 
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
