@@ -7,6 +7,7 @@ same command goes on from the last good checkpoint and reaches the same weights.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -43,11 +44,15 @@ STAGE = "pretrain"
 assert STAGE in STAGES
 MISHAPS = ("skipped_updates", "halved_batches")
 EMBEDDINGS = ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias")
+WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Shape of the encoder; see `xling.models.encoder.EncoderConfig`."""
+    """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
+
+    The last two count where an objective needs a decoder.
+    """
 
     layers: int = 4
     dim: int = 256
@@ -59,6 +64,8 @@ class ModelConfig:
     pre_norm: bool = False
     lang_embeddings: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+    decoder_layers: int = 0
+    plain_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,8 +111,9 @@ class PretrainConfig:
         langs: languages to train on; empty for all in ``data``.
         init: published model to start from, empty for fresh weights. Of another vocabulary only with
             ``freeze=body``: then its embeddings are left behind.
-        freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, or the ``body``,
-            which is all the rest (Artetxe et al. 2020).
+        freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, the ``body``,
+            which is all the rest (Artetxe et al. 2020), the ``encoder`` with the embeddings that the decoder shares
+            (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 
@@ -118,7 +126,7 @@ class PretrainConfig:
     train: TrainConfig = TrainConfig()
     seed: int = 1
     init: str = ""
-    freeze: Literal["none", "body", "embeddings"] = "none"
+    freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     dry_run: bool = False
 
 
@@ -157,7 +165,11 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> No
     if parallel.size() > 1:  # a batch then means another amount of text
         run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
+    frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
     updates = _train(cfg, trainer, partial, run_key)
+    assert not frozen or frozen == frozen_digest(trainer.get_model()), (
+        f"freeze={cfg.freeze}: frozen weights have changed"
+    )
     if parallel.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -171,6 +183,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> No
             "skipped_updates": updates.skipped,
             "halved_batches": updates.halved,
             "langs": task.langs,
+            "frozen": frozen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
@@ -192,10 +205,25 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 
 
 def freeze(model: Any, part: str) -> None:
-    """Keep the ``body`` or the ``embeddings`` of a model from training; what objectives add is always trained."""
+    """Keep a part of a model from training, see `PretrainConfig`; what objectives add is always trained."""
     for name, parameter in model.named_parameters():
-        if not name.startswith("extras.") and (name in EMBEDDINGS) == (part == "embeddings"):
+        if not name.startswith("extras.") and _is_in(name, part):
             parameter.requires_grad_(False)
+
+
+def _is_in(name: str, part: str) -> bool:
+    if part in ("embeddings", "body"):
+        return (name in EMBEDDINGS) == (part == "embeddings")
+    return name in EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
+
+
+def frozen_digest(model: Any) -> dict[str, Any]:
+    """How many parameters are frozen, and a SHA-256 of their bits."""
+    kept = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+    found = hashlib.sha256()
+    for name, parameter in sorted(kept.items()):
+        found.update(name.encode() + parameter.detach().cpu().view(torch.uint8).numpy().tobytes())
+    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
 
 
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
@@ -225,7 +253,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full = OmegaConf.structured(FairseqConfig)
     with_name: dict[str, tuple[str, Any]] = {
         "task": (task_name, task_settings),
-        "model": ("xling_encoder", OmegaConf.create(asdict(cfg.model))),
+        "model": _model_of(cfg),
         "criterion": ("xling_objective", OmegaConf.create({})),
         "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": 0.98, "eps": 1e-6})),
         "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
@@ -260,6 +288,17 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.checkpoint.load_checkpoint_on_all_dp_ranks = True
     parallel.configure(full.distributed_training)
     return full
+
+
+def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
+    """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
+    shape = asdict(cfg.model)
+    if any(OBJECTIVES[name].decoder for name in cfg.objectives):
+        return "xling_seq2seq", OmegaConf.create(shape)
+    for name in ("decoder_layers", "plain_head"):
+        if shape.pop(name):
+            raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
+    return "xling_encoder", OmegaConf.create(shape)
 
 
 def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ sees N real tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,40 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         if "target_langs" in ordered[0]:
             sample["target_langs"] = joined("target_langs")
     return sample
+
+
+def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
+    """Lay sources end to end, longest first, and their targets in the same order.
+
+    Args:
+        examples: each with the source as `pack` takes it (``tokens``, ``positions``, ``langs``: (S,)) and what the
+            decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``, ``target`` (T,).
+
+    Returns:
+        A fairseq sample: ``net_input`` as `pack` makes it with ``decoder``: ``tokens``, ``positions``, ``langs`` (M,),
+        its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order; ``target`` and
+        ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both sides.
+    """
+    lengths = [(len(e["tokens"]), len(e["target"])) for e in examples]
+    order = sorted(range(len(examples)), key=lambda i: lengths[i], reverse=True)
+    ordered = [examples[i] for i in order]
+    sample = pack(ordered)  # its sort is stable, so this order stays
+
+    def joined(key: str) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
+
+    sample["net_input"]["decoder"] = {
+        "tokens": joined("prev_tokens"),
+        "positions": joined("prev_positions"),
+        "langs": joined("prev_langs"),
+        "runs": runs_of([lengths[i][1] for i in order]),
+        "cross": cross_runs([lengths[i] for i in order]),
+    }
+    sample["target"], sample["target_langs"] = joined("target"), joined("prev_langs")
+    sample["ntokens"] += len(sample["target"])
+    return sample
+
+
+def cross_runs(lengths: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Neighbours of equal (source, target) lengths as (count, target length, source length)."""
+    return [(len(list(same)), tgt, src) for (src, tgt), same in groupby(lengths)]

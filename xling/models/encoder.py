@@ -85,17 +85,20 @@ def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
             x[start:end].view(count, length, x.shape[1], x.shape[2]).transpose(1, 2)
             for x in (query, key, value)
         )
-        mask = how.mask(start, count, length)
-        kernel = (
-            _products
-            if q.dtype == torch.bfloat16 and q.device.type == "cpu"
-            else F.scaled_dot_product_attention
-        )
-        out = kernel(q, k, v, mask, how.drop, how.causal)
+        out = attend_dense(q, k, v, how.mask(start, count, length), how.drop, how.causal)
         outputs.append(out.transpose(1, 2).reshape(end - start, -1))
         start = end
     assert start == len(query), f"runs cover {start} of {len(query)} tokens"
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def attend_dense(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, drop: float = 0.0, causal: bool = False
+) -> Tensor:
+    """Attention (B, H, T, C) of queries over keys and values (B, H, S, C) by the kernel that is fast here."""
+    on_cpu_in_bf16 = q.dtype == torch.bfloat16 and q.device.type == "cpu"
+    kernel = _products if on_cpu_in_bf16 else F.scaled_dot_product_attention
+    return kernel(q, k, v, mask, drop, causal)
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
@@ -160,7 +163,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(cfg.dim)
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
         self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
-        self.apply(_initialise)
+        self.apply(initialise)
 
     def forward(
         self, src_tokens: Tensor, positions: Tensor, runs: Runs, langs: Tensor | None = None,
@@ -210,7 +213,7 @@ class LMHead(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(len(weight)))
-        self.dense.apply(_initialise)
+        self.dense.apply(initialise)
 
     def transform(self, hidden: Tensor) -> Tensor:
         """(M, D) -> (M, D), what the tied embeddings are multiplied with."""
@@ -267,7 +270,7 @@ def working_dtype(precision: str) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
-def _initialise(module: nn.Module) -> None:
+def initialise(module: nn.Module) -> None:
     """BERT's normal(0, .02); embeddings alike, padding zero."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=0.02)

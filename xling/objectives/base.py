@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 from torch import Tensor, nn
 
+from corpora.binarize import split_pair
 from corpora.vocab import vocab_digest
 from xling import compat
 from xling.core import manifest
@@ -30,6 +31,7 @@ from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.data import shards
 from xling.data.packing import Example, pack
+from xling.data.symbols import Symbols
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FIRST_PIECE = 4
@@ -79,6 +81,7 @@ class Objective(ABC):
 
     name: str
     config: type[TaskConfig]
+    decoder: ClassVar[bool] = False  # whether it needs a model with one
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
@@ -130,6 +133,10 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
+        """All of them: every example is cut to fit when it is made."""
+        return indices, []
 
     def num_tokens(self, index: int) -> int:
         """Tokens of one example, for batching."""
@@ -224,7 +231,11 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.num_updates = 0
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
-        self.langs = langs_of(cfg, self.data)
+        decoder = any(OBJECTIVES[name].decoder for name in self.objective_names())
+        self.langs = langs_of(cfg, self.data, decoder)
+        if decoder:
+            for symbol in Symbols(len(self.dictionary) - 1, tuple(self.langs)).names():
+                self.dictionary.add_symbol(symbol)
         self.objectives = self.build_objectives()
 
     def get_batch_iterator(self, *args: Any, **settings: Any) -> Any:
@@ -232,6 +243,10 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         found = super().get_batch_iterator(*args, **settings)
         found.collate_fn = partial(_collate_or_empty, found.collate_fn)
         return found
+
+    def objective_names(self) -> list[str]:
+        """The names of its objectives."""
+        return [self.objective_class.name]
 
     def build_objectives(self) -> dict[str, Objective]:
         """The objectives of this task."""
@@ -331,13 +346,15 @@ def load_dictionary(data: Path) -> Dictionary:
     return dictionary
 
 
-def langs_of(cfg: Any, data: Path) -> list[str]:
-    """The languages a task uses: those named, or all with monolingual shards.
+def langs_of(cfg: Any, data: Path, with_pairs: bool = False) -> list[str]:
+    """The languages a task uses: those named, or all with monolingual shards, ``with_pairs`` or parallel ones.
 
     Raises:
         UserError: a named language has no shards, or there is none at all.
     """
     there = shards.languages_in(data)
+    if with_pairs:
+        there = sorted({*there, *(side for pair in shards.pairs_in(data) for side in split_pair(pair))})
     if not there:
         raise UserError(f"no shards in {data}", "LANG/train.bin and LANG/train.idx", "run `xling binarize`")
     named = [lang for lang in cfg.langs.split(",") if lang] or there

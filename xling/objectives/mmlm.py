@@ -191,10 +191,14 @@ class Mmlm(Objective):
         return masked_loss(model, sample)
 
 
+def word_starts_of(dictionary: Dictionary) -> np.ndarray:
+    """Which pieces begin a word, bool (vocabulary,)."""
+    return np.array([dictionary[i].startswith(WORD_START) for i in range(len(dictionary))])
+
+
 def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
     """The masking rule of an objective's settings; random pieces exclude the specials."""
     mask_id = dictionary.index("<mask>")
-    starts = [dictionary[i].startswith(WORD_START) for i in range(len(dictionary))]
     return MaskRule(
         prob=cfg.mask_prob,
         leave=cfg.leave_unmasked_prob,
@@ -203,7 +207,7 @@ def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
         first_piece=FIRST_PIECE,
         end_piece=mask_id,
         unit=cfg.mask_unit,
-        word_starts=np.array(starts),
+        word_starts=word_starts_of(dictionary),
         final_prob=getattr(cfg, "final_mask_prob", 0.0),
         anneal=getattr(cfg, "mask_anneal_epochs", 0.0),
     )

@@ -171,6 +171,10 @@ def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
 class XlingMultiTask(XlingTask):
     """Several objectives, alternating or summed."""
 
+    def objective_names(self) -> list[str]:
+        """The names in the mix."""
+        return list(json.loads(self.cfg.objectives))
+
     def build_objectives(self) -> dict[str, Objective]:
         """The objectives of the mix.
 

@@ -72,13 +72,21 @@ class PairDataset(ObjectiveDataset):
         self._sides: dict[str, list[tuple[int, shards.Shard, np.ndarray]]] = {}
         for pair in pairs_of(cfg, data, langs):
             self._sides[pair] = [self._side(data, pair, lang, split, langs) for lang in split_pair(pair)]
-        self._room = (cfg.tokens_per_sample - overhead) // 2
+        self._room = self.room(cfg.tokens_per_sample)
         self._lengths = {
             pair: sum(np.minimum(shard.sizes, self._room).astype(np.int64) for _, shard, _ in sides)
             + overhead
             for pair, sides in self._sides.items()
         }
         super().__init__(cfg.seed)
+
+    def room(self, tokens_per_sample: int) -> int:
+        """Longest side, in tokens."""
+        return (tokens_per_sample - self._overhead) // 2
+
+    def turned(self, pair: str, generator: np.random.Generator) -> bool:
+        """Whether the sides of an example change places."""
+        return bool(generator.random() < 0.5)
 
     @staticmethod
     def _side(
@@ -118,8 +126,8 @@ class PairDataset(ObjectiveDataset):
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
-        sides = list(self._sides.values())[int(self._draw.langs[index])]
-        if generator.random() < 0.5:
+        name, sides = list(self._sides.items())[int(self._draw.langs[index])]
+        if self.turned(name, generator):
             sides = sides[::-1]
         cut = []
         for _, shard, starts in sides:

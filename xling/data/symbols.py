@@ -1,0 +1,59 @@
+"""The symbols behind the pieces: ``<mask>``, a token of each language, and sentinels for corrupted spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xling.core.errors import UserError
+
+NUM_SENTINELS = 100
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Where the symbols of a model with a decoder stand.
+
+    Attributes:
+        mask: id of ``<mask>``, the first behind the pieces.
+        langs: the languages, whose tokens follow in this order; then come `NUM_SENTINELS` sentinels.
+    """
+
+    mask: int
+    langs: tuple[str, ...]
+
+    @classmethod
+    def of_size(cls, size: int, langs: Sequence[str]) -> Symbols:
+        """The symbols of a model with ``size`` token ids."""
+        return cls(size - NUM_SENTINELS - len(langs) - 1, tuple(langs))
+
+    @property
+    def size(self) -> int:
+        """Number of token ids in all."""
+        return self.sentinel(NUM_SENTINELS)
+
+    def lang(self, index: int) -> int:
+        """Id of the token of the language with this index."""
+        return self.mask + 1 + index
+
+    def sentinel(self, index: int) -> int:
+        """Id of a sentinel."""
+        return self.mask + 1 + len(self.langs) + index
+
+    def index_of(self, lang: str, what: str) -> int:
+        """Index of a language.
+
+        Raises:
+            UserError: the model ``what`` has never seen it.
+        """
+        if lang not in self.langs:
+            raise UserError(
+                f"{what} has never seen {lang!r}",
+                ", ".join(self.langs),
+                "train it on text of that language first",
+            )
+        return self.langs.index(lang)
+
+    def names(self) -> list[str]:
+        """What follows ``<mask>`` in the dictionary."""
+        return [f"[{lang}]" for lang in self.langs] + [f"<extra_id_{i}>" for i in range(NUM_SENTINELS)]

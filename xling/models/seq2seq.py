@@ -1,0 +1,279 @@
+"""The encoder-decoder on packed batches, registered with fairseq as ``xling_seq2seq``.
+
+The encoder is `xling.models.encoder.Encoder` as it is; a decoder layer is its layer, causal, with attention to the
+encoder's states between. Source and target embeddings and the output projection are one matrix. No sequence is
+padded: cross-attention goes run by run, like attention within a sequence.
+
+Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from one pre-trained encoder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import register_model
+from torch import Tensor, nn
+
+from xling.models.dropout import dropout
+from xling.models.encoder import (
+    Attention,
+    EncoderConfig,
+    EncoderModel,
+    Layer,
+    LMHead,
+    Runs,
+    attend_dense,
+    initialise,
+)
+from xling.models.loss import linear_cross_entropy
+
+CrossRuns = Sequence[tuple[int, int, int]]
+POOLINGS = ("", "max", "mean")
+
+
+@dataclass
+class Seq2SeqConfig(EncoderConfig):
+    """Shape of both sides; ``layers`` are the encoder's.
+
+    ``decoder_layers`` 0 means as many as the encoder has. With ``plain_head`` the decoder's states meet the
+    embeddings directly (mBART); without, through the dense layer of the encoder's LM head, which a decoder that
+    starts from a pre-trained encoder needs.
+    """
+
+    decoder_layers: int = 0
+    plain_head: bool = False
+
+
+class PlainHead(nn.Module):
+    """The tied embeddings and a bias."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(len(weight)))
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """The states themselves."""
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(M, D) -> (M, V)."""
+        return F.linear(hidden, self.weight, self.bias)
+
+
+def cross_attend(query: Tensor, key: Tensor, value: Tensor, runs: CrossRuns, drop: float = 0.0) -> Tensor:
+    """Attention of each target to its source.
+
+    Args:
+        query: (M, H, C), packed targets.
+        key, value: (N, H, C), packed sources in the same order.
+        runs: (sequences, target length, source length) in order.
+        drop: probability of dropping an attention weight.
+
+    Returns:
+        (M, H * C).
+    """
+    outputs, row, column = [], 0, 0
+    for count, tgt, src in runs:
+        end_row, end_column = row + count * tgt, column + count * src
+        q = query[row:end_row].unflatten(0, (count, tgt)).transpose(1, 2)
+        k, v = (x[column:end_column].unflatten(0, (count, src)).transpose(1, 2) for x in (key, value))
+        outputs.append(attend_dense(q, k, v, drop=drop).transpose(1, 2).reshape(end_row - row, -1))
+        row, column = end_row, end_column
+    assert (row, column) == (len(query), len(key)), (
+        f"runs cover {row} of {len(query)}, {column} of {len(key)}"
+    )
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+class DecoderLayer(Layer):
+    """A layer that attends to its own past, then to the source."""
+
+    def __init__(self, cfg: Seq2SeqConfig) -> None:
+        super().__init__(cfg)
+        self.cross_query = nn.Linear(cfg.dim, cfg.dim)
+        self.cross_kv = nn.Linear(cfg.dim, 2 * cfg.dim)
+        self.cross_out = nn.Linear(cfg.dim, cfg.dim)
+        self.cross_norm = nn.LayerNorm(cfg.dim)
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, to_self: Callable[[Tensor], Tensor], to_source: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """(M, D) -> (M, D).
+
+        Args:
+            x: the states below.
+            to_self: self-attention with its output projection.
+            to_source: from queries (M, H, C) to what they find in the source, (M, D).
+        """
+        x = self._around(x, self.attn_norm, to_self)
+        x = self._around(x, self.cross_norm, lambda h: self._cross(h, to_source))
+        return self._around(x, self.ffn_norm, self._ffn)
+
+    def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of encoder states (N, D), each (N, H, C)."""
+        kv = self.cross_kv(states).view(len(states), 2, self.heads, -1)
+        return kv[:, 0], kv[:, 1]
+
+    def _cross(self, x: Tensor, to_source: Callable[[Tensor], Tensor]) -> Tensor:
+        found = to_source(self.cross_query(x).view(len(x), self.heads, -1))
+        return dropout(self.cross_out(found), self.dropout, self.training)
+
+    def _around(self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre_norm:
+            return x + part(norm(x))
+        out: Tensor = norm(x + part(x))
+        return out
+
+
+class Decoder(nn.Module):
+    """Positions, layers and head; the word vectors are the encoder's.
+
+    Args:
+        cfg: the shape.
+        weight: the embedding matrix, (V, D).
+        num_langs: number of language embeddings, 0 for none.
+    """
+
+    def __init__(self, cfg: Seq2SeqConfig, weight: Tensor, num_langs: int = 0) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
+        self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
+        self.norm = nn.LayerNorm(cfg.dim)
+        self.layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.decoder_layers or cfg.layers))
+        self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
+        self.apply(initialise)
+        self.head: LMHead | PlainHead = PlainHead(weight) if cfg.plain_head else LMHead(cfg.dim, weight)
+
+    def embed(self, words: Tensor, positions: Tensor, langs: Tensor | None) -> Tensor:
+        """What the first layer reads, (M, D), from word vectors (M, D)."""
+        x = words + self.positions(positions)
+        if self.langs is not None:
+            assert langs is not None, "the model has language embeddings but the batch names no languages"
+            x = x + self.langs(langs)
+        return dropout(self.norm(x), self.cfg.dropout, self.training)
+
+    def forward(
+        self,
+        words: Tensor,
+        memory: Tensor,
+        positions: Tensor,
+        langs: Tensor | None,
+        runs: Runs,
+        cross: CrossRuns,
+    ) -> Tensor:
+        """States of every target position.
+
+        Args:
+            words: word vectors of the tokens read, (M, D).
+            memory: states of the sources, (N, D).
+            positions, langs: (M,) int64.
+            runs, cross: see `xling.data.packing.pack_seq2seq`.
+
+        Returns:
+            (M, D).
+        """
+        drop = self.cfg.attention_dropout if self.training else 0.0
+        how = Attention(runs, causal=True, drop=drop)
+        x = self.embed(words, positions, langs)
+        for layer in self.layers:
+            assert isinstance(layer, DecoderLayer)
+            key, value = layer.memory(memory)
+            x = layer(
+                x,
+                lambda h, layer=layer: layer._attention(h, how),
+                lambda q, key=key, value=value: cross_attend(q, key, value, cross, drop),
+            )
+        out: Tensor = self.final_norm(x)
+        return out
+
+
+@register_model("xling_seq2seq", dataclass=Seq2SeqConfig)
+class Seq2SeqModel(EncoderModel):
+    """An encoder with its LM head, and a decoder, as fairseq's Trainer sees them."""
+
+    cfg: Seq2SeqConfig
+
+    def __init__(self, cfg: Seq2SeqConfig, vocab_size: int, num_langs: int = 0) -> None:
+        super().__init__(cfg, vocab_size, num_langs)
+        self.decoder = Decoder(cfg, self.encoder.tokens.weight, num_langs)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        positions: Tensor,
+        runs: Runs,
+        decoder: dict[str, Any] | None = None,
+        pooling: str = "",
+        **kwargs: Any,
+    ) -> Tensor:
+        """States of the encoder (N, D), or with ``decoder`` those of the decoder (M, D).
+
+        Args:
+            src_tokens, positions, runs: and ``kwargs``: see `xling.models.encoder.Encoder.forward`.
+            decoder: the target side of a batch, see `xling.data.packing.pack_seq2seq`.
+            pooling: let the decoder see one vector of each source only, see `pool`.
+        """
+        memory = self.encoder(src_tokens, positions, runs, **kwargs)
+        if decoder is None:
+            return memory
+        cross = decoder["cross"]
+        if pooling:
+            memory, cross = pool(memory, runs, pooling), [(count, tgt, 1) for count, tgt, _ in cross]
+        out: Tensor = self.decoder(
+            self.encoder.tokens(decoder["tokens"]),
+            memory,
+            decoder["positions"],
+            decoder["langs"],
+            decoder["runs"],
+            cross,
+        )
+        return out
+
+    def loss(self, states: Tensor, target: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Sum (with label smoothing) and rows (without) of the cross-entropy of ``target`` (M,)."""
+        head = self.decoder.head
+        return linear_cross_entropy(head.transform(states), head.weight, head.bias, target, smoothing)
+
+
+def pool(states: Tensor, runs: Runs, how: str) -> Tensor:
+    """One vector of each sequence of a packed batch, over its tokens without those at both ends.
+
+    Args:
+        states: (N, D).
+        runs: of the batch.
+        how: ``max`` or ``mean``.
+
+    Returns:
+        (B, D).
+    """
+    assert how in POOLINGS[1:], f"pooling {how!r}: max or mean"
+    vectors, start = [], 0
+    for count, length in runs:
+        block = states[start : start + count * length].unflatten(0, (count, length))
+        inner = block[:, 1:-1] if length > 2 else block
+        vectors.append(inner.max(1).values if how == "max" else inner.mean(1))
+        start += count * length
+    return torch.cat(vectors)
+
+
+@torch.no_grad()
+def start_decoder(model: Seq2SeqModel) -> None:
+    """Give the decoder the encoder's present weights, layer by layer from below; cross-attention stays fresh.
+
+    Source: Conneau & Lample 2019, section 5.2.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    for name in ("positions", "langs", "norm", "final_norm"):
+        if (part := getattr(encoder, name)) is not None:
+            getattr(decoder, name).load_state_dict(part.state_dict())
+    for below, layer in zip(encoder.layers, decoder.layers, strict=False):
+        layer.load_state_dict(below.state_dict(), strict=False)
+    decoder.head.bias.copy_(model.lm_head.bias)
+    if isinstance(decoder.head, LMHead):
+        decoder.head.load_state_dict(model.lm_head.state_dict())

@@ -1,0 +1,66 @@
+"""Denoising auto-encoding (Lample et al., XNLG): a sentence from itself with words moved, dropped and blanked.
+
+Source: Lample et al. 2018, section 2.3; Chi et al. 2020 (XNLG), section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.data import noise
+from xling.data.packing import Example
+from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.mmlm import word_starts_of
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+
+
+@dataclass
+class DaeConfig(TextConfig):
+    """Settings of the noise: words move by fewer than ``shuffle`` places, are dropped, and blanked."""
+
+    shuffle: float = 3.0
+    drop: float = 0.1
+    blank: float = 0.1
+
+
+def noisy(
+    tokens: np.ndarray, word_starts: np.ndarray, cfg: DaeConfig, mask_id: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The sentence shuffled, then with words dropped, then blanked, as in XLM's code."""
+    tokens = noise.shuffle_words(tokens, noise.words_of(tokens, word_starts), cfg.shuffle, rng)
+    tokens = noise.drop_words(tokens, noise.words_of(tokens, word_starts), cfg.drop, rng)
+    return noise.blank_words(tokens, noise.words_of(tokens, word_starts), cfg.blank, mask_id, rng)
+
+
+def cost(lengths: np.ndarray) -> np.ndarray:
+    """The sentence and its language token; the sentence again."""
+    return 2 * lengths + 1
+
+
+@objective("dae")
+class Dae(Seq2SeqObjective):
+    """A sentence from a noisy copy of it."""
+
+    config = DaeConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Sentences of the split.
+
+        Raises:
+            UserError: a share that is none, a shuffle below 0.
+        """
+        cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
+        noise.check_share("drop", cfg.drop)
+        noise.check_share("blank", cfg.blank)
+        if cfg.shuffle < 0:
+            raise UserError(f"shuffle={cfg.shuffle}", "a number of places from 0")
+
+        def build(text: Text) -> Example:
+            source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
+            return example(source, text.tokens, text.lang, text.lang, symbols)
+
+        return TextDataset(cfg, data, split, self.langs, "dae", build, cost)

@@ -1,0 +1,88 @@
+"""Masked sequence to sequence (MASS): the encoder reads a sentence with a span masked, the decoder writes the span.
+
+The decoder sees nothing else of the sentence, and its positions are those of the span. Of the span's tokens in the
+source 80 % are ``<mask>``, 10 % random, 10 % kept.
+
+Source: Song et al. 2019, section 3. Decided here: the span begins anywhere with equal probability, is a share of the
+pieces rounded up or down at random and never holds ``</s>``; the first token that the decoder reads is the language
+token, where the paper has the token before the span, which the encoder shows anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xling.data import noise
+from xling.data.masking import MaskRule, corrupt
+from xling.data.packing import Example
+from xling.data.symbols import Symbols
+from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
+from xling.objectives.seq2seq import example as sequences
+
+
+@dataclass
+class MassConfig(TextConfig):
+    """Settings: ``span`` is the share of a sentence's pieces that is masked, the others are BERT's."""
+
+    span: float = 0.5
+    leave_unmasked_prob: float = 0.1
+    random_token_prob: float = 0.1
+
+
+def span_of(tokens: np.ndarray, share: float, rng: np.random.Generator) -> tuple[int, int]:
+    """Begin and end of a span of ``share`` of the pieces in a run without specials; at least one piece.
+
+    Joined sentences have several runs: the span lies in one of them, drawn by its length.
+    """
+    ends = np.flatnonzero(tokens < FIRST_PIECE)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else np.zeros(1, dtype=np.int64)
+    stops = ends if len(ends) else np.array([len(tokens)])
+    sizes = stops - starts
+    if not sizes.any():  # nothing but <unk>
+        return 0, 1
+    run = int(np.searchsorted(np.cumsum(sizes), rng.integers(sizes.sum()), side="right"))
+    wanted = int(share * (tokens >= FIRST_PIECE).sum() + rng.random())
+    length = min(max(wanted, 1), int(sizes[run]))
+    begin = int(starts[run] + rng.integers(sizes[run] - length + 1))
+    return begin, begin + length
+
+
+def example(
+    tokens: np.ndarray, lang: int, share: float, rule: MaskRule, symbols: Symbols, rng: np.random.Generator
+) -> Example:
+    """One sentence, (length,) with its ``</s>``, as a masked source and the span as target."""
+    begin, end = span_of(tokens, share, rng)
+    source = corrupt(tokens, np.arange(begin, end), rule, rng)
+    return sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
+
+
+@objective("mass")
+class Mass(Seq2SeqObjective):
+    """A span of a sentence from the rest of it."""
+
+    config = MassConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Sentences of the split."""
+        cfg, symbols = self.cfg, self.symbols
+        noise.check_share("span", cfg.span)
+        rule = MaskRule(
+            prob=cfg.span,
+            leave=cfg.leave_unmasked_prob,
+            random=cfg.random_token_prob,
+            mask_id=symbols.mask,
+            first_piece=FIRST_PIECE,
+            end_piece=symbols.mask,
+        )
+
+        def build(text: Text) -> Example:
+            return example(text.tokens, text.lang, cfg.span, rule, symbols, text.generator)
+
+        def cost(lengths: np.ndarray) -> np.ndarray:
+            return lengths + 1 + np.ceil(cfg.span * lengths).astype(np.int64)
+
+        return TextDataset(cfg, data, split, self.langs, "mass", build, cost)

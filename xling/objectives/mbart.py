@@ -1,0 +1,84 @@
+"""Multilingual denoising (mBART): several sentences of a document from a copy with spans masked and sentences moved.
+
+Spans of Poisson(3.5) words, 35 % of all words, each become one ``<mask>``; the sentences are permuted. The other pieces
+of BART's noise are there with a share of 0.
+
+Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.data import noise
+from xling.data.packing import Example
+from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.dae import cost
+from xling.objectives.mmlm import word_starts_of
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+
+
+@dataclass
+class MbartConfig(TextConfig):
+    """Settings: shares of words in masked spans, of permuted sentences, of masked and deleted pieces, of rotated texts.
+
+    ``span_mean`` is the mean length of a span in words.
+    """
+
+    join: bool = True
+    infill: float = 0.35
+    span_mean: float = 3.5
+    permute_sentences: float = 1.0
+    mask: float = 0.0
+    delete: float = 0.0
+    rotate: float = 0.0
+
+
+SHARES = ("infill", "permute_sentences", "mask", "delete", "rotate")
+
+
+def noisy(
+    tokens: np.ndarray, word_starts: np.ndarray, cfg: MbartConfig, mask_id: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The text with its sentences permuted, then spans infilled, then what else is set."""
+    if cfg.permute_sentences:
+        tokens = noise.permute_sentences(tokens, cfg.permute_sentences, rng)
+    if cfg.infill:
+        words = noise.words_of(tokens, word_starts)
+        tokens = noise.infill(tokens, words, cfg.infill, cfg.span_mean, mask_id, rng)
+    if cfg.mask:
+        tokens = noise.mask_tokens(tokens, cfg.mask, mask_id, rng)
+    if cfg.delete:
+        tokens = noise.delete_tokens(tokens, cfg.delete, rng)
+    if cfg.rotate:
+        tokens = noise.rotate(tokens, cfg.rotate, rng)
+    return tokens
+
+
+@objective("mbart")
+class Mbart(Seq2SeqObjective):
+    """A text from a noisy copy of it."""
+
+    config = MbartConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Joined sentences of the split.
+
+        Raises:
+            UserError: a share that is none, a mean length of 0 or less.
+        """
+        cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
+        for name in SHARES:
+            noise.check_share(name, getattr(cfg, name))
+        if cfg.span_mean <= 0:
+            raise UserError(f"span_mean={cfg.span_mean}", "a number of words above 0")
+
+        def build(text: Text) -> Example:
+            source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
+            return example(source, text.tokens, text.lang, text.lang, symbols)
+
+        return TextDataset(cfg, data, split, self.langs, "mbart", build, cost)

@@ -1,0 +1,268 @@
+"""What objectives with a decoder share: the form of a pair of sequences, monolingual sentences, the loss.
+
+Every source ends in ``</s> [lang]``, the token of its own language; the decoder opens with the token of the language
+it writes, reads ``[lang] y`` and predicts ``y </s>`` (mBART's order). So one way of generating serves a model of any
+of these objectives, and the token at the decoder's start decides the language of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from corpora.binarize import split_pair
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.data import mixer, shards
+from xling.data.packing import Example, pack_seq2seq
+from xling.data.symbols import Symbols
+from xling.objectives.base import EOS, Loss, Objective, ObjectiveDataset, TaskConfig
+from xling.objectives.pairs import Pair, PairDataset
+
+
+@dataclass
+class TextConfig(TaskConfig):
+    """Settings of objectives on monolingual text with a decoder.
+
+    ``tokens_per_sample`` is the longest sequence of either side. With ``join`` neighbouring sentences of a document
+    make one example as long as they fit.
+    """
+
+    join: bool = False
+
+
+class Text(NamedTuple):
+    """Sentences of one language, as an objective gets them.
+
+    Attributes:
+        tokens: int64 (length,), each sentence with its ``</s>``.
+        lang: index into the task's languages.
+        generator: its randomness.
+    """
+
+    tokens: np.ndarray
+    lang: int
+    generator: np.random.Generator
+
+
+BuildText = Callable[[Text], Example]
+
+
+def example(
+    source: np.ndarray, target: np.ndarray, src_lang: int, tgt_lang: int, symbols: Symbols, start: int = 0
+) -> Example:
+    """One pair of sequences.
+
+    Args:
+        source: what the encoder reads, without its language token, (S - 1,).
+        target: what is predicted, (T,).
+        src_lang, tgt_lang: indices of the languages.
+        symbols: of the model.
+        start: position of the first prediction.
+
+    Returns:
+        What `xling.data.packing.pack_seq2seq` takes.
+    """
+    tokens = np.append(source, symbols.lang(src_lang))
+    return {
+        "tokens": tokens,
+        "positions": np.arange(len(tokens)),
+        "langs": np.full(len(tokens), src_lang),
+        "prev_tokens": np.concatenate([[symbols.lang(tgt_lang)], target[:-1]]),
+        "prev_positions": start + np.arange(len(target)),
+        "prev_langs": np.full(len(target), tgt_lang),
+        "target": target,
+    }
+
+
+class TextDataset(ObjectiveDataset):
+    """Sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
+
+    Args:
+        cfg: settings, a `TextConfig`.
+        data: binarised directory.
+        split: ``train`` or ``valid``.
+        langs: languages of the task; those without monolingual text are left out.
+        name: of the objective, part of the key of its randomness.
+        build: makes the example of a text.
+        cost: most tokens of both sides of the examples of texts of given lengths.
+    """
+
+    def __init__(
+        self,
+        cfg: Any,
+        data: Path,
+        split: str,
+        langs: list[str],
+        name: str,
+        build: BuildText,
+        cost: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
+        self._cfg, self._split, self._name, self._build, self._cost = cfg, split, name, build, cost
+        self._room = cfg.tokens_per_sample - 1
+        there = [lang for lang in shards.languages_in(data) if lang in langs]
+        if not there:
+            raise UserError(f"no monolingual text in {data} for {', '.join(langs)}", fix="binarize corpora.")
+        self._codes = [langs.index(lang) for lang in there]
+        self._streams = {lang: shards.open_shard(data / lang / split) for lang in there}
+        cut = {lang: texts_of(shard, self._room, cfg.join) for lang, shard in self._streams.items()}
+        if split == "train" and (empty := [lang for lang, (starts, _) in cut.items() if not len(starts)]):
+            raise UserError(
+                f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
+            )
+        self._starts = {lang: starts for lang, (starts, _) in cut.items()}
+        self._lengths = {lang: lengths for lang, (_, lengths) in cut.items()}
+        super().__init__(cfg.seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the texts of an epoch."""
+        self.epoch = epoch if self._split == "train" else 0
+        items = {lang: len(lengths) for lang, lengths in self._lengths.items()}
+        if self._split == "train":
+            tokens = {lang: int(lengths.sum()) for lang, lengths in self._lengths.items()}
+            counts = mixer.epoch_counts(items, tokens, self._cfg.alpha)
+            self._draw = mixer.draw_epoch(items, counts, self.seed, epoch)
+        else:
+            langs = np.repeat(np.arange(len(items)), list(items.values())).astype(np.int16)
+            self._draw = mixer.Draw(langs, np.concatenate([np.arange(n) for n in items.values()]))
+        self._drawn = np.zeros(len(self._draw.items), dtype=np.int64)
+        for index, lengths in enumerate(self._lengths.values()):
+            where = self._draw.langs == index
+            self._drawn[where] = np.minimum(lengths[self._draw.items[where]], self._room)
+        self._sizes = self._cost(self._drawn)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Most tokens of both sides of each example; noise may leave fewer."""
+        return self._sizes
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By language, in tokens of text."""
+        drawn = np.bincount(self._draw.langs, self._drawn, len(self._lengths))
+        return {
+            lang: (int(lengths.sum()), int(n))
+            for (lang, lengths), n in zip(self._lengths.items(), drawn, strict=True)
+        }
+
+    def text(self, index: int) -> tuple[np.ndarray, int]:
+        """The tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
+        which, item = int(self._draw.langs[index]), int(self._draw.items[index])
+        lang = list(self._streams)[which]
+        start, length = int(self._starts[lang][item]), int(self._lengths[lang][item])
+        tokens = self._streams[lang].tokens[start : start + min(length, self._room)].astype(np.int64)
+        tokens[-1] = EOS
+        return tokens, self._codes[which]
+
+    def __getitem__(self, index: int) -> Example:
+        tokens, lang = self.text(index)
+        generator = rng(self.seed, self.epoch, index, self._name, self._split)
+        return self._build(Text(tokens, lang, generator)) | {"id": np.array([index])}
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """Sources and targets end to end."""
+        return pack_seq2seq(samples)
+
+
+def texts_of(shard: shards.Shard, room: int, join: bool) -> tuple[np.ndarray, np.ndarray]:
+    """First token and length of each text of a monolingual shard, int64 (num_texts,) each.
+
+    A sentence is an item; an item of ``</s>`` alone ends a document. Joined, a text is as many sentences of a
+    document as fit into ``room``; a longer sentence is a text of its own and is cut when it is read.
+    """
+    sizes, starts = shard.sizes.astype(np.int64), shard.starts()
+    if not join:
+        return starts[sizes > 1], sizes[sizes > 1]
+    found = []
+    first = used = 0
+    for start, size in zip([*starts.tolist(), 0], [*sizes.tolist(), 0], strict=True):
+        ends = size <= 1
+        if used and (ends or used + size > room):
+            found.append((first, used))
+            used = 0
+        if not ends:
+            first = start if not used else first
+            used += size
+    made = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return made[:, 0], made[:, 1]
+
+
+class TranslationDataset(PairDataset):
+    """Pairs as source and target, each as long as a sequence may be.
+
+    Args:
+        directions: ``src-tgt`` that are trained; empty for both of every pair.
+    """
+
+    def __init__(self, *args: Any, directions: str = "") -> None:
+        self._directions = [d for d in directions.split(",") if d]
+        super().__init__(*args)
+
+    def room(self, tokens_per_sample: int) -> int:
+        """All but the language token."""
+        return tokens_per_sample - 1
+
+    def turned(self, pair: str, generator: np.random.Generator) -> bool:
+        """At random where both directions are trained."""
+        there = (pair in self._directions, "-".join(reversed(split_pair(pair))) in self._directions)
+        if not self._directions or all(there):
+            return bool(generator.random() < 0.5)
+        return there[1]
+
+    def ordered_indices(self) -> np.ndarray:
+        """By the lengths of both sides, so that a batch has few different ones."""
+        two = np.zeros((2, len(self)), dtype=np.int64)
+        for index, sides in enumerate(self._sides.values()):
+            where = self._draw.langs == index
+            for row, (_, shard, _) in enumerate(sides):
+                two[row, where] = np.minimum(shard.sizes[self._draw.items[where]], self._room)
+        return np.lexsort((two[1], two[0]))
+
+    def collater(self, samples: list[Any]) -> dict[str, Any]:
+        """Sources and targets end to end."""
+        return pack_seq2seq(samples)
+
+
+def pairs_of_directions(directions: str, there: list[str]) -> str:
+    """The pairs, in the order that the shards have, of directions such as ``en-de,de-en``.
+
+    Raises:
+        UserError: a direction whose pair is not there.
+    """
+    found = []
+    for direction in [d for d in directions.split(",") if d]:
+        pair = direction if direction in there else "-".join(reversed(split_pair(direction)))
+        if pair not in there:
+            raise UserError(f"direction {direction}", ", ".join(there), "binarize that pair")
+        found.append(pair)
+    return ",".join(dict.fromkeys(found))
+
+
+class Seq2SeqObjective(Objective):
+    """An objective whose model has a decoder."""
+
+    decoder = True
+
+    @property
+    def symbols(self) -> Symbols:
+        """Of the model."""
+        return Symbols.of_size(len(self.dictionary), self.langs)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy of every token that the decoder predicts."""
+        return sequence_loss(model, sample)
+
+
+def sequence_loss(model: Any, sample: dict[str, Any], smoothing: float = 0.0, **how: Any) -> Loss:
+    """Cross-entropy of the targets of a batch; what is logged has no smoothing. ``how`` goes to the model."""
+    states = model(**sample["net_input"], **how)
+    total, rows = model.loss(states, sample["target"], smoothing)
+    return Loss(total, len(rows), rows, sample["target_langs"])
+
+
+def both_sides(pair: Pair, symbols: Symbols) -> Example:
+    """A sentence and its translation."""
+    return example(pair.src, pair.tgt, pair.src_lang, pair.tgt_lang, symbols)

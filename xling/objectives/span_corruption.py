@@ -1,0 +1,76 @@
+"""Span corruption (T5, mT5): spans of a text become sentinels, and the decoder writes each sentinel with its span.
+
+15 % of the tokens in spans of 3 on average: ``a <0> d <1> g </s>`` from which ``<0> b c <1> e f </s>`` is written. With
+more spans than there are sentinels the text is cut by fewer, longer ones.
+
+Source: Raffel et al. 2020, section 3.1.4; Xue et al. 2021. Decided here: source and decoder have language tokens as in
+the other objectives, which mT5 does without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.data import noise
+from xling.data.packing import Example
+from xling.data.symbols import NUM_SENTINELS, Symbols
+from xling.objectives.base import EOS, ObjectiveDataset, objective
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
+from xling.objectives.seq2seq import example as sequences
+
+
+@dataclass
+class SpanCorruptionConfig(TextConfig):
+    """Settings: ``corrupt`` is the share of the tokens in spans, ``span_mean`` their mean length."""
+
+    join: bool = True
+    corrupt: float = 0.15
+    span_mean: float = 3.0
+
+
+def split_spans(
+    tokens: np.ndarray, share: float, mean: float, symbols: Symbols, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target of a text (length,), whose last token, a ``</s>``, ends both."""
+    body = tokens[:-1]
+    mean = max(mean, len(body) * share / NUM_SENTINELS)
+    spans = noise.corrupted_spans(len(body), share, mean, rng)
+    first = (spans >= 0) & (spans != np.concatenate([[-1], spans[:-1]]))
+    sentinels = symbols.sentinel(0) + spans
+    source = np.where(first, sentinels, body)[(spans < 0) | first]
+    inside, begins = body[spans >= 0], np.flatnonzero(first[spans >= 0])
+    target = np.insert(inside, begins, sentinels[first])
+    return np.append(source, EOS), np.append(target, EOS)
+
+
+@objective("span_corruption")
+class SpanCorruption(Seq2SeqObjective):
+    """The spans of a text from the rest of it."""
+
+    config = SpanCorruptionConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Joined sentences of the split.
+
+        Raises:
+            UserError: a share outside 0 to 1, spans of less than one token.
+        """
+        cfg, symbols = self.cfg, self.symbols
+        noise.check_share("corrupt", cfg.corrupt)
+        if cfg.span_mean < 1:
+            raise UserError(f"span_mean={cfg.span_mean}", "a number of tokens from 1")
+
+        def build(text: Text) -> Example:
+            source, target = split_spans(text.tokens, cfg.corrupt, cfg.span_mean, symbols, text.generator)
+            return sequences(source, target, text.lang, text.lang, symbols)
+
+        def cost(lengths: np.ndarray) -> np.ndarray:
+            # What stays, what goes, two sentinels a span, two </s> and the language token.
+            spans = np.ceil(np.maximum(cfg.corrupt * lengths, 1) / cfg.span_mean).astype(np.int64) + 1
+            return lengths + 2 * spans + 2
+
+        return TextDataset(cfg, data, split, self.langs, "span_corruption", build, cost)

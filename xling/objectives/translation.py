@@ -1,0 +1,83 @@
+"""Translation: a sentence out of its translation, by cross-entropy; the language token decides which language.
+
+With ``pooling`` the decoder sees one vector of the source only, the maximum (or mean) over its positions, so that this
+vector learns to hold the sentence in any language: LASER's encoder. The source then is ``<s> x </s>`` without a
+language token, since the vector must not depend on it.
+
+Source: Vaswani et al. 2017; Johnson et al. 2017 (many languages); Artetxe & Schwenk 2019 (bottleneck; here a
+Transformer attends to the vector, where LASER's LSTM reads it at every step).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.core.errors import UserError, unknown
+from xling.data import shards
+from xling.data.packing import Example
+from xling.models.seq2seq import POOLINGS
+from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
+from xling.objectives.pairs import Pair, PairConfig
+from xling.objectives.seq2seq import (
+    Seq2SeqObjective,
+    TranslationDataset,
+    both_sides,
+    pairs_of_directions,
+    sequence_loss,
+)
+
+OVERHEAD = 1
+
+
+@dataclass
+class TranslationConfig(PairConfig):
+    """Settings: ``directions`` such as ``en-de,de-en`` (empty: both of every pair), ``label_smoothing``, ``pooling``.
+
+    ``tokens_per_sample`` is the longest sequence of either side.
+    """
+
+    directions: str = ""
+    label_smoothing: float = 0.0
+    pooling: str = ""
+
+
+def bottleneck(made: Example) -> Example:
+    """The source of an example as ``<s> x </s>``, as sentence vectors are made elsewhere."""
+    return made | {"tokens": np.concatenate([[BOS], made["tokens"][:-1]])}
+
+
+@objective("translation")
+class Translation(Seq2SeqObjective):
+    """A sentence from its translation."""
+
+    config = TranslationConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split.
+
+        Raises:
+            UserError: an unknown pooling or direction, a smoothing that is no share.
+        """
+        cfg, symbols = self.cfg, self.symbols
+        if cfg.pooling not in POOLINGS:
+            raise unknown("pooling", cfg.pooling, POOLINGS)
+        if not 0 <= cfg.label_smoothing < 1:
+            raise UserError(f"label_smoothing={cfg.label_smoothing}", "a share from 0, below 1")
+        if cfg.directions and not cfg.pairs:
+            cfg.pairs = pairs_of_directions(cfg.directions, shards.pairs_in(data))
+
+        def build(pair: Pair, generator: np.random.Generator) -> Example:
+            made = both_sides(pair, symbols)
+            return bottleneck(made) if cfg.pooling else made
+
+        return TranslationDataset(
+            cfg, data, split, self.langs, self.name, build, OVERHEAD, directions=cfg.directions
+        )
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Cross-entropy of the translation."""
+        return sequence_loss(model, sample, self.cfg.label_smoothing, pooling=self.cfg.pooling)

@@ -1,0 +1,35 @@
+"""Cross-lingual auto-encoding (XNLG): the decoder writes the translation of what the encoder reads.
+
+It is translation as a pre-training objective, beside `dae` and with the encoder frozen: a decoder that has only ever
+denoised copies the language of its source; here source and target differ, so the language token has to decide.
+
+Source: Chi et al. 2020 (XNLG), section 3.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from xling.data.packing import Example
+from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.pairs import Pair, PairConfig
+from xling.objectives.seq2seq import Seq2SeqObjective, TranslationDataset, both_sides
+from xling.objectives.translation import OVERHEAD
+
+
+@objective("xae")
+class Xae(Seq2SeqObjective):
+    """The translation of a sentence, in both directions of every pair."""
+
+    config = PairConfig
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        symbols = self.symbols
+
+        def build(pair: Pair, generator: np.random.Generator) -> Example:
+            return both_sides(pair, symbols)
+
+        return TranslationDataset(self.cfg, data, split, self.langs, "xae", build, OVERHEAD)
