@@ -1,0 +1,372 @@
+"""Generating: beam search, greedy and sampling with a cache of keys and values, batched by length.
+
+Scores and stopping are those of fairseq's SequenceGenerator: a hypothesis is worth the sum of its log-probabilities
+over length^penalty, ``</s>`` counted; a sentence is done when ``beam`` hypotheses have ended among the best ``beam``
+candidates. What differs is the work: the source's keys and values stand once per sentence and all hypotheses of a
+sentence attend to them together; the cache is never reordered, instead every hypothesis has a mask of its ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.data.packing import Example, pack
+from xling.data.symbols import Symbols
+from xling.models.encoder import Runs, attend_dense
+from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
+
+BOS, PAD, EOS, UNK = 0, 1, 2, 3
+CHUNK = 16  # steps by which a cache grows
+DROP_AT = 0.25  # share of finished sentences at which they leave the batch
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to look for the best output.
+
+    Attributes:
+        beam: hypotheses kept; 1 is greedy.
+        length_penalty: exponent of the length that a score is divided by; above 1 favours long outputs.
+        max_len_a, max_len_b: an output has at most ``a * source length + b`` tokens, ``</s>`` not counted.
+        min_len: tokens before ``</s>`` at least.
+        sample: draw from the distribution instead of searching; with ``beam`` 1.
+        top_k: draw from the best k only, 0 for all.
+        temperature: of the drawing; below 1 sharpens.
+        seed: of the drawing.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 10
+    min_len: int = 1
+    sample: bool = False
+    top_k: int = 0
+    temperature: float = 1.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("beam", 1), ("min_len", 0), ("top_k", 0), ("max_len_b", 1), ("max_len_a", 0)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name}={getattr(self, name)}", f"a number from {least}")
+        if self.sample and self.beam > 1:
+            raise UserError(f"sample with beam={self.beam}", "beam=1")
+        if self.temperature <= 0:
+            raise UserError(f"temperature={self.temperature}", "a number above 0")
+
+
+class Hypothesis(NamedTuple):
+    """One output: its tokens without language token and ``</s>``, int64 (length,), and its score in nats."""
+
+    tokens: np.ndarray
+    score: float
+
+
+def allowed_tokens(symbols: Symbols, pieces: Tensor | None = None) -> Tensor:
+    """Which ids may stand in an output, bool (V,): the pieces (or those of a mask (V,)) and ``</s>``.
+
+    Never ``<s>``, ``<pad>``, ``<unk>``, ``<mask>``, a language token or a sentinel.
+    """
+    allowed = torch.zeros(symbols.size, dtype=torch.bool)
+    allowed[UNK + 1 : symbols.mask] = True
+    if pieces is not None:
+        allowed &= pieces.cpu()
+    allowed[EOS] = True
+    return allowed
+
+
+@contextmanager
+def evaluating(model: Seq2SeqModel) -> Iterator[None]:
+    """No dropout and no gradients inside; the model's mode is put back."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def generate(
+    model: Seq2SeqModel,
+    net_input: dict[str, Any],
+    tgt_langs: Tensor,
+    symbols: Symbols,
+    search: Search,
+    pieces: Tensor | None = None,
+) -> list[list[Hypothesis]]:
+    """Outputs of a packed batch of sources, best first, in the order of the batch.
+
+    Args:
+        model: left as it was, training mode included.
+        net_input: sources, see `xling.data.packing.pack`.
+        tgt_langs: index of each output's language, int64 (B,).
+        symbols: of the model.
+        search: how.
+        pieces: bool (V,), to allow these pieces only, for example those of one language.
+
+    Returns:
+        For each source ``search.beam`` hypotheses or fewer, at least one.
+    """
+    with evaluating(model):
+        inputs = {key: value for key, value in net_input.items() if key != "decoder"}
+        states = model.encoder(**inputs)
+        return _Beams(model, states, inputs["runs"], tgt_langs, symbols, search, pieces).run()
+
+
+def generate_all(
+    model: Seq2SeqModel,
+    sources: Sequence[np.ndarray],
+    src_langs: Sequence[int],
+    tgt_langs: Sequence[int],
+    symbols: Symbols,
+    search: Search,
+    batch_tokens: int = 2048,
+    pieces: Tensor | None = None,
+    told: Callable[[int, int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """Outputs of any number of sources in their order, batched by length.
+
+    Args:
+        model, symbols, search, pieces: see `generate`.
+        sources: pieces of each without specials, (length,); empty ones give one empty hypothesis.
+        src_langs, tgt_langs: language indices of each.
+        batch_tokens: of the sources of a batch, specials included.
+        told: called after every batch with its number of sources and of tokens written.
+    """
+    device = model.encoder.tokens.weight.device
+    found: list[list[Hypothesis]] = [[Hypothesis(np.zeros(0, dtype=np.int64), 0.0)] for _ in sources]
+    order = sorted((i for i in range(len(sources)) if len(sources[i])), key=lambda i: -len(sources[i]))
+    start = 0
+    while start < len(order):
+        count = max(1, batch_tokens // (len(sources[order[start]]) + 2))
+        batch = order[start : start + count]
+        sample = pack([source_example(sources[i], src_langs[i], i, symbols) for i in batch])
+        inputs = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in sample["net_input"].items()}
+        numbers = sample["id"].tolist()
+        langs = torch.tensor([tgt_langs[i] for i in numbers], device=device)
+        # Another seed for every batch, else all would draw the same noise.
+        made = generate(model, inputs, langs, symbols, replace(search, seed=search.seed + start), pieces)
+        for number, hypotheses in zip(numbers, made, strict=True):
+            found[number] = hypotheses
+        if told:
+            told(len(batch), sum(len(hypotheses[0].tokens) + 1 for hypotheses in made))
+        start += count
+    return found
+
+
+def source_example(pieces: np.ndarray, lang: int, number: int, symbols: Symbols) -> Example:
+    """A source as the encoder reads it: ``x </s> [lang]``."""
+    tokens = np.concatenate([pieces, [EOS, symbols.lang(lang)]]).astype(np.int64)
+    return {
+        "id": np.array([number]),
+        "tokens": tokens,
+        "positions": np.arange(len(tokens)),
+        "langs": np.full(len(tokens), lang),
+    }
+
+
+class _LayerCache:
+    """Keys and values of one decoder layer: of the sources, and of what was written.
+
+    Attributes:
+        source: keys and values (S, H, L, C), L the longest source.
+        past: keys and values (S, H, capacity, C); step 0 fills one slot of a sentence, every later one ``beam``.
+    """
+
+    def __init__(self, layer: DecoderLayer, states: Tensor, runs: Runs) -> None:
+        lengths = [length for count, length in runs for _ in range(count)]
+        key, value = layer.memory(states)
+        self.source = _padded(key, lengths), _padded(value, lengths)
+        num, heads, _, size = self.source[0].shape
+        self.past = states.new_zeros(num, heads, 0, size), states.new_zeros(num, heads, 0, size)
+
+    def append(self, slots: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Put (S, H, width, C) behind the ``slots`` filled; returns all that are filled."""
+        end = slots + key.shape[2]
+        if end > self.past[0].shape[2]:
+            room = CHUNK * key.shape[2]
+            more = key.new_zeros(*key.shape[:2], room, key.shape[3])
+            self.past = torch.cat([self.past[0], more], 2), torch.cat([self.past[1], more], 2)
+        for kept, new in zip(self.past, (key, value), strict=True):
+            kept[:, :, slots:end] = new
+        return self.past[0][:, :, :end], self.past[1][:, :, :end]
+
+    def keep(self, sentences: Tensor) -> None:
+        """Forget all but these sentences."""
+        self.source = self.source[0][sentences], self.source[1][sentences]
+        self.past = self.past[0][sentences], self.past[1][sentences]
+
+
+def _padded(packed: Tensor, lengths: Sequence[int]) -> Tensor:
+    """(N, H, C) -> (S, H, L, C), zeros behind the shorter ones."""
+    if len(set(lengths)) == 1:
+        return packed.unflatten(0, (len(lengths), lengths[0])).transpose(1, 2).contiguous()
+    rows = torch.nn.utils.rnn.pad_sequence(packed.split(list(lengths)), batch_first=True)
+    return rows.transpose(1, 2).contiguous()
+
+
+class _Beams:
+    """The state of a search over a batch; S sentences are still in it, W hypotheses each (1 at first, then beam)."""
+
+    def __init__(
+        self,
+        model: Seq2SeqModel,
+        states: Tensor,
+        runs: Runs,
+        tgt_langs: Tensor,
+        symbols: Symbols,
+        search: Search,
+        pieces: Tensor | None,
+    ) -> None:
+        self.model, self.search, device = model, search, states.device
+        lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=device)
+        self.num = len(lengths)
+        longest = model.cfg.max_positions - 1
+        room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
+        self.limits, self.langs = room.clamp(min=1), tgt_langs
+        self.barred = ~allowed_tokens(symbols, pieces).to(device)
+        self.sources = torch.arange(self.num, device=device)  # their numbers in the batch
+        columns = torch.arange(int(lengths.max()), device=device)
+        uneven = len({length for _, length in runs}) > 1
+        self.source_mask = (columns < lengths[:, None])[:, None, None] if uneven else None
+        self.caches = [_LayerCache(_as_decoder(layer), states, runs) for layer in model.decoder.layers]
+        self.tokens = (symbols.lang(0) + tgt_langs)[:, None, None]  # (S, W, steps + 1)
+        self.scores = torch.zeros(self.num, 1, device=device)
+        self.ancestors = torch.ones(self.num, 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
+        self.ended: list[list[Hypothesis]] = [[] for _ in range(self.num)]
+        self.done = torch.zeros(self.num, dtype=torch.bool, device=device)
+        self.noise = torch.Generator(device).manual_seed(search.seed)
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Step until every sentence is done."""
+        step = 0
+        while len(self.sources):
+            scores, parents, tokens = self._candidates(self._logits(step), step)
+            self._end(scores, parents, tokens, step)
+            self._advance(scores, parents, tokens)
+            self._leave()
+            step += 1
+        return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in self.ended]
+
+    def _logits(self, step: int) -> Tensor:
+        """What the decoder predicts behind each hypothesis, float32 (S, W, V)."""
+        decoder = self.model.decoder
+        num, width = self.tokens.shape[:2]
+        langs = self.langs[:, None].expand(num, width).flatten()
+        words = self.model.encoder.tokens(self.tokens[:, :, -1].flatten())
+        x = decoder.embed(words, torch.full_like(langs, step), langs)
+        slots = self.ancestors.shape[2]
+        own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
+        self.ancestors = torch.cat([self.ancestors, own], 2)
+        mask = self.ancestors[:, None] if width > 1 else None
+        for layer, cache in zip(decoder.layers, self.caches, strict=True):
+            x = self._layer(_as_decoder(layer), cache, x, slots, mask)
+        head = decoder.head
+        logits = head.logits(decoder.final_norm(x))
+        return logits.float().view(num, width, -1)
+
+    def _layer(
+        self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, mask: Tensor | None
+    ) -> Tensor:
+        """(S * W, D) -> (S * W, D)."""
+        num, heads = len(self.sources), layer.heads
+
+        def by_sentence(rows: Tensor) -> Tensor:
+            return rows.view(num, -1, heads, x.shape[1] // heads).transpose(1, 2)
+
+        def to_self(h: Tensor) -> Tensor:
+            query, key, value = (by_sentence(part) for part in layer.qkv(h).chunk(3, -1))
+            found = attend_dense(query, *cache.append(slots, key, value), mask)
+            return layer.out(found.transpose(1, 2).reshape(len(h), -1))
+
+        def to_source(query: Tensor) -> Tensor:
+            found = attend_dense(by_sentence(query.flatten(1)), *cache.source, self.source_mask)
+            return found.transpose(1, 2).reshape(len(query), -1)
+
+        out: Tensor = layer(x, to_self, to_source)
+        return out
+
+    def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The best 2 * beam continuations of each sentence: scores, hypotheses continued and tokens, (S, K) each."""
+        search = self.search
+        total = torch.logsumexp(logits, -1, keepdim=True)
+        logits = logits.masked_fill_(self.barred, -torch.inf)
+        if step < search.min_len:
+            logits[..., EOS] = -torch.inf
+        if bool((over := self.limits <= step).any()):
+            last = logits[over][..., EOS].clone()
+            logits[over] = -torch.inf
+            logits[over, :, EOS] = last
+        num, width, size = logits.shape
+        count = min(2 * search.beam, size)
+        if search.sample:
+            best = self._drawn(logits, count)
+            scores = logits.gather(-1, best)
+        else:
+            scores, best = logits.topk(count, -1)
+        scores = (scores - total + self.scores[..., None]).view(num, -1)
+        if width == 1:
+            return scores, torch.zeros_like(best[:, 0]), best[:, 0]
+        scores, which = scores.topk(count, -1)
+        return scores, which // count, best.view(num, -1).gather(1, which)
+
+    def _drawn(self, logits: Tensor, count: int) -> Tensor:
+        """Tokens drawn without replacement from the softmax, first drawn first, by adding Gumbel noise."""
+        search = self.search
+        if search.top_k:
+            least = logits.topk(min(search.top_k, logits.shape[-1]), -1).values[..., -1:]
+            logits = logits.masked_fill(logits < least, -torch.inf)
+        noise = torch.empty_like(logits).exponential_(generator=self.noise).log_().neg_()
+        return (logits / search.temperature + noise).topk(count, -1).indices
+
+    def _end(self, scores: Tensor, parents: Tensor, tokens: Tensor, step: int) -> None:
+        """Take the hypotheses that end among the best ``beam`` candidates, and note which sentences are done."""
+        beam = self.search.beam
+        ends = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
+        if bool(ends.any()):
+            rows, columns = ends.nonzero().unbind(1)
+            written = self.tokens[rows, parents[rows, columns], 1:].cpu().numpy()
+            worth = (scores[rows, columns] / (step + 1) ** self.search.length_penalty).tolist()
+            for number, words, score in zip(self.sources[rows].tolist(), written, worth, strict=True):
+                if len(self.ended[number]) < beam:
+                    self.ended[number].append(Hypothesis(words, score))
+            full = torch.tensor([len(self.ended[n]) >= beam for n in self.sources.tolist()])
+            self.done |= full.to(self.done.device)
+        self.done |= self.limits <= step
+
+    def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> None:
+        """Go on with the best ``beam`` candidates that do not end."""
+        count = scores.shape[1]
+        turn = torch.arange(count, device=scores.device) + count * (tokens == EOS)
+        best = turn.topk(min(self.search.beam, count), largest=False).indices
+        self.scores, parents, tokens = (x.gather(1, best) for x in (scores, parents, tokens))
+        rows = torch.arange(len(scores), device=scores.device)[:, None]
+        self.tokens = torch.cat([self.tokens[rows, parents], tokens[..., None]], 2)
+        self.ancestors = self.ancestors[rows, parents]
+
+    def _leave(self) -> None:
+        """Drop the sentences that are done, when they are many."""
+        num_done = int(self.done.sum())
+        if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
+            return
+        keep = (~self.done).nonzero().flatten()
+        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "done"):
+            setattr(self, name, getattr(self, name)[keep])
+        if self.source_mask is not None:
+            self.source_mask = self.source_mask[keep]
+        for cache in self.caches:
+            cache.keep(keep)
+
+
+def _as_decoder(layer: torch.nn.Module) -> DecoderLayer:
+    assert isinstance(layer, DecoderLayer)
+    return layer
