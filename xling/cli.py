@@ -22,7 +22,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 from xling.core import config
 from xling.core.errors import UserError, nearest, unknown
@@ -111,15 +111,17 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
-    launch, words = split_launch(words)
-    for word in words:
+    launch, rest = split_launch(words)
+    waiting = iter(rest)
+    for word in waiting:
         key, sign, value = word.removeprefix("--").partition("=")
         if sign and _KEY.fullmatch(key):
             overrides.append(f"{key}={value}")
         elif word.endswith((".yaml", ".yml")):
             recipe = recipe_path(word)
         elif word.startswith("--"):
-            overrides.append(f"{word[2:].replace('-', '_')}=true")
+            name = word[2:].replace("-", "_")
+            overrides.append(f"{name}={'true' if _is_flag(load(stage.config), name) else next(waiting, '')}")
         else:
             bare.append(word)
     if bare and not stage.positional:
@@ -131,6 +133,11 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
             f"{stage.positional}={bare[0]}" if len(bare) == 1 else f"{stage.positional}={json.dumps(bare)}"
         )
     return config.load(load(stage.config), recipe, overrides), launch
+
+
+def _is_flag(cls: Any, name: str) -> bool:
+    """Whether ``--name`` stands alone: what is no setting does so too, and is refused under its name."""
+    return get_type_hints(cls).get(name, bool) is bool
 
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -144,6 +144,19 @@ for _stage in (
         help="fine-tune a checkpoint on a labelled task in the source language",
     ),
     Stage(
+        "finetune mt",
+        config="xling.transfer.mt:MtConfig",
+        run="xling.transfer.mt:run",
+        help="train a translation model, from scratch or from a checkpoint, and score it",
+    ),
+    Stage(
+        "translate",
+        config="xling.transfer.translate:TranslateConfig",
+        run="xling.transfer.translate:run",
+        positional="checkpoint",
+        help="translate standard input line by line to standard output",
+    ),
+    Stage(
         "swap",
         config="xling.transfer.swap:SwapConfig",
         run="xling.transfer.swap:run",

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from corpora.binarize import split_pair
 from corpora.vocab import vocab_digest
 from xling import compat
-from xling.core import manifest
+from xling.core import languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
 from xling.core.sampling import rng
@@ -346,22 +346,26 @@ def load_dictionary(data: Path) -> Dictionary:
     return dictionary
 
 
-def langs_of(cfg: Any, data: Path, with_pairs: bool = False) -> list[str]:
-    """The languages a task uses: those named, or all with monolingual shards, ``with_pairs`` or parallel ones.
+def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
+    """The languages a task uses: those named, or all with monolingual shards.
+
+    With a ``decoder`` parallel shards count too, and a language may be named that has no text here: a model keeps the
+    languages of the checkpoint that it starts from.
 
     Raises:
-        UserError: a named language has no shards, or there is none at all.
+        UserError: a named language is unknown or has no shards, or there is none at all.
     """
     there = shards.languages_in(data)
-    if with_pairs:
+    named = [lang for lang in cfg.langs.split(",") if lang]
+    if decoder:
         there = sorted({*there, *(side for pair in shards.pairs_in(data) for side in split_pair(pair))})
+        there += [languages.get(lang).code for lang in named if lang not in there]
     if not there:
         raise UserError(f"no shards in {data}", "LANG/train.bin and LANG/train.idx", "run `xling binarize`")
-    named = [lang for lang in cfg.langs.split(",") if lang] or there
     for lang in named:
         if lang not in there:
             raise unknown(f"language in {data}:", lang, there)
-    return named
+    return named or there
 
 
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:

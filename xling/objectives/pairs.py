@@ -41,6 +41,7 @@ class Pair:
     tgt_lang: int
 
 
+Side = tuple[int, shards.Shard, np.ndarray]
 BuildExample = Callable[[Pair, np.random.Generator], Example]
 
 
@@ -69,9 +70,7 @@ class PairDataset(ObjectiveDataset):
     ) -> None:
         self._cfg, self._split, self._name = cfg, split, name
         self._build, self._overhead = build, overhead
-        self._sides: dict[str, list[tuple[int, shards.Shard, np.ndarray]]] = {}
-        for pair in pairs_of(cfg, data, langs):
-            self._sides[pair] = [self._side(data, pair, lang, split, langs) for lang in split_pair(pair)]
+        self._sides = self.open_pairs(data, langs)
         self._room = self.room(cfg.tokens_per_sample)
         self._lengths = {
             pair: sum(np.minimum(shard.sizes, self._room).astype(np.int64) for _, shard, _ in sides)
@@ -79,6 +78,17 @@ class PairDataset(ObjectiveDataset):
             for pair, sides in self._sides.items()
         }
         super().__init__(cfg.seed)
+
+    def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
+        """The two sides of each pair."""
+        return {
+            pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
+            for pair in pairs_of(self._cfg, data, langs)
+        }
+
+    def epoch_counts(self, items: dict[str, int], tokens: dict[str, int]) -> dict[str, int]:
+        """Pairs of each kind in an epoch."""
+        return mixer.epoch_counts(items, tokens, self._cfg.alpha)
 
     def room(self, tokens_per_sample: int) -> int:
         """Longest side, in tokens."""
@@ -88,11 +98,9 @@ class PairDataset(ObjectiveDataset):
         """Whether the sides of an example change places."""
         return bool(generator.random() < 0.5)
 
-    @staticmethod
-    def _side(
-        data: Path, pair: str, lang: str, split: str, langs: list[str]
-    ) -> tuple[int, shards.Shard, np.ndarray]:
-        shard = shards.open_shard(data / pair / f"{split}.{pair}.{lang}")
+    def side(self, data: Path, pair: str, lang: str, langs: list[str]) -> Side:
+        """Index of the language, sentences, and where each begins."""
+        shard = shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
         return langs.index(lang), shard, shard.starts()
 
     def set_epoch(self, epoch: int) -> None:
@@ -101,7 +109,7 @@ class PairDataset(ObjectiveDataset):
         items = {pair: len(lengths) for pair, lengths in self._lengths.items()}
         if self._split == "train":
             tokens = {pair: int(lengths.sum()) for pair, lengths in self._lengths.items()}
-            counts = mixer.epoch_counts(items, tokens, self._cfg.alpha)
+            counts = self.epoch_counts(items, tokens)
             self._draw = mixer.draw_epoch(items, counts, self._cfg.seed, epoch)
         else:
             langs = np.repeat(np.arange(len(items)), list(items.values())).astype(np.int16)

@@ -16,12 +16,12 @@ import numpy as np
 
 from corpora.binarize import split_pair
 from xling.core.errors import UserError
-from xling.core.sampling import rng
+from xling.core.sampling import alpha_shares, rng
 from xling.data import mixer, shards
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, Loss, Objective, ObjectiveDataset, TaskConfig
-from xling.objectives.pairs import Pair, PairDataset
+from xling.objectives.pairs import Pair, PairDataset, Side
 
 
 @dataclass
@@ -49,6 +49,7 @@ class Text(NamedTuple):
     generator: np.random.Generator
 
 
+BACK = "back-translated "
 BuildText = Callable[[Text], Example]
 
 
@@ -195,11 +196,36 @@ class TranslationDataset(PairDataset):
 
     Args:
         directions: ``src-tgt`` that are trained; empty for both of every pair.
+        back_translated: binarised directory whose pairs are trained too, in their own direction only; empty for none.
+        back_share: their share of the tokens of an epoch.
     """
 
-    def __init__(self, *args: Any, directions: str = "") -> None:
+    def __init__(
+        self, *args: Any, directions: str = "", back_translated: str = "", back_share: float = 0.5
+    ) -> None:
         self._directions = [d for d in directions.split(",") if d]
+        self._back_share, self._back = back_share, Path(back_translated) if back_translated else None
         super().__init__(*args)
+
+    def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
+        """Genuine pairs and, in training, back-translated ones."""
+        found = super().open_pairs(data, langs)
+        if self._back is None or self._split != "train":
+            return found
+        for pair in shards.pairs_in(self._back):
+            if set(split_pair(pair)) <= set(langs):
+                found[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
+        return found
+
+    def epoch_counts(self, items: dict[str, int], tokens: dict[str, int]) -> dict[str, int]:
+        """Each kind by alpha, and both by their shares."""
+        shares: dict[str, float] = {}
+        for back, share in ((False, 1 - self._back_share), (True, self._back_share)):
+            mine = {pair: num for pair, num in tokens.items() if pair.startswith(BACK) == back}
+            if mine:
+                whole = 1.0 if len(mine) == len(tokens) else share
+                shares |= {p: whole * s for p, s in alpha_shares(mine, self._cfg.alpha).items()}
+        return mixer.counts_of(shares, items, tokens)
 
     def room(self, tokens_per_sample: int) -> int:
         """All but the language token."""
@@ -207,6 +233,8 @@ class TranslationDataset(PairDataset):
 
     def turned(self, pair: str, generator: np.random.Generator) -> bool:
         """At random where both directions are trained."""
+        if pair.startswith(BACK):
+            return False
         there = (pair in self._directions, "-".join(reversed(split_pair(pair))) in self._directions)
         if not self._directions or all(there):
             return bool(generator.random() < 0.5)

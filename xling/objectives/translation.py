@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from corpora.vocab import vocab_digest
 from xling.core.errors import UserError, unknown
 from xling.data import shards
+from xling.data.noise import check_share
 from xling.data.packing import Example
+from xling.models.checkpoint import check_vocabulary
 from xling.models.seq2seq import POOLINGS
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig
@@ -37,10 +40,13 @@ OVERHEAD = 1
 class TranslationConfig(PairConfig):
     """Settings: ``directions`` such as ``en-de,de-en`` (empty: both of every pair), ``label_smoothing``, ``pooling``.
 
-    ``tokens_per_sample`` is the longest sequence of either side.
+    ``tokens_per_sample`` is the longest sequence of either side. ``back_translated`` is a binarised directory whose
+    pairs, named with the machine's language first, make up ``back_share`` of the tokens of an epoch.
     """
 
     directions: str = ""
+    back_translated: str = ""
+    back_share: float = 0.5
     label_smoothing: float = 0.0
     pooling: str = ""
 
@@ -67,6 +73,9 @@ class Translation(Seq2SeqObjective):
             raise unknown("pooling", cfg.pooling, POOLINGS)
         if not 0 <= cfg.label_smoothing < 1:
             raise UserError(f"label_smoothing={cfg.label_smoothing}", "a share from 0, below 1")
+        check_share("back_share", cfg.back_share)
+        if cfg.back_translated:
+            check_vocabulary(vocab_digest(data), Path(cfg.back_translated), data)
         if cfg.directions and not cfg.pairs:
             cfg.pairs = pairs_of_directions(cfg.directions, shards.pairs_in(data))
 
@@ -75,7 +84,16 @@ class Translation(Seq2SeqObjective):
             return bottleneck(made) if cfg.pooling else made
 
         return TranslationDataset(
-            cfg, data, split, self.langs, self.name, build, OVERHEAD, directions=cfg.directions
+            cfg,
+            data,
+            split,
+            self.langs,
+            self.name,
+            build,
+            OVERHEAD,
+            directions=cfg.directions,
+            back_translated=cfg.back_translated,
+            back_share=cfg.back_share,
         )
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:

@@ -1,0 +1,188 @@
+"""``xling translate``: a streaming filter from text of one language to text of another.
+
+One line out for one line in, in order, an empty one for an empty one. A line longer than the model's positions is cut
+at the ends of sentences, else between words, and the parts' translations are joined.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from corpora import vocab
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.models import checkpoint
+from xling.models.encoder import working_dtype
+from xling.models.generate import Search, generate_all
+from xling.transfer.encode import pieces
+
+SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")
+WORD_START = "\u2581"
+
+
+@dataclass(frozen=True)
+class TranslateConfig:
+    """Settings of `run`.
+
+    Attributes:
+        checkpoint: directory with a model that has a decoder.
+        src, tgt: languages of the input and of the output.
+        search: how to look for the best output.
+        buffer: lines read before they are translated together: more are faster, fewer come sooner.
+        batch_tokens: source tokens of a batch.
+        precision: of the weights; ``auto`` takes bfloat16 where the machine is fast at it.
+        threads: CPU threads of torch, 0 for its own choice.
+    """
+
+    checkpoint: str
+    src: str
+    tgt: str
+    search: Search = field(default_factory=Search)
+    buffer: int = 1000
+    batch_tokens: int = 2048
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    threads: int = 0
+
+
+class Translator:
+    """A published encoder-decoder with its vocabulary.
+
+    Args:
+        directory: what `xling pretrain` or `xling finetune mt` published.
+        search: how to look for the best output.
+        batch_tokens: source tokens of a batch.
+        precision: of the weights.
+
+    Raises:
+        UserError: no such model, or one without a decoder.
+    """
+
+    def __init__(
+        self, directory: Path, search: Search, batch_tokens: int = 2048, precision: str = "fp32"
+    ) -> None:
+        self.directory, self.search, self.batch_tokens = directory, search, batch_tokens
+        model, self.symbols = checkpoint.load_seq2seq(directory)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = model.to(device, working_dtype(precision)).eval()
+        self.processor = vocab.load(directory)
+        self.room = model.cfg.max_positions - 2
+
+    def lang(self, code: str) -> int:
+        """Index of a language.
+
+        Raises:
+            UserError: no such language, or the model has never seen it.
+        """
+        return self.symbols.index_of(languages.get(code).code, str(self.directory))
+
+    def __call__(
+        self, texts: Sequence[str], src: str, tgt: str, told: Callable[[int, int], None] | None = None
+    ) -> list[str]:
+        """One text for each, in order.
+
+        Args:
+            texts: any; empty ones stay empty.
+            src, tgt: languages.
+            told: see `xling.models.generate.generate_all`.
+        """
+        parts = [self.split(text) for text in texts]
+        flat = [part for of_text in parts for part in of_text]
+        langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
+        made = generate_all(
+            self.model, flat, langs[0], langs[1], self.symbols, self.search, self.batch_tokens, told=told
+        )
+        outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in made])
+        return [" ".join(islice(outputs, len(of_text))) for of_text in parts]
+
+    def split(self, text: str) -> list[np.ndarray]:
+        """The pieces of a text in parts that fit the model; none for an empty one."""
+        ids = pieces(self.processor, text)
+        shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
+        return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
+
+    def text(self, tokens: np.ndarray) -> str:
+        """The text of output tokens, on one line."""
+        return " ".join(str(self.processor.decode([int(i) - 1 for i in tokens])).split("\n")).strip()
+
+
+def cuts(shown: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a text, given as pieces, of at most ``room`` pieces.
+
+    A part ends with a sentence where one ends in its second half, else before the last word that begins there, else
+    where it is full.
+    """
+    begin = 0
+    while len(shown) - begin > room:
+        half, full = begin + room // 2, begin + room
+        ends = [i for i in range(half, full) if shown[i][-1:] in SENTENCE_ENDS and _starts(shown, i + 1)]
+        starts = [i for i in range(half + 1, full + 1) if _starts(shown, i)]
+        end = ends[-1] + 1 if ends else starts[-1] if starts else full
+        yield begin, end
+        begin = end
+    if begin < len(shown):
+        yield begin, len(shown)
+
+
+def _starts(shown: Sequence[str], index: int) -> bool:
+    """Whether a word starts there; behind the full stop of a script without spaces one always does."""
+    return shown[index].startswith(WORD_START) or shown[index - 1][-1:] in "。！？｡"
+
+
+def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
+    """Lines of UTF-8 without their ends; bytes that are none are replaced."""
+    for line in stream:
+        yield line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def translate_lines(
+    translator: Translator, lines: Iterable[str], cfg: TranslateConfig, write: Callable[[str], Any]
+) -> int:
+    """Translate lines in blocks of ``cfg.buffer`` and write each at once; returns their number."""
+    stream, count, tokens, since = iter(lines), 0, 0, time.perf_counter()
+    with Progress(f"translate {cfg.src}-{cfg.tgt}", unit="lines") as progress:
+
+        def told(num: int, num_tokens: int) -> None:
+            nonlocal tokens
+            tokens += num_tokens
+            rate = tokens / (time.perf_counter() - since)
+            progress.update(0, f"{rate:,.0f} tokens/s")
+
+        while block := list(islice(stream, cfg.buffer)):
+            for text in translator(block, cfg.src, cfg.tgt, told):
+                write(f"{text}\n")
+            count += len(block)
+            rate = tokens / (time.perf_counter() - since)
+            progress.update(len(block), f"{rate:,.0f} tokens/s")
+    return count
+
+
+def run(cfg: TranslateConfig) -> None:
+    """Translate standard input to standard output.
+
+    Raises:
+        UserError: no model with a decoder there, an unknown language or one that the model has never seen.
+    """
+    if cfg.buffer < 1:
+        raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
+    if cfg.threads:
+        torch.set_num_threads(cfg.threads)
+    translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
+    for code in (cfg.src, cfg.tgt):
+        translator.lang(code)
+    out = sys.stdout
+
+    def write(text: str) -> None:
+        out.buffer.write(text.encode("utf-8"))
+        out.flush()
+
+    translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)
