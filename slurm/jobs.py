@@ -103,6 +103,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "vocab": {"cpus_per_task": 8, "mem_gb": 32.0, "timeout_min": 480},
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
     "pretrain": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
+    "finetune mt": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
     "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480},
     "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
 }

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from xling import cli, train
 from xling.core import config, pipeline
+from xling.core.errors import UserError
+from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 
 NAMED = (
     "mbert", "xlm_mlm", "xlm_mlm_tlm", "xlmr_base", "xlmr_large", "unicoder", "alm", "infoxlm_base", "hictl", "ernie_m",
+    "mass", "mbart25_base", "mbart_large", "mt5_small", "laser",
 )  # fmt: skip
 # Layers, width, objectives: the papers' tables.
 SHAPES = {
@@ -28,6 +32,11 @@ SHAPES = {
     "infoxlm_base": (12, 768, {"mmlm", "tlm", "xlco"}),
     "hictl": (12, 768, {"mmlm", "tlm", "hictl"}),
     "ernie_m": (12, 768, {"mmlm", "tlm", "camlm", "btmlm"}),
+    "mass": (6, 1024, {"mass"}),
+    "mbart25_base": (6, 768, {"mbart"}),
+    "mbart_large": (12, 1024, {"mbart"}),
+    "mt5_small": (8, 512, {"span_corruption"}),
+    "laser": (5, 1024, {"translation"}),
 }
 
 
@@ -91,3 +100,29 @@ def test_monotrans_resolves_as_a_pipeline_of_four_steps(tmp_path: Path) -> None:
     assert settings["task"].fit.freeze_embeddings
     assert settings["swapped"].embeddings == settings["embeddings"].out
     assert str(settings["scores"].checkpoint) == settings["swapped"].out
+
+
+def test_xnlg_runs_in_two_stages_and_leaves_the_encoder_bit_for_bit(bitext: Path, tmp_path: Path) -> None:
+    few = [f"stage{i}.train.{word}" for i in (1, 2) for word in ("updates=2", "warmup=1")]
+    words = [f"data={bitext}", f"out={tmp_path}", "scale=tiny", *few]
+    plan = pipeline.read(cli.recipe_path("xnlg"), words)
+    settings = {name: plan.settings(name) for name in plan.steps}
+    assert list(settings) == ["stage1", "stage2"]
+    first, second = (train.run(cfg) for cfg in settings.values())
+    assert second.counts["frozen"]["parameters"] > 0
+    before, _ = checkpoint.load_model(tmp_path / "stage1")
+    after, symbols = checkpoint.load_seq2seq(tmp_path / "stage2")
+    ours, theirs = after.encoder.state_dict(), before.encoder.state_dict()
+    for name, weight in theirs.items():
+        assert torch.equal(ours[name][: len(weight)], weight), name
+    assert len(after.decoder.layers) == 2 and symbols.langs == tuple(first.counts["langs"])
+
+
+def test_xnlg_has_the_papers_sizes() -> None:
+    plan = pipeline.read(cli.recipe_path("xnlg"))
+    first, second = (plan.settings(name) for name in ("stage1", "stage2"))
+    assert (first.model.layers, second.model.layers, second.model.decoder_layers) == (10, 10, 6)
+    assert second.freeze == "encoder" and second.init == first.out
+    assert second.objectives["dae"]["weight"] == "0.5"
+    with pytest.raises(UserError, match="unknown scale 'small'; valid: tiny"):
+        pipeline.read(cli.recipe_path("xnlg"), ["scale=small"])

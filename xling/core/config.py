@@ -46,16 +46,24 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
     given = dict(split_override(item) for item in overrides)
-    scales = data.pop("scales", {})
-    if not isinstance(scales, Mapping) or not all(isinstance(over, Mapping) for over in scales.values()):
-        raise UserError(f"{where}: scales={scales!r}", "a mapping of names to settings")
-    if scale := given.pop("scale", ""):
-        if scale not in scales:
-            raise unknown("scale", scale, scales)
-        data = merge(data, scales[scale])
+    data = scaled(data, given.pop("scale", ""), where)
     for key, text in given.items():
         data = merge(data, nested(key, text))
     return from_dict(cls, data, where)
+
+
+def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:
+    """A recipe without its ``scales``, and with the one called ``scale``, if any, laid over it.
+
+    Raises:
+        UserError: no such scale, or ``scales`` is no mapping of names to settings.
+    """
+    scales = data.pop("scales", {})
+    if not isinstance(scales, Mapping) or not all(isinstance(over, Mapping) for over in scales.values()):
+        raise UserError(f"{where}: scales={scales!r}", "a mapping of names to settings")
+    if scale and scale not in scales:
+        raise unknown("scale", scale, scales)
+    return merge(data, scales[scale]) if scale else data
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -9,7 +9,8 @@ Format::
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
 ``${name}`` is replaced by the value under ``vars``, where a variable may use those above it. Overrides are
-``name=value`` for a variable and ``step.key=value`` for a setting of one step.
+``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands under
+``scales: NAME:`` over the file.
 """
 
 from __future__ import annotations
@@ -72,9 +73,13 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     Raises:
         UserError: no such file, an unknown stage, step or variable, or steps that wait for each other.
     """
-    file = config.from_dict(_File, config.read_yaml(path), str(path))
+    given = [config.split_override(item) for item in overrides]
+    scale = "".join(value for key, value in given if key == "scale")
+    file = config.from_dict(_File, config.scaled(config.read_yaml(path), scale, str(path)), str(path))
     variables, steps = dict(file.vars), dict(file.steps)
-    for key, value in map(config.split_override, overrides):
+    for key, value in given:
+        if key == "scale":
+            continue
         name, _, rest = key.partition(".")
         if not rest and name in variables:
             variables[name] = value
