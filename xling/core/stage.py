@@ -150,6 +150,12 @@ for _stage in (
         help="train a translation model, from scratch or from a checkpoint, and score it",
     ),
     Stage(
+        "finetune generate",
+        config="xling.transfer.rewrite:GenerateConfig",
+        run="xling.transfer.rewrite:run",
+        help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
+    ),
+    Stage(
         "translate",
         config="xling.transfer.translate:TranslateConfig",
         run="xling.transfer.translate:run",

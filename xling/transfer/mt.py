@@ -168,17 +168,21 @@ def score(
     with Progress(f"translate {pair}", len(sources), "lines") as progress:
         made = translator(sources, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
-    bleu = BLEU(tokenize=_tokeniser(tgt))
-    chrf = CHRF()
+    return scores_of(made, references, tgt)
+
+
+def scores_of(made: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
+    """BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
+    bleu = BLEU(tokenize=tokeniser(lang))
     return {
-        "bleu": bleu.corpus_score(made, [list(references)]).score,
-        "chrf": chrf.corpus_score(made, [list(references)]).score,
+        "bleu": bleu.corpus_score(list(made), [list(references)]).score,
+        "chrf": CHRF().corpus_score(list(made), [list(references)]).score,
         "lines": len(made),
         "signature": str(bleu.get_signature()),
     }
 
 
-def _tokeniser(lang: str) -> str:
+def tokeniser(lang: str) -> str:
     """Words for most, characters for scripts without spaces, sacreBLEU's own for Chinese."""
     known = languages.get(lang)
     if known.base == "zh":

@@ -62,15 +62,21 @@ class Translator:
         search: how to look for the best output.
         batch_tokens: source tokens of a batch.
         precision: of the weights.
+        cut: cut texts that are too long instead of splitting them.
 
     Raises:
         UserError: no such model, or one without a decoder.
     """
 
     def __init__(
-        self, directory: Path, search: Search, batch_tokens: int = 2048, precision: str = "fp32"
+        self,
+        directory: Path,
+        search: Search,
+        batch_tokens: int = 2048,
+        precision: str = "fp32",
+        cut: bool = False,
     ) -> None:
-        self.directory, self.search, self.batch_tokens = directory, search, batch_tokens
+        self.directory, self.search, self.batch_tokens, self.cut = directory, search, batch_tokens, cut
         model, self.symbols = checkpoint.load_seq2seq(directory)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(device, working_dtype(precision)).eval()
@@ -106,7 +112,7 @@ class Translator:
 
     def split(self, text: str) -> list[np.ndarray]:
         """The pieces of a text in parts that fit the model; none for an empty one."""
-        ids = pieces(self.processor, text)
+        ids = pieces(self.processor, text)[: self.room if self.cut else None]
         shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
         return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
 

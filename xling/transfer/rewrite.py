@@ -1,0 +1,235 @@
+"""``xling finetune generate``: learn to write one text from another in one language, and do it in others.
+
+Question generation, summarisation and the like, as XNLG was tried on: rows of ``source<TAB>target`` in the source
+language train the model; test rows of any language of the checkpoint are then written from, the decoder opened by that
+language's token. With the decoder frozen it cannot forget the languages it is not trained in.
+
+Source: Chi et al. 2020 (XNLG), sections 3.3 and 4.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from rouge_score.rouge_scorer import RougeScorer
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.core.sampling import rng
+from xling.data.packing import Example, pack_seq2seq
+from xling.models import checkpoint
+from xling.models.generate import EOS, Search
+from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
+from xling.objectives.seq2seq import example, sequence_loss
+from xling.train import freeze
+from xling.transfer.encode import pieces
+from xling.transfer.mt import scores_of, tokeniser
+from xling.transfer.translate import Translator
+
+STAGE = "finetune generate"
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How to train.
+
+    Attributes:
+        lr: peak learning rate; warms up over a share ``warmup`` of the updates, then decays linearly to 0.
+        epochs: passes over the rows.
+        batch_rows: rows in an update.
+    """
+
+    lr: float = 1e-4
+    epochs: int = 5
+    batch_rows: int = 32
+    warmup: float = 0.1
+    label_smoothing: float = 0.1
+    weight_decay: float = 0.01
+    dropout: float = 0.1
+    clip: float = 1.0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """Settings of `run`.
+
+    Attributes:
+        checkpoint: directory with a model that has a decoder.
+        out: directory to publish: the model, ``scores.json`` and what it wrote.
+        train: file of ``source<TAB>target`` rows.
+        lang: their language.
+        test: language -> file of rows to write and score.
+        freeze: ``decoder`` or ``encoder`` stays as it is, with the embeddings.
+        max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
+            ones are cut.
+        search: how test rows are written.
+    """
+
+    checkpoint: str
+    out: str
+    train: str
+    lang: str = "en"
+    test: dict[str, str] = field(default_factory=dict)
+    freeze: Literal["none", "decoder", "encoder"] = "none"
+    max_length: int = 0
+    fit: FitConfig = field(default_factory=FitConfig)
+    search: Search = field(default_factory=Search)
+    seed: int = 1
+
+
+def run(cfg: GenerateConfig) -> manifest.Manifest:
+    """Train, write, score and publish.
+
+    Raises:
+        UserError: a file is missing or a row has no tab, a language that the checkpoint has never seen, no decoder.
+    """
+    out, directory = Path(cfg.out), Path(cfg.checkpoint)
+    files = {lang: Path(name) for lang, name in cfg.test.items()}
+    inputs = [directory, Path(cfg.train), *files.values()]
+    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return done
+    rows = read_rows(Path(cfg.train))
+    tests = {lang: read_rows(path) for lang, path in files.items()}
+    torch.manual_seed(cfg.seed)
+    translator = Translator(directory, cfg.search, precision=cfg.fit.precision, cut=True)
+    for lang in (cfg.lang, *tests):
+        translator.lang(lang)
+    if cfg.max_length:
+        translator.room = min(translator.room, cfg.max_length - 2)
+    fit(translator, rows, cfg)
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        for name in ("dict.txt", "spm.model"):
+            shutil.copy(directory / name, made.path / name)
+        langs = list(translator.symbols.langs)
+        checkpoint.save_model(made.path / "model.pt", translator.model, langs, directory)
+        scores = {lang: write_and_score(translator, lang, test, made.path) for lang, test in tests.items()}
+        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+        made.counts |= {"rows": len(rows), "langs": langs, "scores": scores}
+    for lang, found in scores.items():
+        print(f"{lang}: ROUGE-L {found['rouge_l']:.2f}, BLEU {found['bleu']:.2f} ({found['signature']})")
+    return manifest.read(out)
+
+
+def read_rows(path: Path) -> list[tuple[str, str]]:
+    """The rows ``source<TAB>target`` of a file.
+
+    Raises:
+        UserError: no such file, a row without exactly one tab, no row.
+    """
+    if not path.is_file():
+        raise UserError(f"no file at {path}", "rows of SOURCE<TAB>TARGET")
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), 1):
+        source, tab, target = line.partition("\t")
+        if not tab or "\t" in target or not source.strip() or not target.strip():
+            raise UserError(f"{path} line {number} is {line[:40]!r}", "SOURCE<TAB>TARGET, both with text")
+        rows.append((source, target))
+    return rows
+
+
+def fit(translator: Translator, rows: Sequence[tuple[str, str]], cfg: GenerateConfig) -> None:
+    """Train the translator's model on rows of one language.
+
+    Raises:
+        UserError: the loss is not finite.
+    """
+    model, how = translator.model, cfg.fit
+    for name in ("epochs", "batch_rows"):
+        if getattr(how, name) < 1:
+            raise UserError(f"fit.{name}={getattr(how, name)}", "a whole number from 1")
+    examples = [_example(translator, row, cfg.lang) for row in rows]
+    model.train()
+    _set_dropout(translator, how.dropout)
+    freeze(model, cfg.freeze)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = XlingAdamW(AdamWConfig(lr=[how.lr], weight_decay=how.weight_decay), learned)
+    batches = [b for epoch in range(how.epochs) for b in _epoch(examples, how.batch_rows, cfg.seed, epoch)]
+    warmup = max(1, int(how.warmup * len(batches)))
+    device = model.encoder.tokens.weight.device
+    with Progress(f"fine-tune {cfg.out}", len(batches), "updates") as progress:
+        for step, batch in enumerate(batches):
+            rising, falling = (step + 1) / warmup, (len(batches) - step) / max(1, len(batches) - warmup)
+            optimizer.set_lr(how.lr * min(rising, falling))
+            optimizer.zero_grad()
+            loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), how.label_smoothing)
+            loss.total.backward()
+            optimizer.multiply_grads(1 / loss.num)
+            try:
+                optimizer.clip_grad_norm(how.clip)
+            except NotFiniteError:
+                raise UserError("the gradients became infinite", fix=f"lower fit.lr={how.lr}") from None
+            optimizer.step()
+            progress.update(1, f"loss {float(loss.rows.mean()):.3f}")
+    model.requires_grad_(False).eval()
+
+
+def to_device(value: object, device: torch.device) -> dict[str, object]:
+    """A batch with its tensors on a device."""
+
+    def moved(part: object) -> object:
+        if isinstance(part, dict):
+            return {key: moved(inner) for key, inner in part.items()}
+        return part.to(device) if isinstance(part, torch.Tensor) else part
+
+    assert isinstance(value, dict)
+    return {key: moved(part) for key, part in value.items()}
+
+
+def write_and_score(
+    translator: Translator, lang: str, rows: Sequence[tuple[str, str]], folder: Path
+) -> dict[str, object]:
+    """Write the test rows of a language, save and score them: ROUGE-L, BLEU and chrF.
+
+    ROUGE-L is on words split at spaces, or on characters where the language has no spaces.
+    """
+    sources, references = zip(*rows, strict=True)
+    with Progress(f"write {lang}", len(rows), "rows") as progress:
+        made = translator(sources, lang, lang, lambda num, _: progress.update(num))
+    (folder / f"test.{lang}.txt").write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
+    scorer = RougeScorer(["rougeL"], tokenizer=_Words(tokeniser(lang) != "13a"))
+    found = [scorer.score(ref, out)["rougeL"].fmeasure for ref, out in zip(references, made, strict=True)]
+    return {"rouge_l": 100 * float(np.mean(found)), **scores_of(made, references, lang)}
+
+
+class _Words:
+    """How ROUGE cuts a text."""
+
+    def __init__(self, characters: bool) -> None:
+        self._characters = characters
+
+    def tokenize(self, text: str) -> list[str]:
+        return list(text.replace(" ", "")) if self._characters else text.lower().split()
+
+
+def _example(translator: Translator, row: tuple[str, str], lang: str) -> Example:
+    ids = [np.array([*pieces(translator.processor, text)[: translator.room], EOS]) for text in row]
+    code = translator.lang(lang)
+    return example(ids[0], ids[1], code, code, translator.symbols) | {"id": np.array([0])}
+
+
+def _epoch(examples: Sequence[Example], batch_rows: int, seed: int, epoch: int) -> Iterator[list[Example]]:
+    """Batches of rows of like length in random order."""
+    generator = rng(seed, "generate", epoch)
+    order = generator.permutation(len(examples))
+    lengths = np.array([len(examples[i]["tokens"]) for i in order])
+    order = order[np.argsort(lengths, kind="stable")]
+    batches = [order[start : start + batch_rows] for start in range(0, len(order), batch_rows)]
+    for number in generator.permutation(len(batches)):
+        yield [examples[i] for i in batches[number]]
+
+
+def _set_dropout(translator: Translator, prob: float) -> None:
+    model = translator.model
+    model.cfg.dropout = prob
+    for module in model.modules():
+        if isinstance(getattr(module, "dropout", None), float):
+            module.dropout = prob  # type: ignore[assignment]
