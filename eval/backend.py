@@ -35,7 +35,7 @@ class FitConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
-    pair_features: Literal["cls", "match"] = "cls"
+    pair_features: Literal["cls", "match", "align"] = "cls"
 
 
 class Backend(Protocol):

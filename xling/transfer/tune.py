@@ -31,7 +31,8 @@ from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
-Features = Literal["cls", "match"]
+SHARPNESS = 20.0
+Features = Literal["cls", "match", "align"]
 TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
@@ -87,7 +88,8 @@ class TaskModel(nn.Module):
         dim = encoder.cfg.dim
         self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
         self.features: Features = features if kind == "pair" else "cls"
-        self.dense = nn.Linear(dim if self.features == "cls" else 5 * dim, dim) if kind != "tag" else None
+        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
+        self.dense = nn.Linear(width, dim) if kind != "tag" else None
         self.classifier = nn.Linear(dim, len(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
@@ -109,6 +111,8 @@ class TaskModel(nn.Module):
         chosen = hidden[sample["chosen"]]
         if self.features == "match":
             chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+        elif self.features == "align":
+            chosen = unmatched(hidden, sample["segments"], inputs["runs"])
         hidden = chosen
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
@@ -137,6 +141,35 @@ def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
         sides.append(total / count[:, None].to(hidden.dtype))
     u, v = sides
     return torch.cat([u, v, (u - v).abs(), u * v], 1)
+
+
+def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+    """What each text of a pair says that the other does not.
+
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over cosines (the attend step of
+    Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where words of
+    one meaning lie together in all languages, so do these differences, whatever the language.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B pairs.
+        segments: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
+        runs: of the batch.
+
+    Returns:
+        (B, 4 D).
+    """
+    rows, start = [], 0
+    for count, length in runs:
+        block = slice(start, start := start + count * length)
+        states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
+        unit = F.normalize(states, dim=-1)
+        other = (sides[:, :, None] * sides[:, None, :]) == 2  # 1 x 2
+        scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
+        weights = scores.softmax(-1).nan_to_num(0.0)  # a row that sees nothing
+        left = states - weights @ states
+        for_sides = [left * (sides == side)[..., None].to(left.dtype) for side in (1, 2)]
+        rows.append(torch.cat([f(x) for x in for_sides for f in (lambda t: t.sum(1), lambda t: t.abs().sum(1))], 1))
+    return torch.cat(rows)
 
 
 @dataclass
