@@ -77,7 +77,9 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
         pair: _aligned_files(paths, [f"train.{side}" for side in split_pair(pair)])
         for pair, paths in cfg.pairs.items()
     }
-    mixed = {pair: _aligned_files(paths, ["train.txt", "train.langs"]) for pair, paths in cfg.switched.items()}
+    mixed = {
+        pair: _aligned_files(paths, ["train.txt", "train.langs"]) for pair, paths in cfg.switched.items()
+    }
     inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values(), *mixed.values()] for p in files)]
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done

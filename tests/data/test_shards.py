@@ -193,7 +193,10 @@ def test_directories_of_parallel_and_switched_text_stand_for_their_files(tmp_pat
     made = {
         out: binarize.run(
             binarize.BinarizeConfig(
-                vocab=str(vocab), out=str(tmp_path / out), pairs={"en-sw": pairs}, switched={"en-sw": switched}
+                vocab=str(vocab),
+                out=str(tmp_path / out),
+                pairs={"en-sw": pairs},
+                switched={"en-sw": switched},
             )
         ).files
         for out, pairs, switched in (

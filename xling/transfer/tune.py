@@ -78,7 +78,8 @@ class TaskModel(nn.Module):
         labels: closed list of labels.
         drop: dropout before the classifier.
         features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
-            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1).
+            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
+            the word vectors alone (``align``), which leaves the layers above them out.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class TaskModel(nn.Module):
         self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
         self.features: Features = features if kind == "pair" else "cls"
         width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
+        self.norm = nn.LayerNorm(width) if self.features == "align" else None
         self.dense = nn.Linear(width, dim) if kind != "tag" else None
         self.classifier = nn.Linear(dim, len(self.labels))
         for layer in (self.dense, self.classifier):
@@ -105,15 +107,16 @@ class TaskModel(nn.Module):
         words = self.encoder.tokens(inputs["src_tokens"])
         if noise:
             words = words + noise * torch.randn_like(words)
-        hidden = self.encoder.contextualise(
-            words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
-        )
-        chosen = hidden[sample["chosen"]]
-        if self.features == "match":
-            chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
-        elif self.features == "align":
-            chosen = unmatched(hidden, sample["segments"], inputs["runs"])
-        hidden = chosen
+        if self.norm is not None:
+            hidden = self.norm(unmatched(words, sample["segments"], inputs["runs"]))
+        else:
+            hidden = self.encoder.contextualise(
+                words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+            )
+            chosen = hidden[sample["chosen"]]
+            if self.features == "match":
+                chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+            hidden = chosen
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
@@ -146,9 +149,9 @@ def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
 def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
     """What each text of a pair says that the other does not.
 
-    Every token is rebuilt from the other text's tokens, weighted by a softmax over cosines (the attend step of
-    Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where words of
-    one meaning lie together in all languages, so do these differences, whatever the language.
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
+    step of Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where the
+    words of one meaning lie together in all languages, so do these differences.
 
     Args:
         hidden: (N, D) states of a packed batch of B pairs.
@@ -160,15 +163,15 @@ def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
     """
     rows, start = [], 0
     for count, length in runs:
-        block = slice(start, start := start + count * length)
+        block = slice(start, start + count * length)
+        start = block.stop
         states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
         unit = F.normalize(states, dim=-1)
-        other = (sides[:, :, None] * sides[:, None, :]) == 2  # 1 x 2
+        other = sides[:, :, None] * sides[:, None, :] == 2  # 1 x 2: one token of each text
         scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
-        weights = scores.softmax(-1).nan_to_num(0.0)  # a row that sees nothing
-        left = states - weights @ states
-        for_sides = [left * (sides == side)[..., None].to(left.dtype) for side in (1, 2)]
-        rows.append(torch.cat([f(x) for x in for_sides for f in (lambda t: t.sum(1), lambda t: t.abs().sum(1))], 1))
+        left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
+        of_texts = [left * (sides == side)[..., None] for side in (1, 2)]
+        rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
     return torch.cat(rows)
 
 
