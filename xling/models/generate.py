@@ -25,7 +25,7 @@ from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CHUNK = 16  # steps by which a cache grows
-DROP_AT = 0.25  # share of finished sentences at which they leave the batch
+DROP_AT = 0.1  # share of finished sentences at which they leave the batch
 
 
 @dataclass(frozen=True)
