@@ -49,7 +49,7 @@ from xling.core.sampling import rng  # noqa: E402
 PAD = 1
 LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
 FOLLOWS = 2 / 3
-WARM = 2
+WARM = 1
 
 
 @dataclass(frozen=True)

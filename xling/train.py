@@ -154,8 +154,6 @@ def run(cfg: PretrainConfig) -> manifest.Manifest | str:
 def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
-    if parallel.size() > 1:  # a batch then means another amount of text
-        run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
     updates = _train(cfg, trainer, partial, run_key)
     if parallel.rank() > 0:
@@ -286,7 +284,10 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
-    with job.resumable(), Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+    told = 0
+    writer = checkpoint.Writer(partial, cfg.train.keep)
+    title = f"pretrain {cfg.out}"
+    with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -303,8 +304,12 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                     log.write_valid(trainer, validate(trainer))
                 if done % cfg.train.save_every == 0 or last or stop:
                     if rank == 0:
-                        checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
-                    job.beat(done, cfg.train.updates, "updates", saved=done)
+                        writer.save(trainer, epoch_itr, run_key)
+                    if last or stop:
+                        writer.wait()
+                if writer.saved > told:
+                    told = writer.saved
+                    job.beat(done, cfg.train.updates, "updates", saved=told)
                 if last:
                     break
                 if stop:

@@ -196,13 +196,15 @@ def test_interleaving_realises_the_shares_and_repeats_nothing(
 ) -> None:
     weights = np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=len(lengths), max_size=len(lengths))))
     queues = [[np.array([queue, batch]) for batch in range(length)] for queue, length in enumerate(lengths)]
-    order = [tuple(batch.tolist()) for batch in multi.interleaved(queues, weights)]
+    batches, took, _ = multi.interleaved(queues, weights)
+    order = [tuple(batch.tolist()) for batch in batches]
     assert len(set(order)) == len(order)
     shares = weights / weights.sum()
     for queue, share in enumerate(shares):
         taken = np.cumsum([which == queue for which, _ in order])
         assert np.abs(taken - share * np.arange(1, len(order) + 1)).max(initial=0) <= len(lengths)
     counts = np.bincount([which for which, _ in order], minlength=len(lengths))
+    assert took == counts.tolist()
     assert ((counts == lengths) | (counts < lengths)).all()
     assert (counts == lengths).any()
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_BYTES = {"cpu": 256 << 20, "cuda": 128 << 20}
+CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 128 << 20}
 BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
 
 
@@ -17,6 +17,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, training: bool
     ) -> tuple[Tensor, Tensor]:
         rows = _rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
+        rows = -(-len(target) // -(-len(target) // rows)) if len(target) else rows  # chunks of about one size
         losses = torch.empty(len(target), dtype=torch.float32, device=hidden.device)
         grads = None
         if training and any(ctx.needs_input_grad):
