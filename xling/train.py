@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -59,6 +60,8 @@ class ModelConfig:
     pre_norm: bool = False
     lang_embeddings: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+    checkpoint_activations: bool = False
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class TrainConfig:
         updates: optimiser steps.
         batch_tokens: real tokens in a batch of one process.
         accumulate: batches per update.
+        beta2: of AdamW; .98 is RoBERTa's and XLM-R's, .999 BERT's.
         lr: peak learning rate; warms up over ``warmup`` updates, then decays linearly to 0.
         clip: largest gradient norm, 0 for none.
         log_every, valid_every, save_every: in updates.
@@ -82,6 +86,7 @@ class TrainConfig:
     accumulate: int = 1
     lr: float = 5e-4
     warmup: int = 100
+    beta2: float = 0.98
     weight_decay: float = 0.01
     clip: float = 1.0
     log_every: int = 50
@@ -215,6 +220,8 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     for name in ("dropout", "attention_dropout"):
         if not 0 <= getattr(model, name) < 1:
             raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
+    if not 0 < train.beta2 < 1:
+        raise UserError(f"train.beta2={train.beta2}", "a number between 0 and 1")
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
@@ -225,7 +232,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
         "task": (task_name, task_settings),
         "model": ("xling_encoder", OmegaConf.create(asdict(cfg.model))),
         "criterion": ("xling_objective", OmegaConf.create({})),
-        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": 0.98, "eps": 1e-6})),
+        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": cfg.train.beta2, "eps": 1e-6})),
         "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
     }
     for key, (registered, value) in with_name.items():
@@ -284,7 +291,7 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
-    told = 0
+    told, clock = 0, Clock(f"pretrain {cfg.out}")
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title = f"pretrain {cfg.out}"
     with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
@@ -295,6 +302,7 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                     continue
                 done = trainer.get_num_updates()
                 log.count(samples)
+                clock.made(cfg.train.updates - done)
                 last = done == cfg.train.updates
                 stop = parallel.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
@@ -338,6 +346,25 @@ def validate(trainer: Trainer) -> dict[str, float]:
         for sample in iterator:
             trainer.valid_step(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}
+
+
+class Clock:
+    """Says once on standard error how long the rest of a training will take, after `WARM` updates and `TIMED` more."""
+
+    WARM, TIMED = 5, 20
+
+    def __init__(self, what: str) -> None:
+        self._what, self._updates, self._since = what, 0, 0.0
+
+    def made(self, left: int) -> None:
+        """Count an update; ``left`` are still to be made."""
+        self._updates += 1
+        if self._updates == self.WARM:
+            self._since = time.perf_counter()
+        if self._updates == self.WARM + self.TIMED and left and parallel.rank() == 0:
+            seconds = (time.perf_counter() - self._since) / self.TIMED
+            text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
+            print(text, file=sys.stderr, flush=True)
 
 
 class Log:

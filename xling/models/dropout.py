@@ -27,7 +27,7 @@ def dropout(x: Tensor, prob: float, training: bool) -> Tensor:
     assert 0 <= prob < 1, f"dropout {prob} is not in [0, 1)"
     if not training or prob == 0:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # numpy cannot be compiled
         return F.dropout(x, prob)
     threshold = round(prob * _STEPS)
     generator = np.random.SFC64(int(torch.randint(1 << 62, ())))
