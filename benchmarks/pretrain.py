@@ -128,7 +128,7 @@ def paragraphs(
 
 
 def stock(data: Path, shape: Shape, seed: int) -> Trainer:
-    """fairseq's own training, as ``fairseq-train`` builds it."""
+    """Fairseq's own training, as ``fairseq-train`` builds it."""
     words = [
         str(data), "--task", "multilingual_masked_lm", "--arch", "roberta_base", "--criterion", "masked_lm",
         "--cpu", "--seed", str(seed), "--sample-break-mode", "complete", "--multilang-sampling-alpha", "0.3",
@@ -285,8 +285,9 @@ def ratios(systems: list[System]) -> None:
     first = systems[0]
     for system in systems[1:]:
         spread = [ours_ / theirs for ours_, theirs in zip(system.rates, first.rates, strict=True)]
+        cpu = system.tokens / system.cpu / (first.tokens / first.cpu)
         print(
-            f"{system.name} / {first.name}: {system.tokens / system.cpu / (first.tokens / first.cpu):.2f}x by CPU seconds "
+            f"{system.name} / {first.name}: {cpu:.2f}x by CPU seconds "
             f"(blocks: median {statistics.median(spread):.2f}, {min(spread):.2f} to {max(spread):.2f}), "
             f"{system.tokens / system.wall / (first.tokens / first.wall):.2f}x by wall seconds.  "
         )
@@ -303,7 +304,8 @@ def loss_table(systems: list[System], parts: int = 6) -> None:
         part = np.minimum((ends - 1) * parts // least, parts)
         values = np.array([loss for _, loss in system.losses])
         print(
-            f"| {system.name} |" + "".join(f" {values[part == i].mean():.3f} |" for i in range(parts)), flush=True
+            f"| {system.name} |" + "".join(f" {values[part == i].mean():.3f} |" for i in range(parts)),
+            flush=True,
         )
     print()
 
@@ -334,18 +336,17 @@ def loader(data: Path, shape: Shape, pairs: Path | None) -> None:
 
 def tlm_against_mmlm(folder: Path, shape: Shape, precision: str) -> None:
     """Rates of both objectives on the same model."""
-    systems = [
-        System(name, ours(folder, shape, 1, precision, name), precision) for name in ("mmlm", "tlm")
-    ]
+    systems = [System(name, ours(folder, shape, 1, precision, name), precision) for name in ("mmlm", "tlm")]
     for system in systems:
         system.warm_up()
     for _ in range(shape.blocks):
         for system in systems:
             system.block(max(1, (shape.updates - WARM - 1) // shape.blocks // 4))
     first, second = (system.tokens / system.cpu for system in systems)
+    padding = 1 - systems[1].tokens / systems[1].computed
     print(
-        f"TLM against MMLM in {precision}, pairs of about 70 tokens, real tokens a CPU second: {second:,.0f} / {first:,.0f} "
-        f"= {100 * second / first:.0f} %; padding {100 * (1 - systems[1].tokens / systems[1].computed):.2f} %.\n",
+        f"TLM against MMLM in {precision}, pairs of about 70 tokens, real tokens a CPU second: "
+        f"{second:,.0f} / {first:,.0f} = {100 * second / first:.0f} %; padding {100 * padding:.2f} %.\n",
         flush=True,
     )
 

@@ -66,7 +66,8 @@ def average(parameters: Sequence[Tensor]) -> None:
     """Average the gradients of all processes, in place.
 
     A parameter that no process has a gradient of keeps none; where some have one, the others count as 0. Processes
-    may therefore hold batches of different objectives. Over gloo the sums are float32, over NCCL in the gradients' type.
+    may therefore hold batches of different objectives. Over gloo the sums are float32, over NCCL in
+    the type of the gradients.
 
     Args:
         parameters: the same in every process, in the same order.

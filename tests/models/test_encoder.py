@@ -242,7 +242,11 @@ def test_precision_is_named() -> None:
 def batch_of(lengths: list[int], seed: int = 3) -> dict[str, Any]:
     torch.manual_seed(seed)
     positions = torch.cat([torch.arange(n) for n in lengths])
-    return {"src_tokens": torch.randint(4, 50, (sum(lengths),)), "positions": positions, "runs": runs_of(lengths)}
+    return {
+        "src_tokens": torch.randint(4, 50, (sum(lengths),)),
+        "positions": positions,
+        "runs": runs_of(lengths),
+    }
 
 
 def gradients(model: EncoderModel, batch: dict[str, Any]) -> tuple[list[Tensor], int]:
@@ -343,6 +347,8 @@ def test_flash_attention_takes_what_it_can() -> None:
     assert is_unpadded(query(), Attention(runs)) and is_unpadded(query(), Attention(runs, causal=True))
     assert not is_unpadded(query(cuda=False), Attention(runs))
     assert not is_unpadded(query(torch.float32), Attention(runs))
-    assert not is_unpadded(query(dim=20), Attention(runs)) and not is_unpadded(query(dim=512), Attention(runs))
+    assert not is_unpadded(query(dim=20), Attention(runs)) and not is_unpadded(
+        query(dim=512), Attention(runs)
+    )
     assert not is_unpadded(query(), Attention(runs, sees=seen, shows=seen))
     assert not is_unpadded(query(), Attention(runs, drop=0.1))

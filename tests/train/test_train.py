@@ -368,9 +368,7 @@ def test_sigkill_at_random_updates_ends_in_the_same_weights(
     assert not log.parent.exists()
 
 
-def test_training_does_not_wait_for_a_checkpoint(
-    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write ends only when more updates were made after it had begun."""
     write, make, going_on, made = checkpoint.write_hashed, Updates.make, threading.Event(), []
 
@@ -399,7 +397,9 @@ def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
     masters = [state["last_optimizer_state"]["masters"] for state in states]
     assert not any(torch.equal(a, b) for a, b in zip(*masters, strict=True))
     shared = {tensor.untyped_storage().data_ptr() for tensor in states[1]["model"].values()}
-    assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, "float32 is written twice"
+    assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, (
+        "float32 is written twice"
+    )
     write, make, going_on = checkpoint.write_hashed, Updates.make, threading.Event()
 
     def slow(*arguments: Any) -> str:

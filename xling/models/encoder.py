@@ -134,7 +134,9 @@ def is_unpadded(query: Any, how: Attention) -> bool:
     Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
     causal one and without dropout. Everything else goes run by run.
     """
-    fits = query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
+    fits = (
+        query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
+    )
     return bool(query.is_cuda and fits and how.sees is None and how.drop == 0)
 
 

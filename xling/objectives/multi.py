@@ -151,8 +151,14 @@ class MultiDataset(ObjectiveDataset):
         else:
             batches, taken, debts = interleaved(left, weights, begin.debts)
         self._end = begin.after(taken, [len(queue) for queue in queues], debts)
-        tokens = [sum(int(self._sizes[batch].sum()) for batch in queue[:n]) for queue, n in zip(left, taken, strict=True)]
-        self._shares = {name: n / max(int(part.sizes.sum()), 1) for n, (name, (part, _)) in zip(tokens, self._parts.items(), strict=True)}
+        tokens = [
+            sum(int(self._sizes[batch].sum()) for batch in queue[:n])
+            for queue, n in zip(left, taken, strict=True)
+        ]
+        self._shares = {
+            name: n / max(int(part.sizes.sum()), 1)
+            for n, (name, (part, _)) in zip(tokens, self._parts.items(), strict=True)
+        }
         return batches
 
     def mixture(self) -> dict[str, tuple[int, int]]:
