@@ -86,7 +86,7 @@ def average(parameters: Sequence[Tensor]) -> None:
         summed = flat.float() if dist.get_backend() == "gloo" else flat
         summed.div_(size())
         dist.all_reduce(summed)
-        for grad, part in zip(bucket, summed.split([grad.numel() for grad in bucket]), strict=True):
+        for grad, part in zip(bucket, torch.split(summed, [g.numel() for g in bucket]), strict=True):
             grad.copy_(part.view_as(grad))
 
 

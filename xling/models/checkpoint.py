@@ -11,7 +11,7 @@ import os
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import torch
 from omegaconf import OmegaConf
@@ -118,7 +118,7 @@ def write_hashed(state: Any, handle: BinaryIO) -> str:
             digest.update(data)
             return handle.write(data)
 
-    torch.save(state, Both())
+    torch.save(state, cast("IO[bytes]", Both()))
     return digest.hexdigest()
 
 

@@ -158,7 +158,7 @@ class Layer(nn.Module):
     def __init__(self, cfg: EncoderConfig) -> None:
         super().__init__()
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
-        self.compile = cfg.compile
+        self.compiled = cfg.compile
         self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
         self.out = nn.Linear(cfg.dim, cfg.dim)
         self.attn_norm = nn.LayerNorm(cfg.dim)
@@ -168,7 +168,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
-        before, after = _compiled() if self.compile else (_before_attention, _after_attention)
+        before, after = _compiled() if self.compiled else (_before_attention, _after_attention)
         qkv = before(self, x)
         return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
 
