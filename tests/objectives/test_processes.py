@@ -37,7 +37,7 @@ def in_processes(world: int, work: Callable[[int], None]) -> None:
     for child in children:
         child.start()
     for child in children:
-        child.join(120)
+        child.join(240)
     assert [child.exitcode for child in children] == [0] * world
 
 

@@ -448,3 +448,26 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
     assert [path.name for path in interrupted.glob("*.sha256")] == ["update-00000004.sha256"]
     assert identical(weights(pretrain("out")), weights(pretrain("straight")))
     assert not list(interrupted.parent.rglob("*.tmp"))
+
+
+def test_it_says_once_how_long_the_rest_will_take(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(train.Clock, "WARM", 2)
+    monkeypatch.setattr(train.Clock, "TIMED", 3)
+    out = pretrain("out", "train.updates=9")
+    said = [line for line in capsys.readouterr().err.splitlines() if "updates left" in line]
+    assert len(said) == 1 and said[0].startswith(f"pretrain {out}: 4 updates left, about 0.")
+    assert said[0].endswith(" min without validation")
+
+
+@pytest.mark.parametrize("beta2", ["0", "1", "1.5"])
+def test_beta2_is_a_setting_with_bounds(pretrain: Pretrain, beta2: str) -> None:
+    with pytest.raises(UserError, match=r"train.beta2=.*; valid: a number between 0 and 1"):
+        pretrain("out", f"train.beta2={beta2}")
+
+
+def test_beta2_reaches_the_optimizer(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    cfg = settings(shards, tiny, tmp_path / "out", "train.beta2=0.999")
+    trainer, _ = train.build_trainer(cfg, tmp_path)
+    assert trainer.optimizer._optimizer.param_groups[0]["betas"] == (0.9, 0.999)
