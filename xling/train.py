@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -66,6 +67,8 @@ class ModelConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     decoder_layers: int = 0
     plain_head: bool = False
+    checkpoint_activations: bool = False
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class TrainConfig:
         updates: optimiser steps.
         batch_tokens: real tokens in a batch of one process.
         accumulate: batches per update.
+        beta2: of AdamW; .98 is RoBERTa's and XLM-R's, .999 BERT's.
         lr: peak learning rate; warms up over ``warmup`` updates, then decays linearly to 0.
         clip: largest gradient norm, 0 for none.
         log_every, valid_every, save_every: in updates.
@@ -89,6 +93,7 @@ class TrainConfig:
     accumulate: int = 1
     lr: float = 5e-4
     warmup: int = 100
+    beta2: float = 0.98
     weight_decay: float = 0.01
     clip: float = 1.0
     log_every: int = 50
@@ -162,8 +167,6 @@ def run(cfg: PretrainConfig) -> manifest.Manifest | str:
 def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
-    if parallel.size() > 1:  # a batch then means another amount of text
-        run_key["processes"] = parallel.size()
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
     updates = _train(cfg, trainer, partial, run_key)
@@ -245,6 +248,8 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     for name in ("dropout", "attention_dropout"):
         if not 0 <= getattr(model, name) < 1:
             raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
+    if not 0 < train.beta2 < 1:
+        raise UserError(f"train.beta2={train.beta2}", "a number between 0 and 1")
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
@@ -255,7 +260,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
         "task": (task_name, task_settings),
         "model": _model_of(cfg),
         "criterion": ("xling_objective", OmegaConf.create({})),
-        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": 0.98, "eps": 1e-6})),
+        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": cfg.train.beta2, "eps": 1e-6})),
         "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
     }
     for key, (registered, value) in with_name.items():
@@ -325,7 +330,10 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
-    with job.resumable(), Progress(f"pretrain {cfg.out}", cfg.train.updates, "updates") as progress:
+    told, clock = 0, Clock(f"pretrain {cfg.out}")
+    writer = checkpoint.Writer(partial, cfg.train.keep)
+    title = f"pretrain {cfg.out}"
+    with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -333,6 +341,7 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                     continue
                 done = trainer.get_num_updates()
                 log.count(samples)
+                clock.made(cfg.train.updates - done)
                 last = done == cfg.train.updates
                 stop = parallel.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
@@ -342,8 +351,12 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                     log.write_valid(trainer, validate(trainer))
                 if done % cfg.train.save_every == 0 or last or stop:
                     if rank == 0:
-                        checkpoint.save(trainer, partial, epoch_itr, run_key, cfg.train.keep)
-                    job.beat(done, cfg.train.updates, "updates", saved=done)
+                        writer.save(trainer, epoch_itr, run_key)
+                    if last or stop:
+                        writer.wait()
+                if writer.saved > told:
+                    told = writer.saved
+                    job.beat(done, cfg.train.updates, "updates", saved=told)
                 if last:
                     break
                 if stop:
@@ -372,6 +385,25 @@ def validate(trainer: Trainer) -> dict[str, float]:
         for sample in iterator:
             trainer.valid_step(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}
+
+
+class Clock:
+    """Says once on standard error how long the rest of a training will take, after `WARM` updates and `TIMED` more."""
+
+    WARM, TIMED = 5, 20
+
+    def __init__(self, what: str) -> None:
+        self._what, self._updates, self._since = what, 0, 0.0
+
+    def made(self, left: int) -> None:
+        """Count an update; ``left`` are still to be made."""
+        self._updates += 1
+        if self._updates == self.WARM:
+            self._since = time.perf_counter()
+        if self._updates == self.WARM + self.TIMED and left and parallel.rank() == 0:
+            seconds = (time.perf_counter() - self._since) / self.TIMED
+            text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
+            print(text, file=sys.stderr, flush=True)
 
 
 class Log:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from argparse import Namespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from xling.data.packing import pack
-from xling.models.encoder import Attention, EncoderConfig, EncoderModel, attend, num_parameters, working_dtype
+from xling.data.packing import pack, runs_of
+from xling.models import encoder as encoder_module
+from xling.models.encoder import (
+    Attention,
+    EncoderConfig,
+    EncoderModel,
+    attend,
+    is_unpadded,
+    num_parameters,
+    working_dtype,
+)
 
 VOCAB = 60
 
@@ -225,3 +237,118 @@ def test_precision_is_named() -> None:
     assert working_dtype("auto") in (torch.float32, torch.bfloat16)
     with pytest.raises(AssertionError, match="precision 'half'"):
         working_dtype("half")
+
+
+def batch_of(lengths: list[int], seed: int = 3) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    positions = torch.cat([torch.arange(n) for n in lengths])
+    return {
+        "src_tokens": torch.randint(4, 50, (sum(lengths),)),
+        "positions": positions,
+        "runs": runs_of(lengths),
+    }
+
+
+def gradients(model: EncoderModel, batch: dict[str, Any]) -> tuple[list[Tensor], int]:
+    """Gradients of a training pass, and the bytes that the backward pass found kept."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.nbytes
+        return tensor
+
+    model.train().zero_grad()
+    torch.manual_seed(5)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        total = model(**batch).square().sum()
+        size = sum(kept.values())
+        total.backward()
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None], size
+
+
+def test_checkpointed_activations_give_the_same_gradients_from_less_memory() -> None:
+    batch = batch_of([40, 40, 7, 3])
+    cfg = EncoderConfig(layers=6, dim=32, heads=2, ffn_dim=128, dropout=0.2, attention_dropout=0.1)
+    torch.manual_seed(1)
+    model = EncoderModel(cfg, 50)
+    plain, much = gradients(model, batch)
+    model.encoder.cfg.checkpoint_activations = True
+    again, little = gradients(model, batch)
+    assert len(plain) == len(again) > 70
+    assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
+    assert little < much / 4
+
+
+# torch's own, from its tracer.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_a_layer_compiles_without_a_break_once_for_all_batches(
+    monkeypatch: pytest.MonkeyPatch, pre_norm: bool
+) -> None:
+    """Traced and differentiated as for the C++ compiler, which is left out here: it takes a minute."""
+    from torch._dynamo.utils import counters
+
+    monkeypatch.setattr(encoder_module, "COMPILER", "aot_eager")
+    encoder_module._compiled.cache_clear()
+    torch._dynamo.reset()
+    counters.clear()
+    cfg = EncoderConfig(layers=3, dim=32, heads=2, ffn_dim=64, dropout=0.0, pre_norm=pre_norm)
+    torch.manual_seed(1)
+    model, compiled = EncoderModel(cfg, 50), EncoderModel(dataclasses.replace(cfg, compile=True), 50)
+    compiled.load_state_dict(model.state_dict())
+    for lengths in ([9, 9, 4], [30], [12, 12, 12, 5, 2], [7, 6]):
+        batch = batch_of(lengths)
+        wanted, made = gradients(model, batch)[0], gradients(compiled, batch)[0]
+        for one, other in zip(wanted, made, strict=True):
+            torch.testing.assert_close(one, other)
+    assert not counters["graph_break"]
+    assert counters["stats"]["unique_graphs"] == 2, "a half of a layer was compiled anew"
+    dropping = EncoderModel(dataclasses.replace(cfg, compile=True, dropout=0.1), 50).train()
+    first, second = dropping(**batch), dropping(**batch)
+    assert not torch.equal(first, second) and not counters["graph_break"]
+    encoder_module._compiled.cache_clear()
+
+
+def reference_varlen(
+    query: Tensor, key: Tensor, value: Tensor, starts: Tensor, others: Tensor, longest: int, other: int,
+    *, window_size: tuple[int, int],
+) -> Tensor:  # fmt: skip
+    """What torch documents of `varlen_attn`, sequence by sequence."""
+    assert starts.dtype == torch.int32 and torch.equal(starts, others) and longest == other
+    assert longest == int(starts.diff().max())
+    made = []
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        q, k, v = (x[begin:end].transpose(0, 1) for x in (query, key, value))
+        causal = window_size == (-1, 0)
+        made.append(F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(0, 1))
+    return torch.cat(made)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_unpadded_attention_is_told_where_sequences_begin(
+    monkeypatch: pytest.MonkeyPatch, causal: bool
+) -> None:
+    torch.manual_seed(1)
+    query, key, value = torch.randn(3, 23, 2, 8)
+    how = Attention(runs_of([7, 7, 4, 3, 1, 1]), causal=causal)
+    by_runs = attend(query, key, value, how)
+    monkeypatch.setattr(encoder_module, "varlen_attn", reference_varlen)
+    monkeypatch.setattr(encoder_module, "is_unpadded", lambda *_: True)
+    torch.testing.assert_close(attend(query, key, value, how), by_runs)
+    assert how.starts(query.device) is how.starts(query.device), "made anew for every layer"
+
+
+def test_flash_attention_takes_what_it_can() -> None:
+    def query(dtype: torch.dtype = torch.bfloat16, dim: int = 64, cuda: bool = True) -> Any:
+        return SimpleNamespace(dtype=dtype, shape=(5, 2, dim), is_cuda=cuda)
+
+    runs = [(1, 5)]
+    seen = torch.zeros(5, dtype=torch.int64)
+    assert is_unpadded(query(), Attention(runs)) and is_unpadded(query(), Attention(runs, causal=True))
+    assert not is_unpadded(query(cuda=False), Attention(runs))
+    assert not is_unpadded(query(torch.float32), Attention(runs))
+    assert not is_unpadded(query(dim=20), Attention(runs)) and not is_unpadded(
+        query(dim=512), Attention(runs)
+    )
+    assert not is_unpadded(query(), Attention(runs, sees=seen, shows=seen))
+    assert not is_unpadded(query(), Attention(runs, drop=0.1))

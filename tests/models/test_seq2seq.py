@@ -157,7 +157,7 @@ def test_a_decoder_starts_from_the_encoder_layer_by_layer() -> None:
 def test_label_smoothing_is_fairseqs(monkeypatch: pytest.MonkeyPatch) -> None:
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-    monkeypatch.setattr("xling.models.loss.CHUNK_BYTES", 4 * 9 * 2)  # two rows a chunk
+    monkeypatch.setattr("xling.models.loss.CHUNK_BYTES", {"cpu": 4 * 9 * 2})  # two rows a chunk
     torch.manual_seed(1)
     hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in ((5, 3), (9, 3), (9,)))
     target = torch.tensor([0, 8, 3, 3, 1])

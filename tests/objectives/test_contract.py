@@ -71,10 +71,10 @@ class StoppedError(Exception):
 def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -> dict[str, Any] | None:
     """Train; returns the last state, or stops after the checkpoint of an update as a kill would."""
     states: dict[str, Any] = {}
-    original = checkpoint.save
+    original = checkpoint.Writer.save
 
-    def save(trainer: Any, *rest: Any) -> None:
-        original(trainer, *rest)
+    def save(self: checkpoint.Writer, trainer: Any, *rest: Any) -> None:
+        original(self, trainer, *rest)
         model = {k: v.clone() for k, v in trainer.get_model().state_dict().items()}
         moments = trainer.optimizer.state_dict()["adamw"]["state"]
         states.update(model | {f"adamw.{i}.{k}": v.clone() for i, s in moments.items() for k, v in s.items()})
@@ -82,7 +82,7 @@ def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -
             raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save", save)
+        patch.setattr(checkpoint.Writer, "save", save)
         if stop_at is None:
             train.run(cfg)
             return states

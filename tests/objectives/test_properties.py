@@ -196,13 +196,15 @@ def test_interleaving_realises_the_shares_and_repeats_nothing(
 ) -> None:
     weights = np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=len(lengths), max_size=len(lengths))))
     queues = [[np.array([queue, batch]) for batch in range(length)] for queue, length in enumerate(lengths)]
-    order = [tuple(batch.tolist()) for batch in multi.interleaved(queues, weights)]
+    batches, took, _ = multi.interleaved(queues, weights)
+    order = [tuple(batch.tolist()) for batch in batches]
     assert len(set(order)) == len(order)
     shares = weights / weights.sum()
     for queue, share in enumerate(shares):
         taken = np.cumsum([which == queue for which, _ in order])
         assert np.abs(taken - share * np.arange(1, len(order) + 1)).max(initial=0) <= len(lengths)
     counts = np.bincount([which for which, _ in order], minlength=len(lengths))
+    assert took == counts.tolist()
     assert ((counts == lengths) | (counts < lengths)).all()
     assert (counts == lengths).any()
 
@@ -244,3 +246,46 @@ def test_xmlm_documents_cover_all_pairs_and_have_their_size(sizes: list[tuple[in
             assert len(tokens) - 1 == lengths[first, number] <= room
             switches = np.flatnonzero(np.diff(langs[1:])) + 1
             assert len(switches) == end - begin - 1
+
+
+def mix_of(build: Any, *words: str) -> Any:
+    _, task = build("mmlm+tlm", "objectives.tlm.pairs=en-th", "objectives.mmlm.tokens_per_sample=24", *words)
+    task.load_dataset("train")
+    return task.dataset("train")
+
+
+def epoch_of(dataset: Any, epoch: int) -> list[tuple[str, int, int]]:
+    """What an epoch of a mix takes: objective, its own epoch, example."""
+    dataset.set_epoch(epoch)
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=128)
+    taken = []
+    for index in np.concatenate(batches).tolist():
+        number = int(np.searchsorted(dataset._offsets, index, side="right")) - 1
+        name = list(dataset._parts)[number]
+        taken.append((name, dataset._parts[name][0].epoch, index - int(dataset._offsets[number])))
+    return taken
+
+
+@pytest.mark.parametrize("words", [("mix=alternate", "objectives.tlm.weight=3"), ("mix=sum",)])
+def test_every_part_of_a_mix_goes_through_its_own_epochs(build: Any, words: tuple[str, ...]) -> None:
+    dataset = mix_of(build, *words)
+    taken = [item for epoch in range(1, 31) for item in epoch_of(dataset, epoch)]
+    assert len(set(taken)) == len(taken), "an example came twice in an epoch of its part"
+    last = {name: max(epoch for whose, epoch, _ in taken if whose == name) for name in ("mmlm", "tlm")}
+    assert last["mmlm"] != last["tlm"] and min(last.values()) > 1
+    for name, end in last.items():
+        lengths = {e: len([1 for n, epoch, _ in taken if (n, epoch) == (name, e)]) for e in range(1, end)}
+        assert set(lengths.values()) == {len(dataset._parts[name][0])}, "an example was left out"
+
+
+def test_a_mix_goes_on_where_it_stood(build: Any) -> None:
+    words = ("mix=alternate", "objectives.tlm.weight=3")
+    whole = mix_of(build, *words)
+    wanted = [epoch_of(whole, epoch) for epoch in range(1, 12)]
+    for stop in (1, 4, 9):
+        before, after = mix_of(build, *words), mix_of(build, *words)
+        for epoch in range(1, stop + 1):
+            epoch_of(before, epoch)
+        for epoch in (stop, stop + 1):
+            after.go_to(epoch, before.position(epoch))
+            assert epoch_of(after, epoch) == wanted[epoch - 1]

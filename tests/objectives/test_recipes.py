@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -126,3 +127,51 @@ def test_xnlg_has_the_papers_sizes() -> None:
     assert second.objectives["dae"]["weight"] == "0.5"
     with pytest.raises(UserError, match="unknown scale 'small'; valid: tiny"):
         pipeline.read(cli.recipe_path("xnlg"), ["scale=small"])
+
+
+@pytest.fixture(scope="module")
+def ladder() -> Any:
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "ladder.py"
+    spec = importlib.util.spec_from_file_location("ladder", path)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_every_rung_of_the_ladder_resolves(ladder: Any, tmp_path: Path) -> None:
+    for name in (*(f"tatoeba/{lang}-eng.eng" for lang in ("deu", "fra", "swh")), "ntrex/ntrex.eng.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for rung, added in ladder.RUNGS.items():
+        words = [*ladder.words_of(rung), "seed=3", f"data={tmp_path}", f"out={tmp_path}"]
+        plan = pipeline.read(ladder.RECIPE, words)
+        settings = {name: plan.settings(name) for name in plan.steps}
+        model = settings["model"]
+        assert set(model.objectives) == {"mmlm", *added} and model.seed == 3
+        assert model.out == f"{tmp_path}/{rung}-3/model" == str(settings["ner"].checkpoint)
+        assert settings["retrieval"].seeds == (3,)
+        train._task_of(model)  # the settings of its objectives are known
+
+
+def test_the_ladder_is_told_by_rung(ladder: Any, tmp_path: Path) -> None:
+    def score(system: str, suite: str, lang: str, value: float) -> dict[str, Any]:
+        return {"system": system, "suite": suite, "lang": lang, "value": value}
+
+    for seed, value in (("1", 10.0), ("2", 14.0)):
+        parts = {
+            "retrieval": [
+                score("pretrained", "ntrex", "de-en", value),
+                score("pretrained", "ntrex", "en-de", value + 2),
+                score("random", "ntrex", "de-en", 1.0),
+            ],
+            "ner": [score("pretrained", "panx", "sw", 3 * value), score("pretrained", "panx", "en", 99)],
+        }
+        for part, rows in parts.items():
+            folder = tmp_path / f"tlm-{seed}" / part / "tables"
+            folder.mkdir(parents=True)
+            (folder / "scores.json").write_text(json.dumps({"scores": rows}))
+    lines = ladder.table(tmp_path, ["tlm"], ["1", "2"]).splitlines()
+    cells = dict(zip(lines[0].split(" | "), lines[2].split(" | "), strict=True))
+    assert cells["ntrex de"] == "13.0 ± 2.8" and cells["panx sw |"] == "36.0 ± 8.5 |"
+    assert lines[2].startswith("| tlm |") and "| 1.0 ± 0.0 |" in lines[3]

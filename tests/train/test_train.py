@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -365,3 +366,108 @@ def test_sigkill_at_random_updates_ends_in_the_same_weights(
     assert done.returncode == 0, done.stderr
     assert identical(wanted, weights(tmp_path / "out")), f"killed near update {seen}"
     assert not log.parent.exists()
+
+
+def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write ends only when more updates were made after it had begun."""
+    write, make, going_on, made = checkpoint.write_hashed, Updates.make, threading.Event(), []
+
+    def slow(*arguments: Any) -> str:
+        assert going_on.wait(60), "training waited for the checkpoint"
+        return write(*arguments)
+
+    def counting(self: Updates, samples: Any) -> bool:
+        made.append(self._trainer.get_num_updates())
+        if made[-1] == 6:
+            going_on.set()
+        return make(self, samples)
+
+    straight = weights(pretrain("straight"))
+    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(Updates, "make", counting)
+    assert identical(straight, weights(pretrain("out")))
+
+
+def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masters are changed in place while the thread writes; the file must not see it."""
+    names = ("update-00000004.pt", "update-00000008.pt")
+    states = [torch.load(interrupted / name, weights_only=True) for name in names]
+    masters = [state["last_optimizer_state"]["masters"] for state in states]
+    assert not any(torch.equal(a, b) for a, b in zip(*masters, strict=True))
+    shared = {tensor.untyped_storage().data_ptr() for tensor in states[1]["model"].values()}
+    assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, (
+        "float32 is written twice"
+    )
+    write, make, going_on = checkpoint.write_hashed, Updates.make, threading.Event()
+
+    def slow(*arguments: Any) -> str:
+        assert going_on.wait(60)
+        return write(*arguments)
+
+    def waking(self: Updates, samples: Any) -> bool:
+        if self._trainer.get_num_updates() == 7:
+            going_on.set()
+        return make(self, samples)
+
+    shutil.rmtree(interrupted)
+    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(Updates, "make", waking)
+    with monkeypatch.context() as patch:
+        stop_after(10, patch)
+        with pytest.raises(Killed):
+            pretrain("out")
+    late = torch.load(interrupted / names[0], weights_only=True)["last_optimizer_state"]["masters"]
+    assert all(torch.equal(a, b) for a, b in zip(masters[0], late, strict=True))
+
+
+@pytest.mark.parametrize("where", ["in the file", "before the checksum"])
+def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    shutil.rmtree(interrupted)
+    write, mark = checkpoint.write_hashed, manifest.write_atomic
+
+    def torn(state: Any, handle: Any) -> str:
+        if state["optimizer_history"][-1]["num_updates"] == 8 and where == "in the file":
+            handle.write(b"PK half of it")
+            raise OSError("no space left")
+        return write(state, handle)
+
+    def no_mark(path: Path, text: str) -> None:
+        if path.name == "update-00000008.sha256" and where != "in the file":
+            raise OSError("no space left")
+        mark(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_hashed", torn)
+        patch.setattr(manifest, "write_atomic", no_mark)
+        with pytest.raises(OSError, match="no space left"):
+            pretrain("out")
+    assert [path.name for path in interrupted.glob("*.sha256")] == ["update-00000004.sha256"]
+    assert identical(weights(pretrain("out")), weights(pretrain("straight")))
+    assert not list(interrupted.parent.rglob("*.tmp"))
+
+
+def test_it_says_once_how_long_the_rest_will_take(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(train.Clock, "WARM", 2)
+    monkeypatch.setattr(train.Clock, "TIMED", 3)
+    out = pretrain("out", "train.updates=9")
+    said = [line for line in capsys.readouterr().err.splitlines() if "updates left" in line]
+    assert len(said) == 1 and said[0].startswith(f"pretrain {out}: 4 updates left, about 0.")
+    assert said[0].endswith(" min without validation")
+
+
+@pytest.mark.parametrize("beta2", ["0", "1", "1.5"])
+def test_beta2_is_a_setting_with_bounds(pretrain: Pretrain, beta2: str) -> None:
+    with pytest.raises(UserError, match=r"train.beta2=.*; valid: a number between 0 and 1"):
+        pretrain("out", f"train.beta2={beta2}")
+
+
+def test_beta2_reaches_the_optimizer(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    cfg = settings(shards, tiny, tmp_path / "out", "train.beta2=0.999")
+    trainer, _ = train.build_trainer(cfg, tmp_path)
+    assert trainer.optimizer._optimizer.param_groups[0]["betas"] == (0.9, 0.999)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import io
 import json
 import logging
 import os
+import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, BinaryIO, TypeVar, cast
 
 import torch
 from omegaconf import OmegaConf
@@ -16,6 +19,7 @@ from torch import Tensor
 
 from corpora.binarize import NUM_SPECIALS
 from corpora.vocab import vocab_digest
+from xling import parallel
 from xling.core import manifest
 from xling.core.config import from_dict
 from xling.core.errors import UserError
@@ -31,30 +35,138 @@ SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 BY_TOKEN = ("encoder.tokens.weight", "lm_head.bias", "decoder.head.bias")  # a row for each token id
 
 
-def save(trainer: Any, directory: Path, epoch_itr: Any, run_key: dict[str, Any], keep: int) -> None:
-    """Write the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drop old ones.
+class Writer:
+    """Writes the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drops old ones.
 
-    The checksum is written last: a file without one is not a checkpoint.
+    The state is copied when `save` is called and written by a thread, so training waits for the copy alone, and
+    for the write before if that has not ended. The checksum is written last: a file without one is not a checkpoint.
+
+    Args:
+        directory: where to.
+        keep: how many stay.
+
+    Attributes:
+        saved: updates that the last checkpoint on the disk holds, 0 while there is none.
     """
-    trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
-    state = trainer.state_dict()
-    state["extra_state"] |= {
-        "train_iterator": epoch_itr.state_dict(),
-        "run_key": json.dumps(run_key, sort_keys=True),
+
+    def __init__(self, directory: Path, keep: int) -> None:
+        self._directory, self._keep = directory, keep
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.saved = 0
+        for torn in directory.glob("update-*.tmp"):
+            torn.unlink()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.wait()
+
+    def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+        """Copy the state and begin to write it.
+
+        Raises:
+            OSError: the checkpoint before could not be written.
+        """
+        self.wait()
+        trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
+        state = trainer.state_dict()
+        state["extra_state"] |= {
+            "train_iterator": position(epoch_itr),
+            "processes": parallel.size(),
+            "run_key": json.dumps(run_key, sort_keys=True),
+        }
+        arguments = (snapshot(state, {}), trainer.get_num_updates())
+        # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
+        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until what was saved is on the disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _run(self, state: dict[str, Any], num_updates: int) -> None:
+        try:
+            self._write(state, num_updates)
+        except BaseException as error:  # handed to the thread that asked
+            self._error = error
+
+    def _write(self, state: dict[str, Any], num_updates: int) -> None:
+        path = self._directory / f"update-{num_updates:08d}.pt"
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("wb") as handle:
+            digest = write_hashed(state, handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+        manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+        for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
+            old.unlink()
+            old.with_suffix(".pt").unlink(missing_ok=True)
+        self.saved = num_updates
+
+
+def write_hashed(state: Any, handle: BinaryIO) -> str:
+    """Write ``state`` as `torch.save` does and return the SHA-256 of what was written."""
+    digest = hashlib.sha256()
+
+    class Both(io.RawIOBase):
+        def write(self, data: Any) -> int:
+            digest.update(data)
+            return handle.write(data)
+
+    torch.save(state, cast("IO[bytes]", Both()))
+    return digest.hexdigest()
+
+
+def snapshot(value: Any, seen: dict[Any, Tensor]) -> Any:
+    """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
+    if isinstance(value, Tensor):
+        if hasattr(value, "full_tensor"):
+            value = value.full_tensor()
+        key = (value.data_ptr(), value.dtype, value.shape, value.stride()) if value.numel() else id(value)
+        if key not in seen:
+            seen[key] = value.detach().to("cpu", copy=True)
+        return seen[key]
+    if isinstance(value, dict):
+        return type(value)((k, snapshot(v, seen)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value)(snapshot(item, seen) for item in value)
+    return copy.deepcopy(value)
+
+
+def position(epoch_itr: Any) -> dict[str, Any]:
+    """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
+    done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    ended = epoch_itr.end_of_epoch()
+    epoch = epoch_itr.epoch + ended
+    # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
+    return {
+        "version": 2,
+        "epoch": epoch,
+        "iterations_in_epoch": 0 if ended else done,
+        "dataset": epoch_itr.dataset.position(epoch),
     }
-    path = directory / f"update-{trainer.get_num_updates():08d}.pt"
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as handle:
-        handle.write(buffer.getbuffer())
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
-    manifest.write_atomic(path.with_suffix(".sha256"), manifest.sha256(path) + "\n")
-    for old in sorted(directory.glob("update-*.sha256"))[:-keep]:
-        old.unlink()
-        old.with_suffix(".pt").unlink(missing_ok=True)
+
+
+def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
+    """The training iterator at a `position`, for any number of processes: they share what is left of the epoch."""
+    trainer.task.load_dataset("train")
+    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
+    epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
+    epoch_itr.begins_at = where["iterations_in_epoch"]
+    epoch_itr._frozen_batches = epoch_itr.frozen_batches[epoch_itr.begins_at :]
+    return epoch_itr
 
 
 def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
@@ -75,9 +187,12 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
                 f"{path} was made with other settings or data",
                 fix=f"give the old settings again, choose another out=, or delete {directory}",
             )
-        position = trainer.load_checkpoint(str(path))["train_iterator"]
-        epoch_itr = trainer.get_train_iterator(position["epoch"], load_dataset=True)
-        epoch_itr.load_state_dict(position)
+        if extra["processes"] != parallel.size():
+            logger.warning(
+                "%s was written by %d processes, %d go on: an update now sees another number of batches",
+                path, extra["processes"], parallel.size(),
+            )  # fmt: skip
+        epoch_itr = iterator_at(trainer, trainer.load_checkpoint(str(path))["train_iterator"])
         trainer.lr_step(epoch_itr.epoch)
         return epoch_itr
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)

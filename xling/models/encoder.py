@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
+from torch.utils.checkpoint import checkpoint
 
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 
 Runs = Sequence[tuple[int, int]]
 PAD = 1
+COMPILER = "inductor"
 
 
 @dataclass
 class EncoderConfig(FairseqDataclass):
     """Shape of the encoder; the defaults are tiny.
 
-    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512.
+    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
+    the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
+    attentions.
     """
 
     layers: int = 4
@@ -37,6 +44,8 @@ class EncoderConfig(FairseqDataclass):
     pre_norm: bool = False
     lang_embeddings: bool = False
     precision: str = "auto"
+    checkpoint_activations: bool = False
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,21 @@ class Attention:
     sees: Tensor | None = None
     shows: Tensor | None = None
     drop: float = 0.0
+    _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return max((length for _, length in self.runs), default=0)
+
+    def starts(self, device: torch.device) -> Tensor:
+        """Where sequences begin and the last one ends, int32 (sequences + 1,)."""
+        if self._starts is None:
+            lengths = np.repeat([length for _, length in self.runs], [count for count, _ in self.runs])
+            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            object.__setattr__(self, "_starts", torch.from_numpy(ends).to(device))
+        assert self._starts is not None
+        return self._starts
 
     def mask(self, start: int, count: int, length: int) -> Tensor | None:
         """Bool (count, 1, length, length), True where row sees column; None when all do."""
@@ -78,6 +102,12 @@ def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
     Returns:
         (N, H * C).
     """
+    if is_unpadded(query, how):
+        causal = (-1, 0) if how.causal else (-1, -1)
+        starts, longest = how.starts(query.device), how.longest
+        attended = varlen_attn(query, key, value, starts, starts, longest, longest, window_size=causal)
+        assert isinstance(attended, Tensor)
+        return attended.flatten(1)
     outputs, start = [], 0
     for count, length in how.runs:
         end = start + count * length
@@ -101,6 +131,18 @@ def attend_dense(
     return kernel(q, k, v, mask, drop, causal)
 
 
+def is_unpadded(query: Any, how: Attention) -> bool:
+    """Whether flash attention takes the packed batch (N, H, C) as it is, all lengths at once.
+
+    Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
+    causal one and without dropout. Everything else goes run by run.
+    """
+    fits = (
+        query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
+    )
+    return bool(query.is_cuda and fits and how.sees is None and how.drop == 0)
+
+
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
     """Attention as two matrix products: on a CPU in bfloat16 torch's fused kernel took two to three times as long
     (forward and backward, lengths 64 to 256), since its inner loops do not reach the bfloat16 instructions.
@@ -119,6 +161,7 @@ class Layer(nn.Module):
     def __init__(self, cfg: EncoderConfig) -> None:
         super().__init__()
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
+        self.compiled = cfg.compile
         self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
         self.out = nn.Linear(cfg.dim, cfg.dim)
         self.attn_norm = nn.LayerNorm(cfg.dim)
@@ -128,20 +171,37 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
-        if self.pre_norm:
-            x = x + self._attention(self.attn_norm(x), how)
-            return x + self._ffn(self.ffn_norm(x))
-        x = self.attn_norm(x + self._attention(x, how))
-        out: Tensor = self.ffn_norm(x + self._ffn(x))
-        return out
+        before, after = _compiled() if self.compiled else (_before_attention, _after_attention)
+        qkv = before(self, x)
+        return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
 
-    def _attention(self, x: Tensor, how: Attention) -> Tensor:
-        qkv = self.qkv(x).view(len(x), 3, self.heads, -1)
-        attended = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
-        return dropout(self.out(attended), self.dropout, self.training)
 
-    def _ffn(self, x: Tensor) -> Tensor:
-        return dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
+def _before_attention(layer: Layer, x: Tensor) -> Tensor:
+    """(N, D) -> queries, keys and values (N, 3, H, C)."""
+    qkv: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
+    return qkv.view(len(x), 3, layer.heads, -1)
+
+
+def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
+    """The layer's input and what was attended to, both (N, D), -> its output (N, D)."""
+    x = x + dropout(layer.out(attended), layer.dropout, layer.training)
+    x = x if layer.pre_norm else layer.attn_norm(x)
+    hidden = layer.up(layer.ffn_norm(x) if layer.pre_norm else x)
+    x = x + dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    return x if layer.pre_norm else layer.ffn_norm(x)
+
+
+@cache
+def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The two halves of a layer, compiled for any number of tokens.
+
+    Attention stays outside: its blocks are other ones in every batch, and each would be compiled anew.
+    """
+    both = (
+        torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
+        for half in (_before_attention, _after_attention)
+    )
+    return next(both), next(both)
 
 
 class Encoder(nn.Module):
@@ -198,8 +258,10 @@ class Encoder(nn.Module):
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
+        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block in self.layers[:layer]:
-            x = block(x, how)
+            # Dropout draws from torch's state, which is put back for the second time.
+            x = checkpoint(block, x, how, use_reentrant=False) if again else block(x, how)
         out: Tensor = self.final_norm(x)
         return out
 

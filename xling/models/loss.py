@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 128 << 20}
+BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -21,33 +22,36 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         training: bool,
     ) -> tuple[Tensor, Tensor]:
-        rows = max(1, CHUNK_BYTES // (4 * weight.shape[0]))
+        rows = _rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
+        rows = -(-len(target) // -(-len(target) // rows)) if len(target) else rows  # chunks of about one size
         losses = torch.empty(len(target), dtype=torch.float32, device=hidden.device)
         others = smoothing / max(len(weight) - 1, 1)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        needs_grad = training and any(ctx.needs_input_grad)
-        grad_hidden = torch.empty_like(hidden) if needs_grad else None
-        grad_weight = torch.zeros_like(weight) if needs_grad else None
-        grad_bias = torch.zeros(len(bias), dtype=torch.float32, device=bias.device) if needs_grad else None
+        grads = None
+        if training and any(ctx.needs_input_grad):
+            grad_bias = torch.zeros(len(bias), dtype=torch.float32, device=bias.device)
+            empty = torch.empty_like(weight) if len(target) else torch.zeros_like(weight)
+            grads = (torch.empty_like(hidden), empty, grad_bias)
         for start in range(0, len(target), rows):
-            part, wanted = hidden[start : start + rows], target[start : start + rows, None]
-            logits = torch.addmm(bias, part, weight.t())
-            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
-            losses[start : start + rows] = -log_probs.gather(1, wanted).squeeze(1)
-            if smoothing:
-                total -= others * log_probs.sum()
-            if grad_hidden is None or grad_weight is None or grad_bias is None:
-                continue
-            grad = log_probs.exp_()
-            if smoothing:
-                grad -= others
-            grad.scatter_add_(1, wanted, torch.full_like(wanted, -1 + smoothing + others, dtype=grad.dtype))
-            grad_bias += grad.sum(0)
-            grad = grad.to(hidden.dtype)
-            torch.mm(grad, weight, out=grad_hidden[start : start + rows])
-            grad_weight.addmm_(grad.t(), part)
-        if needs_grad:
-            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias.to(bias.dtype))  # type: ignore[union-attr]
+            part = hidden[start : start + rows]
+            logits = torch.mm(part, weight.t())
+            found = losses[start : start + rows]
+            total -= _losses(
+                logits,
+                bias.float(),
+                target[start : start + rows],
+                found,
+                grads[2] if grads else None,
+                smoothing,
+            )
+            if grads:
+                torch.mm(logits, weight, out=grads[0][start : start + rows])
+                if start:
+                    grads[1].addmm_(logits.t(), part)
+                else:  # saves writing zeros and reading them, a fifth of the time with many pieces and few rows
+                    torch.mm(logits.t(), part, out=grads[1])
+        if grads:
+            ctx.save_for_backward(*grads[:2], grads[2].to(bias.dtype))
         ctx.mark_non_differentiable(losses)
         return total + (1 - smoothing - others) * losses.sum(), losses
 
@@ -55,8 +59,45 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(
         ctx: Any, grad_sum: Tensor, grad_losses: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:  # type: ignore[override]
-        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad_sum, grad_weight * grad_sum, grad_bias * grad_sum, None, None, None
+        grads = ctx.saved_tensors
+        if grad_sum.device.type != "cpu" or float(grad_sum) != 1:  # on a GPU the question would wait for it
+            grads = [grad * grad_sum for grad in grads]
+        return grads[0], grads[1], grads[2], None, None, None
+
+
+def _rows(limits: dict[str, int], device: torch.device, bytes_a_row: int) -> int:
+    return max(1, limits[device.type] // bytes_a_row)
+
+
+def _losses(
+    logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
+) -> Tensor:
+    """Put the cross-entropies of ``target`` (M,) with ``logits + bias`` into ``losses`` (M,).
+
+    With ``grad_bias`` the logits (M, V) become the gradients of the smoothed loss in place, which are added up there.
+    Block by block, so that on a CPU the passes over a block find it in the cache.
+
+    Returns:
+        What smoothing adds: the log-probabilities of all pieces, summed, times the share of each.
+    """
+    rows = _rows(BLOCK_BYTES, logits.device, 4 * logits.shape[1])
+    others = smoothing / max(logits.shape[1] - 1, 1)
+    total = torch.zeros((), dtype=torch.float32, device=logits.device)
+    for start in range(0, len(target), rows):
+        scores, wanted = logits[start : start + rows] + bias, target[start : start + rows, None]
+        probs = torch.softmax(scores, -1)
+        # The logarithm of the normaliser through the largest: its probability is never rounded to 0.
+        normaliser = scores.amax(1) - probs.amax(1).log()
+        losses[start : start + rows] = normaliser - scores.gather(1, wanted).squeeze(1)
+        if smoothing:
+            total += others * (scores.sum() - scores.shape[1] * normaliser.sum())
+        if grad_bias is not None:
+            if smoothing:
+                probs -= others
+            probs.scatter_add_(1, wanted, torch.full_like(wanted, -1 + smoothing + others, dtype=probs.dtype))
+            grad_bias += probs.sum(0)
+            logits[start : start + rows] = probs
+    return total
 
 
 def linear_cross_entropy(
@@ -64,7 +105,8 @@ def linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Sum of the cross-entropies of ``softmax(hidden @ weight.T + bias)`` and each one of them.
 
-    The gradients are computed chunk by chunk in the forward pass, so logits of at most `CHUNK_BYTES` exist.
+    The gradients are computed chunk by chunk in the forward pass, so logits of at most `CHUNK_BYTES` exist,
+    in the type of ``hidden``.
 
     Args:
         hidden: (M, D), float32 or bfloat16.

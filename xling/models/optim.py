@@ -12,6 +12,8 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
+from xling import parallel
+
 
 class NotFiniteError(ArithmeticError):
     """The norm of the gradients is not finite; nothing was updated.
@@ -64,6 +66,10 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def optimizer_config(self) -> dict[str, Any]:
         """What a resumed run may change."""
         return {"lr": self.cfg.lr[0]}
+
+    def all_reduce_grads(self, module: Any) -> None:
+        """Average the gradients over the processes, of everything that is trained wherever a loss used it."""
+        parallel.average(self.working)
 
     def multiply_grads(self, c: float | Tensor) -> None:
         """Move the gradients to the masters, multiplied by ``c``."""

@@ -26,6 +26,7 @@ from xling.models.encoder import (
     Layer,
     LMHead,
     Runs,
+    attend,
     attend_dense,
     initialise,
 )
@@ -118,6 +119,14 @@ class DecoderLayer(Layer):
         """Keys and values of encoder states (N, D), each (N, H, C)."""
         kv = self.cross_kv(states).view(len(states), 2, self.heads, -1)
         return kv[:, 0], kv[:, 1]
+
+    def _attention(self, x: Tensor, how: Attention) -> Tensor:
+        qkv = self.qkv(x).view(len(x), 3, self.heads, -1)
+        attended = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
+        return dropout(self.out(attended), self.dropout, self.training)
+
+    def _ffn(self, x: Tensor) -> Tensor:
+        return dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
 
     def _cross(self, x: Tensor, to_source: Callable[[Tensor], Tensor]) -> Tensor:
         found = to_source(self.cross_query(x).view(len(x), self.heads, -1))

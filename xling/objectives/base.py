@@ -173,6 +173,14 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """Tokens that are there and tokens of this epoch, by language or pair."""
         return {}
 
+    def position(self, epoch: int) -> dict[str, Any]:
+        """What `go_to` needs, beside the number, to come to the start of ``epoch``: this one or the next."""
+        return {}
+
+    def go_to(self, epoch: int, position: dict[str, Any]) -> None:
+        """Come to the start of an epoch as a run did that called `position` there."""
+        self.set_epoch(epoch)
+
     def epochs_at(self, index: int) -> float:
         """Epochs gone, with a fraction, when the batch of example ``index`` has its turn."""
         within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0

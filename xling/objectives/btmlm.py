@@ -26,12 +26,13 @@ from xling.core.errors import UserError
 from xling.data import shards
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
-from xling.models.loss import CHUNK_BYTES
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
 
 SAMPLE = 10_000_000  # tokens of a language's text in which its pieces are looked up
+
+LOGITS_BYTES = 64 << 20
 
 
 @dataclass
@@ -184,7 +185,7 @@ def fill(model: Any, blank: dict[str, Any], seen: Tensor) -> Tensor:
     model.encoder.train(was_training)
     langs = blank["net_input"]["langs"][rows]
     head, best = model.lm_head, []
-    step = max(1, CHUNK_BYTES // (4 * len(head.weight)))
+    step = max(1, LOGITS_BYTES // (4 * len(head.weight)))
     for part, lang in zip(hidden.split(step), langs.split(step), strict=True):
         logits = F.linear(part, head.weight, head.bias)
         best.append(logits.masked_fill(~seen[lang], -torch.inf).argmax(-1))

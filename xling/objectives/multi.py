@@ -2,8 +2,8 @@
 
 ``alternate`` (XLM): every batch is of one objective; of 100 batches as many are of an objective as its weight says,
 spread evenly. ``sum`` (InfoXLM, ERNIE-M): every batch holds a part of each, of ``batch_tokens`` each, and their losses
-are added by weight. An epoch ends with the first objective that runs out of batches; what is left of the others is
-drawn anew in the next.
+are added by weight. An epoch of the mix ends when the first objective comes to the end of its own epoch; the others go
+on where they stood in theirs, so that nothing is left out however unequal the data are.
 In both, a loss is divided by its own count before it meets another, since sentences and masked tokens cannot be
 counted together.
 """
@@ -11,7 +11,8 @@ counted together.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,36 @@ class MultiConfig(TaskConfig):
     mode: str = "alternate"
 
 
+@dataclass(frozen=True)
+class Cursor:
+    """Where the parts of a mix stand at the start of one of its epochs.
+
+    Attributes:
+        epochs: each part's own epoch.
+        used: batches of it that the mix has had.
+        debts: batches that each part is behind its share.
+    """
+
+    epochs: dict[str, int]
+    used: dict[str, int]
+    debts: list[float]
+
+    @classmethod
+    def at_epoch(cls, epoch: int, names: list[str]) -> Cursor:
+        """All parts at the start of one epoch."""
+        return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
+
+    def after(self, taken: list[int], there: list[int], debts: list[float]) -> Cursor:
+        """After ``taken`` more batches of each of epochs that have ``there``."""
+        done = {name: self.used[name] + n for name, n in zip(self.used, taken, strict=True)}
+        ended = {name: done[name] >= n for name, n in zip(done, there, strict=True)}
+        return Cursor(
+            {name: epoch + ended[name] for name, epoch in self.epochs.items()},
+            {name: 0 if ended[name] else n for name, n in done.items()},
+            debts,
+        )
+
+
 class MultiDataset(ObjectiveDataset):
     """The examples of several objectives under one index, in batches that are never mixed up.
 
@@ -54,17 +85,37 @@ class MultiDataset(ObjectiveDataset):
 
     def __init__(self, parts: dict[str, tuple[ObjectiveDataset, float]], mode: str, split: str) -> None:
         self._parts, self._mode, self._split = parts, mode, split
-        self._used: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        self._begin = Cursor.at_epoch(1, list(parts))
+        self._end: Cursor | None = None
         super().__init__(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the items of an epoch of every part."""
+        """Go on to the next epoch of the mix; to any other than the present and the next, all parts jump to it."""
+        if epoch == self.epoch + 1 and self._end is not None:
+            self._begin = self._end
+        elif epoch != self.epoch:
+            self._begin = Cursor.at_epoch(epoch, list(self._parts))
+        if epoch != self.epoch:
+            self._end = None
         self.epoch = epoch
-        for part, _ in self._parts.values():
-            part.set_epoch(epoch)
+        for name, (part, _) in self._parts.items():
+            if part.epoch != self._begin.epochs[name]:
+                part.set_epoch(self._begin.epochs[name])
         self._sizes = np.concatenate([part.sizes for part, _ in self._parts.values()])
         lengths = [len(part) for part, _ in self._parts.values()]
         self._offsets = np.concatenate([[0], np.cumsum(lengths)])
+
+    def position(self, epoch: int) -> dict[str, Any]:
+        """Where every part stands at the start of ``epoch``, this one or the next."""
+        cursor = self._begin if epoch == self.epoch else self._end
+        assert cursor is not None, f"epoch {epoch} of the mix was not reached"
+        return asdict(cursor)
+
+    def go_to(self, epoch: int, position: dict[str, Any]) -> None:
+        """Bring every part to where it stood."""
+        self.epoch, self._begin, self._end = epoch, Cursor(**position), None
+        self.set_epoch(epoch)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -92,16 +143,28 @@ class MultiDataset(ObjectiveDataset):
         if self._split != "train":
             return [batch for queue in queues for batch in queue]
         weights = np.array([weight for _, weight in self._parts.values()])
-        batches = joined(queues) if self._mode == "sum" else interleaved(queues, weights)
-        for number, (name, (part, _)) in enumerate(self._parts.items()):
-            mine = sum(len(self._parts_of(batch, number)) for batch in batches)
-            self._used[name] = mine / max(len(part), 1)
+        begin, names = self._begin, list(self._parts)
+        left = [queue[begin.used[name] :] for name, queue in zip(names, queues, strict=True)]
+        if self._mode == "sum":
+            batches, debts = joined(left), begin.debts
+            taken = [len(batches)] * len(left)
+        else:
+            batches, taken, debts = interleaved(left, weights, begin.debts)
+        self._end = begin.after(taken, [len(queue) for queue in queues], debts)
+        tokens = [
+            sum(int(self._sizes[batch].sum()) for batch in queue[:n])
+            for queue, n in zip(left, taken, strict=True)
+        ]
+        self._shares = {
+            name: n / max(int(part.sizes.sum()), 1)
+            for n, (name, (part, _)) in zip(tokens, self._parts.items(), strict=True)
+        }
         return batches
 
     def mixture(self) -> dict[str, tuple[int, int]]:
         """By objective and language or pair, as far as the batches of an epoch go."""
         return {
-            f"{name} {key}": (there, round(drawn * self._used.get(name, 1.0)))
+            f"{name} {key}": (there, round(drawn * self._shares.get(name, 1.0)))
             for name, (part, _) in self._parts.items()
             for key, (there, drawn) in part.mixture().items()
         }
@@ -129,21 +192,31 @@ class MultiDataset(ObjectiveDataset):
         }
 
 
-def interleaved(queues: list[list[np.ndarray]], weights: np.ndarray) -> list[np.ndarray]:
-    """Batches in an order in which queue i holds a share ``weights[i]`` of every stretch; ends with the first queue
-    that runs out, so that an epoch never repeats a batch.
-    """  # noqa: D205
+def interleaved(
+    queues: list[list[np.ndarray]], weights: np.ndarray, debts: Sequence[float] = ()
+) -> tuple[list[np.ndarray], list[int], list[float]]:
+    """Batches in an order in which queue i holds a share ``weights[i]`` of every stretch.
+
+    Args:
+        queues: batches by queue.
+        weights: above 0, (len(queues),).
+        debts: what each queue is behind its share from the start, in batches; nothing for 0.
+
+    Returns:
+        The order, which ends before the first turn of a queue that has run out; how many are taken of each; the
+        debts then.
+    """
     shares = weights / weights.sum()
-    debt, taken = np.zeros(len(queues)), [0] * len(queues)
+    owed, taken = np.array(debts or [0.0] * len(queues)), [0] * len(queues)
     order: list[np.ndarray] = []
     while True:
-        debt += shares
-        turn = int(np.argmax(debt))
+        turn = int(np.argmax(owed + shares))
         if taken[turn] == len(queues[turn]):
-            return order
+            return order, taken, owed.tolist()
+        owed += shares
         order.append(queues[turn][taken[turn]])
         taken[turn] += 1
-        debt[turn] -= 1
+        owed[turn] -= 1
 
 
 def joined(queues: list[list[np.ndarray]]) -> list[np.ndarray]:

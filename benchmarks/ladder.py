@@ -1,0 +1,140 @@
+"""The ladder of pre-training objectives on real text: every rung and seed of `recipes/ladder.yaml`, as one table.
+
+Run:  python benchmarks/ladder.py FOLDER [out=runs/ladder] [rungs=mmlm,tlm,...] [seeds=1,2,3] [step.key=value ...]
+      python benchmarks/ladder.py FOLDER plan        says what one core will take, from a short warm-up of every rung
+
+Rungs have the same data, model, updates and tokens in a batch; they differ in what the batches teach. What is there is
+not made again, so an interrupted ladder goes on, and several machines may share one ``out`` with different ``rungs``.
+Further words are handed to the pipeline, for example ``model.train.updates=500 vocab.size=2000``.
+
+Prints Markdown: mean and spread over seeds of retrieval accuracy (Tatoeba and NTREX, both directions, cosine of mean
+vectors) and of PAN-X span F1 in the languages that were not fine-tuned on.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPE = ROOT / "recipes" / "ladder.yaml"
+MIX = "alpha=0.5", "tokens_per_sample=128"
+CONTRAST = "layer=3", "queue_size=4096", "momentum=0.999"
+# Rung -> what it adds to masked LM; contrast stands on TLM, as in InfoXLM and HICTL.
+RUNGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "mmlm": {},
+    "tlm": {"tlm": MIX},
+    "tlm_xlco": {"tlm": MIX, "xlco": MIX + CONTRAST},
+    "tlm_hictl": {"tlm": MIX, "hictl": MIX},
+    "clwr": {"clwr": MIX},
+    "clpc": {"clpc": MIX},
+    "alm": {"alm": MIX},
+    "camlm": {"camlm": MIX},
+}
+COLUMNS = (("tatoeba", ("de", "fr", "sw")), ("ntrex", ("de", "fr", "sw")), ("panx", ("de", "fr", "sw")))
+
+
+def words_of(rung: str) -> list[str]:
+    """The pipeline's words for a rung."""
+    added = RUNGS[rung]
+    settings = [f"model.objectives.{name}.{word}" for name, words in added.items() for word in words]
+    return [f"rung={rung}", *settings]
+
+
+def run(rung: str, seed: str, words: list[str]) -> None:
+    """One rung with one seed."""
+    command = ["run", str(RECIPE), f"seed={seed}", *words_of(rung), *words]
+    subprocess.run([sys.executable, "-m", "xling.cli", *command], check=True, cwd=Path.cwd())
+
+
+def plan(out: str, words: list[str], seeds: int) -> None:
+    """Print the measured time of every rung's pre-training."""
+    model = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["steps"]["model"]["config"]
+    kept = [f"model.{key}={value}" for key, value in model["model"].items()]
+    kept += [f"train.{key}={value}" for key, value in model["train"].items()]
+    own = [word.removeprefix("model.") for word in words if word.startswith("model.")]
+    for rung in RUNGS:
+        objectives = [word.removeprefix("model.") for word in words_of(rung)[1:]]
+        base = [f"objectives.mmlm.{word}" for word in MIX]
+        command = [
+            "pretrain",
+            f"data={out}/shards",
+            f"out={out}/unused",
+            *base,
+            *objectives,
+            *kept,
+            *own,
+            "--dry-run",
+        ]
+        made = subprocess.run(
+            [sys.executable, "-m", "xling.cli", *command], check=True, capture_output=True, text=True
+        )
+        lines = [line for line in made.stdout.splitlines() if line.startswith(("speed", "time"))]
+        print(f"{rung} (x {seeds} seeds):", *lines, sep="\n  ", flush=True)
+
+
+def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
+    """Mean and spread over seeds by rung, with the random control of the first rung's retrieval."""
+    head = [f"{suite} {lang}" for suite, langs in COLUMNS for lang in langs]
+    lines = [f"| rung | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
+    for rung in rungs:
+        lines.append(row(rung, [scores(out / f"{rung}-{seed}", "pretrained") for seed in seeds]))
+    lines.append(row("not trained", [scores(out / f"{rungs[0]}-{seed}", "random") for seed in seeds]))
+    return "\n".join(lines)
+
+
+def scores(folder: Path, system: str) -> dict[str, float]:
+    """Scores by suite and language, the mean of both directions where there are two."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for part in ("retrieval", "ner"):
+        for score in json.loads((folder / part / "tables" / "scores.json").read_text(encoding="utf-8"))[
+            "scores"
+        ]:
+            if score["system"] == system:
+                lang = next((side for side in score["lang"].split("-") if side != "en"), "en")
+                found[f"{score['suite']} {lang}"].append(score["value"])
+    return {key: statistics.fmean(values) for key, values in found.items()}
+
+
+def row(name: str, by_seed: list[dict[str, float]]) -> str:
+    """One line of the table."""
+    cells = []
+    for suite, langs in COLUMNS:
+        for lang in langs:
+            values = [found[key] for found in by_seed if (key := f"{suite} {lang}") in found]
+            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+            cells.append(f"{statistics.fmean(values):.1f}{spread}" if values else "")
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is asked for and print the table."""
+    if not arguments or "=" in arguments[0]:
+        print((__doc__ or "").strip(), file=sys.stderr)
+        return 2 if arguments else 0  # without arguments `make bench` calls it, and a ladder takes hours
+    folder, *rest = arguments
+    given = dict(word.split("=", 1) for word in rest if "=" in word)
+    out, seeds = given.pop("out", "runs/ladder"), given.pop("seeds", "1,2,3").split(",")
+    rungs = given.pop("rungs", ",".join(RUNGS)).split(",")
+    if unknown := [rung for rung in rungs if rung not in RUNGS]:
+        print(f"unknown rung {unknown[0]}; valid: {', '.join(RUNGS)}", file=sys.stderr)
+        return 2
+    words = [f"data={folder}", f"out={out}", *(f"{key}={value}" for key, value in given.items())]
+    if "plan" in rest:
+        plan(out, words, len(seeds))
+        return 0
+    for seed in seeds:
+        for rung in rungs:
+            run(rung, seed, words)
+    print(table(Path(out), rungs, seeds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,400 @@
+"""Pre-training against stock fairseq, on one CPU: tokens/s, losses after equal tokens, arithmetic, loader, TLM.
+
+Run:  python benchmarks/pretrain.py [small|base] [--updates N] [--batch-tokens N] [--blocks N] [--threads N]
+                                    [--data DIR] [--only speed|loader|tlm] [--systems stock,bf16,fp32] [--profile]
+
+Stock is fairseq's own task ``multilingual_masked_lm`` with its RoBERTa, its Trainer and its Adam in float32, started
+from its own command line. It and ours (in bfloat16, in float32) read the same shards, have the same shape, dropout,
+schedule and tokens in a batch, and take turns block by block in one process with the same threads. Rates count real
+tokens only. Both processor and wall seconds are given: on a shared machine the first are the better measure, but with
+several threads they count idle spinning too. Time is that of whole updates: fetching the batch, forward, backward,
+clipping, optimiser, logging.
+
+Shapes: ``small`` is 4 layers x 256 with 32,000 pieces, ``base`` is XLM-R base with 250,002. The text is synthetic
+(Zipf's law, two thirds of the pieces follow from the one before), in three languages of unequal size; ``--data`` names
+a binarised directory of real text without pairs instead. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+# This folder holds scripts called like our packages, so it must not be searched.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from fairseq import options, tasks  # noqa: E402
+from fairseq.data import iterators  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq.trainer import Trainer  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter  # noqa: E402
+from xling import train  # noqa: E402
+from xling.core import config  # noqa: E402
+from xling.core.sampling import rng  # noqa: E402
+
+PAD = 1
+LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
+FOLLOWS = 2 / 3
+WARM = 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model and its data; ``tokens`` are those of the largest language."""
+
+    layers: int
+    dim: int
+    heads: int
+    vocab: int
+    length: int
+    batch_tokens: int
+    updates: int
+    blocks: int
+    tokens: int
+    lr: float
+
+
+SHAPES = {
+    "small": Shape(4, 256, 4, 32_000, 256, 4096, 240, 12, 1_500_000, 1e-3),
+    "base": Shape(12, 768, 12, 250_002, 512, 4096, 12, 4, 1_500_000, 2e-4),
+}
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def write_data(folder: Path, shape: Shape) -> Path:
+    """Shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs."""
+    num_pieces = shape.vocab - NUM_SPECIALS - 1
+    pieces = "".join(f"{'▁' * (i % 2)}p{i} 1\n" for i in range(num_pieces))
+    for name in ("mono", "pairs"):
+        (folder / name).mkdir()
+        (folder / name / "dict.txt").write_text(pieces, encoding="utf-8")
+    for lang, share in LANGS.items():
+        for split, num in (("train", int(shape.tokens * share)), ("valid", 20_000)):
+            for name in ("mono", "pairs"):
+                (folder / name / lang).mkdir(exist_ok=True)
+                with ShardWriter(folder / name / lang / split, shape.vocab) as writer:
+                    for item in paragraphs(lang, split, num, num_pieces):
+                        writer.add(item)
+                    writer.close()
+    for split, num in (("train", 400_000), ("valid", 20_000)):
+        (folder / "pairs" / "en-sw").mkdir(exist_ok=True)
+        for side in ("en", "sw"):
+            prefix = folder / "pairs" / "en-sw" / f"{split}.en-sw.{side}"
+            with ShardWriter(prefix, shape.vocab) as writer:
+                for item in paragraphs(side, split, num, num_pieces, boundaries=False):
+                    writer.add(item)
+                writer.close()
+    return folder
+
+
+def paragraphs(
+    lang: str, split: str, num_tokens: int, num_pieces: int, boundaries: bool = True
+) -> Iterator[np.ndarray]:
+    """Items with ``</s>`` behind; the lengths are the same in every language, so that sides are aligned."""
+    lengths = rng(1, "lengths", split).integers(8, 61, num_tokens // 34)
+    draws = rng(1, "text", lang, split)
+    shares = 1 / (np.arange(num_pieces) + 10.0)
+    drawn = draws.choice(num_pieces, int(lengths.sum()), p=shares / shares.sum())
+    order = rng(1, "language", lang).permutation(num_pieces)  # every language has its own words
+    follows = draws.random(len(drawn)) < FOLLOWS
+    text = drawn.copy()
+    for i in range(1, len(text)):
+        if follows[i]:
+            text[i] = (text[i - 1] * 31 + 7) % max(num_pieces // 16, 1)
+    text = order[text] + NUM_SPECIALS
+    for number, (start, length) in enumerate(zip(np.cumsum(lengths) - lengths, lengths, strict=True)):
+        yield np.append(text[start : start + length], EOS)
+        if boundaries and number % 10 == 9:
+            yield np.array([EOS])
+
+
+# --- the two systems -------------------------------------------------------------------------------------------------
+
+
+def stock(data: Path, shape: Shape, seed: int) -> Trainer:
+    """Fairseq's own training, as ``fairseq-train`` builds it."""
+    words = [
+        str(data), "--task", "multilingual_masked_lm", "--arch", "roberta_base", "--criterion", "masked_lm",
+        "--cpu", "--seed", str(seed), "--sample-break-mode", "complete", "--multilang-sampling-alpha", "0.3",
+        "--tokens-per-sample", str(shape.length), "--max-positions", str(shape.length),
+        "--max-tokens", str(shape.batch_tokens), "--update-freq", "1", "--num-workers", "0",
+        "--encoder-layers", str(shape.layers), "--encoder-embed-dim", str(shape.dim),
+        "--encoder-ffn-embed-dim", str(4 * shape.dim), "--encoder-attention-heads", str(shape.heads),
+        "--dropout", "0.1", "--attention-dropout", "0.1",
+        "--optimizer", "adam", "--adam-betas", "(0.9,0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.01",
+        "--clip-norm", "1.0", "--lr", str(shape.lr), "--lr-scheduler", "polynomial_decay",
+        "--warmup-updates", str(shape.updates // 10), "--total-num-update", str(shape.updates),
+        "--max-update", str(shape.updates),
+    ]  # fmt: skip
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    torch.manual_seed(seed)
+    return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+
+
+def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm") -> Trainer:
+    """`xling pretrain`'s training."""
+    words = [
+        f"data={data}", "out=unused", f"seed={seed}",
+        f"objectives.{objective}.tokens_per_sample={shape.length}", f"objectives.{objective}.alpha=0.3",
+        f"model.layers={shape.layers}", f"model.dim={shape.dim}", f"model.heads={shape.heads}",
+        f"model.ffn_dim={4 * shape.dim}", f"model.max_positions={shape.length}", f"model.precision={precision}",
+        "model.dropout=0.1", "model.attention_dropout=0.1", f"train.batch_tokens={shape.batch_tokens}",
+        f"train.updates={shape.updates}", f"train.lr={shape.lr}", f"train.warmup={shape.updates // 10}",
+        "train.clip=1.0", "train.weight_decay=0.01",
+    ]  # fmt: skip
+    cfg = config.load(train.PretrainConfig, overrides=words)
+    if objective != "mmlm":
+        cfg.objectives.pop("mmlm", None)
+    trainer, _ = train.build_trainer(cfg, Path("unused"))
+    return trainer
+
+
+def batches(trainer: Trainer) -> Iterator[Any]:
+    """Batches epoch after epoch, as training takes them."""
+    epoch = 1
+    while True:
+        itr = trainer.get_train_iterator(epoch, load_dataset=True)
+        trainer.lr_step(epoch)
+        trainer.begin_epoch(epoch)
+        yield from iterators.GroupedIterator(itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False), 1)
+        epoch += 1
+
+
+def size_of(sample: dict[str, Any]) -> tuple[int, int]:
+    """Real tokens of a batch and all that are computed on, padding included."""
+    tokens = sample["net_input"]["src_tokens"]
+    return int((tokens != PAD).sum()), tokens.numel()
+
+
+@dataclass
+class System:
+    """One trainer and what was measured of it."""
+
+    name: str
+    trainer: Trainer
+    precision: str
+    stream: Iterator[Any] = field(init=False)
+    tokens: int = 0
+    computed: int = 0
+    wall: float = 0.0
+    cpu: float = 0.0
+    flops: float = 0.0
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stream = batches(self.trainer)
+
+    def warm_up(self) -> None:
+        """Updates that are not timed; the last counts floating point operations."""
+        for _ in range(WARM):
+            self.losses.append(self._update(next(self.stream)))
+        samples = next(self.stream)
+        with FlopCounterMode(display=False) as counter:
+            self.losses.append(self._update(samples))
+        self.flops = counter.get_total_flops() / size_of(samples[0])[0]
+
+    def block(self, num: int) -> None:
+        """``num`` timed updates."""
+        wall, cpu, before = time.perf_counter(), time.process_time(), self.tokens
+        for _ in range(num):
+            samples = next(self.stream)
+            self.losses.append(self._update(samples))
+            real, computed = size_of(samples[0])
+            self.tokens, self.computed = self.tokens + real, self.computed + computed
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        self.wall, self.cpu = self.wall + wall, self.cpu + cpu
+        self.rates.append((self.tokens - before) / cpu)
+
+    def _update(self, samples: list[Any]) -> tuple[int, float]:
+        made = self.trainer.train_step(samples)
+        nats = float(made["loss"]) * (np.log(2) if self.name == "stock" else 1)  # fairseq logs bits
+        return size_of(samples[0])[0], nats
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def product_rates(shape: Shape) -> dict[str, float]:
+    """GFLOP/s of the machine's matrix product (batch x dim x 4 dim), best of 20."""
+    rates = {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        left = torch.randn(shape.batch_tokens, shape.dim).to(dtype)
+        right = torch.randn(4 * shape.dim, shape.dim).to(dtype)
+        seconds = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            torch.mm(left, right.t())
+            seconds.append(time.perf_counter() - begin)
+        rates[name] = 2 * left.numel() * len(right) / min(seconds) / 1e9
+    return rates
+
+
+def speed(data: Path, shape: Shape, names: list[str], seed: int) -> None:
+    """The table of systems: rates, padding, arithmetic and losses after equal tokens."""
+    rates = product_rates(shape)
+    print(
+        f"Matrix product {shape.batch_tokens} x {shape.dim} x {4 * shape.dim}: fp32 {rates['fp32']:.0f} GFLOP/s, "
+        f"bf16 {rates['bf16']:.0f} GFLOP/s, ratio {rates['bf16'] / rates['fp32']:.2f}.\n"
+    )
+    systems = []
+    for name in names:
+        trainer = stock(data, shape, seed) if name == "stock" else ours(data, shape, seed, name)
+        systems.append(System(name, trainer, "fp32" if name == "stock" else name))
+    for system in systems:
+        system.warm_up()
+    for _ in range(shape.blocks):
+        for system in systems:
+            system.block((shape.updates - WARM - 1) // shape.blocks)
+    print(
+        "| system | tokens/s of CPU | tokens/s of wall | padding | MFLOP a token | GFLOP/s | of the product rate |\n"
+        "|---|---:|---:|---:|---:|---:|---:|"
+    )
+    for system in systems:
+        done = system.flops * system.tokens / 1e9 / system.wall
+        print(
+            f"| {system.name} | {system.tokens / system.cpu:,.0f} | {system.tokens / system.wall:,.0f} "
+            f"| {100 * (1 - system.tokens / system.computed):.2f} % | {system.flops / 1e6:,.1f} | {done:.1f} "
+            f"| {100 * done / rates[system.precision]:.0f} % |"
+        )
+    print()
+    ratios(systems)
+    loss_table(systems)
+
+
+def ratios(systems: list[System]) -> None:
+    """Each system against the first, over all and the spread over blocks."""
+    first = systems[0]
+    for system in systems[1:]:
+        spread = [ours_ / theirs for ours_, theirs in zip(system.rates, first.rates, strict=True)]
+        cpu = system.tokens / system.cpu / (first.tokens / first.cpu)
+        print(
+            f"{system.name} / {first.name}: {cpu:.2f}x by CPU seconds "
+            f"(blocks: median {statistics.median(spread):.2f}, {min(spread):.2f} to {max(spread):.2f}), "
+            f"{system.tokens / system.wall / (first.tokens / first.wall):.2f}x by wall seconds.  "
+        )
+    print()
+
+
+def loss_table(systems: list[System], parts: int = 6) -> None:
+    """Mean training losses in nats over equal stretches of real tokens."""
+    least = min(sum(tokens for tokens, _ in system.losses) for system in systems)
+    print(f"Training loss in nats, means over {parts} equal stretches of the first {least:,} tokens:\n")
+    print(f"| system |{''.join(f' {i + 1} |' for i in range(parts))}\n|---|" + "---:|" * parts)
+    for system in systems:
+        ends = np.cumsum([tokens for tokens, _ in system.losses])
+        part = np.minimum((ends - 1) * parts // least, parts)
+        values = np.array([loss for _, loss in system.losses])
+        print(
+            f"| {system.name} |" + "".join(f" {values[part == i].mean():.3f} |" for i in range(parts)),
+            flush=True,
+        )
+    print()
+
+
+def loader(data: Path, shape: Shape, pairs: Path | None) -> None:
+    """Tokens a processor second that the loader makes, without a model; one epoch of each."""
+    small = Shape(**{**vars(shape), "layers": 1, "dim": 64, "heads": 1})
+    print("| loader | real tokens a CPU second | padding |\n|---|---:|---:|")
+    cases: list[tuple[str, Trainer]] = [
+        ("stock multilingual_masked_lm", stock(data, small, 1)),
+        ("xling mmlm", ours(data, small, 1, "fp32")),
+    ]
+    if pairs:
+        cases.append(("xling tlm", ours(pairs, small, 1, "fp32", "tlm")))
+    for name, trainer in cases:
+        trainer.get_train_iterator(1, load_dataset=True)  # opens the files
+        for epoch in (1, 2):
+            real = computed = 0
+            begin = time.process_time()
+            itr = trainer.get_train_iterator(epoch, load_dataset=True)
+            for sample in itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False):
+                one, both = size_of(sample)
+                real, computed = real + one, computed + both
+            rate = real / (time.process_time() - begin)
+            print(f"| {name}, epoch {epoch} | {rate:,.0f} | {100 * (1 - real / computed):.2f} % |")
+    print(flush=True)
+
+
+def tlm_against_mmlm(folder: Path, shape: Shape, precision: str) -> None:
+    """Rates of both objectives on the same model."""
+    systems = [System(name, ours(folder, shape, 1, precision, name), precision) for name in ("mmlm", "tlm")]
+    for system in systems:
+        system.warm_up()
+    for _ in range(shape.blocks):
+        for system in systems:
+            system.block(max(1, (shape.updates - WARM - 1) // shape.blocks // 4))
+    first, second = (system.tokens / system.cpu for system in systems)
+    padding = 1 - systems[1].tokens / systems[1].computed
+    print(
+        f"TLM against MMLM in {precision}, pairs of about 70 tokens, real tokens a CPU second: "
+        f"{second:,.0f} / {first:,.0f} = {100 * second / first:.0f} %; padding {100 * padding:.2f} %.\n",
+        flush=True,
+    )
+
+
+def profile(data: Path, shape: Shape, name: str) -> None:
+    """Where the time of an update goes."""
+    trainer = stock(data, shape, 1) if name == "stock" else ours(data, shape, 1, name)
+    system = System(name, trainer, name)
+    system.warm_up()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as made:
+        system.block(4)
+    print(made.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description="Pre-training against stock fairseq.")
+    parser.add_argument("shape", nargs="?", default="small", choices=list(SHAPES))
+    for name in ("updates", "batch-tokens", "blocks", "length"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", choices=["speed", "loader", "tlm"])
+    parser.add_argument("--systems", default="stock,bf16,fp32")
+    parser.add_argument("--profile", action="store_true")
+    given = parser.parse_args()
+    # Stock calls things that torch has renamed, and logs with missing arguments; both are its own affair.
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(given.threads)
+    changed = {k: v for k in ("updates", "batch_tokens", "blocks", "length") if (v := getattr(given, k))}
+    shape = Shape(**{**vars(SHAPES[given.shape]), **changed})
+    with tempfile.TemporaryDirectory() as folder:
+        made = write_data(Path(folder), shape)
+        data = given.data or made / "mono"
+        names = given.systems.split(",")
+        if given.profile:
+            profile(data, shape, names[-1])
+            return
+        print(f"{given.shape}: {shape}, {given.threads} threads, torch {torch.__version__}\n")
+        if given.only in (None, "speed"):
+            speed(data, shape, names, given.seed)
+        if given.only in (None, "loader"):
+            loader(data, shape, made / "pairs")
+        if given.only in (None, "tlm"):
+            tlm_against_mmlm(made / "pairs", shape, "bf16")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Several processes over gloo: the gradients of everything are averaged, and their number may change."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from xling import train
+from xling.core import job
+from xling.update import Updates
+
+MIX = "mmlm+clwr+xlco"
+
+
+def in_processes(world: int, work: Callable[[int], None]) -> None:
+    """Call ``work(rank)`` in forks of this process that find each other as those of torchrun do."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+
+    def begin(rank: int) -> None:
+        if world > 1:
+            named = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_PORT": port}
+            os.environ.update({k: str(v) for k, v in named.items()} | {"MASTER_ADDR": "127.0.0.1"})
+        work(rank)
+
+    forks = multiprocessing.get_context("fork")
+    children = [forks.Process(target=begin, args=(rank,)) for rank in range(world)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(240)
+    assert [child.exitcode for child in children] == [0] * world
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    """All that a checkpoint holds of the model, what the objectives keep included."""
+    (path,) = sorted(out.with_name(f"{out.name}.states").glob("*.pt"))[-1:]
+    made: dict[str, torch.Tensor] = torch.load(path, weights_only=True)
+    return made
+
+
+def keep_state(out: Path) -> Callable[[int], None]:
+    """Make a training in this process keep its last state beside ``out``."""
+    folder = out.with_name(f"{out.name}.states")
+    folder.mkdir(exist_ok=True)
+    original = train.checkpoint.save_model
+
+    def kept(path: Path, model: Any, *rest: Any) -> None:
+        torch.save(dict(model.state_dict()), folder / "last.pt")
+        original(path, model, *rest)
+
+    def patch(rank: int) -> None:
+        train.checkpoint.save_model = kept  # type: ignore[assignment]
+
+    return patch
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [("mmlm", ()), (MIX, ("mix=alternate",)), (MIX, ("mix=sum", "model.precision=bf16"))],
+)
+def test_two_processes_make_the_weights_of_one_with_the_same_batches(
+    recipe: Any, bitext: Path, tmp_path: Path, names: str, words: tuple[str, ...]
+) -> None:
+    same = ("model.dropout=0", "train.updates=6", "train.valid_every=6", "train.lr=1e-3", *words)
+    for world in (1, 2):
+        out = tmp_path / f"of-{world}"
+        cfg = recipe(bitext, names, out, *same, f"train.accumulate={2 // world}")
+        patch = keep_state(out)
+
+        def work(rank: int, cfg: Any = cfg, patch: Callable[[int], None] = patch) -> None:
+            patch(rank)
+            train.run(cfg)
+
+        in_processes(world, work)
+    one, two = weights(tmp_path / "of-1"), weights(tmp_path / "of-2")
+    assert one.keys() == two.keys()
+    near = {"rtol": 0.05, "atol": 2e-3} if "model.precision=bf16" in words else {"rtol": 1e-4, "atol": 2e-6}
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, **near, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("names", ["mmlm", "mmlm+tlm"])
+def test_another_number_of_processes_goes_on_with_the_next_batch(
+    recipe: Any, bitext: Path, tmp_path: Path, names: str
+) -> None:
+    total = 40
+
+    def record(cfg: Any, phase: int, stop: int) -> Callable[[int], None]:
+        def work(rank: int) -> None:
+            make = Updates.make
+
+            def noting(self: Updates, samples: list[Any]) -> bool:
+                update = self._trainer.get_num_updates()
+                with (tmp_path / f"{cfg.out.rpartition('/')[2]}.seen").open("a") as seen:
+                    ids = sorted(samples[0]["id"].tolist()) if samples[0] else []
+                    seen.write(json.dumps([phase, update, rank, ids]) + "\n")
+                if update == stop:
+                    job.request_stop("test")
+                return make(self, samples)
+
+            Updates.make = noting  # type: ignore[method-assign]
+            try:
+                train.run(cfg)
+            except job.Stopped:
+                assert stop < total
+
+        return work
+
+    def cfg_of(name: str, updates: int) -> Any:
+        words = (f"train.updates={updates}", "train.valid_every=1000", "train.save_every=1000")
+        return recipe(bitext, names, tmp_path / name, *words)
+
+    in_processes(1, record(cfg_of("straight", total), 0, total))
+    for phase, (world, stop) in enumerate([(2, 3), (1, 8), (2, total)]):
+        in_processes(world, record(cfg_of("changed", 20), phase, stop))
+
+    def batches(name: str) -> list[list[int]]:
+        lines = sorted(json.loads(line) for line in (tmp_path / f"{name}.seen").read_text().splitlines())
+        return [ids for *_, ids in lines if ids]
+
+    straight, changed = batches("straight"), batches("changed")
+    assert len(straight) == total and len(changed) > 30
+    assert changed == straight[: len(changed)]
