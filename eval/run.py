@@ -24,6 +24,7 @@ from eval.predictions import Origin
 from eval.protocols import (
     PROTOCOLS,
     SELECT,
+    RowsConfig,
     TrainingRows,
     Translator,
     scored_rows,
@@ -74,6 +75,9 @@ class EvalConfig:
         checkpoint: model for the systems that need one.
         langs: languages to score; default: all that are at hand. A named one that is missing is an error.
         source: language of the training rows.
+        train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
+            is held out to choose on, and only languages with test rows are scored.
+        train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
         protocol: name in `eval.protocols.PROTOCOLS`.
         shots: rows per class for few_shot.
         select: ways of choosing the checkpoint, side by side.
@@ -93,6 +97,8 @@ class EvalConfig:
     checkpoint: Path | None = None
     langs: tuple[str, ...] = ()
     source: str = "en"
+    train_split: Literal["train", "dev"] = "train"
+    train_rows: int = 0
     protocol: str = "zero_shot"
     shots: int = 10
     select: tuple[str, ...] = ("source-dev",)
@@ -130,6 +136,8 @@ def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Tra
     for mode in cfg.select:
         if mode not in SELECT:
             raise unknown("way of choosing a checkpoint", mode, SELECT)
+    if cfg.train_split == "dev" and "oracle" in cfg.select:
+        raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
     files: list[Path] = []
     for suite in chosen:
         targets = targets_of(suite, cfg, data)
@@ -161,10 +169,11 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
     Raises:
         UserError: a language asked for is missing, or none is there.
     """
+    on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
     langs = list(cfg.langs) or list(
         dict.fromkeys(
             lang
-            for split in ("test", "dev")
+            for split in (("test",) if on_dev else ("test", "dev"))
             if split in suite.splits
             for lang in languages_at(suite, split, data)
         )
@@ -173,7 +182,15 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
         raise UserError(
             f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
         )
-    return [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+    targets = [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+    for target in targets:
+        if on_dev and target.split == "dev":
+            raise UserError(
+                f"{suite.name} has no test rows in {target.lang!r}, and train_split=dev",
+                "languages with test rows: the dev rows are the same ones in every language of most suites",
+                f"leave {target.lang} out of langs=",
+            )
+    return targets
 
 
 def publish(
@@ -269,7 +286,8 @@ def _one_model(
     wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by)) for t in targets for m in modes]
     missing = [item for item in wanted if not _is_there(folder, item[2])]
     if missing:
-        rows = training_rows(suite, protocol, cfg.source, langs, data, cfg.shots, fit.seed, translate)
+        given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed)
+        rows = training_rows(suite, protocol, cfg.source, langs, data, given, translate)
         checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, fit)
         scorer = _DevScores(system, suite, checkpoints, rows)
         for target, mode, origin in missing:
@@ -360,7 +378,9 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     shots = cfg.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    return f"train:{home.name}|shots:{shots}|fit:{digest[:12]}"
+    split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
+    rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
+    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}"
 
 
 def _is_there(folder: Path, origin: Origin) -> bool:

@@ -143,5 +143,5 @@ def test_an_answer_is_not_longer_than_thirty_sub_tokens() -> None:
     window = {"offsets": np.array([[0, 0], *([i, i + 1] for i in range(count))])}
     scores = np.zeros((count + 1, 2))
     scores[1, 0] = scores[count, 1] = 9
-    scores[MAX_ANSWER, 1] = 1
+    scores[MAX_ANSWER, 1], scores[MAX_ANSWER + 1, 1] = 1, 2
     assert best_span(context, [(window, scores)]) == context[:MAX_ANSWER]
