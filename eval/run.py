@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval import embedding, predictions, render, report, results, tables
-from eval.backend import Backend, FitConfig, build
+from eval.backend import BACKENDS, Backend, FitConfig, build
 from eval.groups import GROUPS, group_notes
 from eval.metrics import METRICS, evaluate
 from eval.predictions import Origin
@@ -73,6 +73,8 @@ class EvalConfig:
         data: folder of the suites' files; default: what XLING_DATA names.
         systems: names in `eval.backend.BACKENDS`; the controls stand beside the others in every table.
         checkpoint: model for the systems that need one.
+        checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
+            their names, or NAME=DIRECTORY. The other systems take the first one.
         langs: languages to score; default: all that are at hand. A named one that is missing is an error.
         source: language of the training rows.
         train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
@@ -95,6 +97,7 @@ class EvalConfig:
     data: Path | None = None
     systems: tuple[str, ...] = ("pretrained", "random", "majority")
     checkpoint: Path | None = None
+    checkpoints: tuple[str, ...] = ()
     langs: tuple[str, ...] = ()
     source: str = "en"
     train_split: Literal["train", "dev"] = "train"
@@ -122,7 +125,35 @@ class Target:
 
 def run(cfg: EvalConfig) -> str:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
-    return evaluate_systems(cfg, [build(name, cfg) for name in cfg.systems])
+    return evaluate_systems(cfg, named_systems(cfg))
+
+
+def named_systems(cfg: EvalConfig) -> list[Backend]:
+    """The systems of ``cfg``, with every one of its checkpoints.
+
+    Raises:
+        UserError: an unknown system, or a name for a checkpoint that stands for something else.
+    """
+    if not cfg.checkpoints:
+        return [build(name, cfg) for name in cfg.systems]
+    found: list[Backend] = []
+    pairs = [item.rpartition("=") for item in cfg.checkpoints]
+    places = {name or Path(place).name: Path(place) for name, _, place in pairs}
+    if len(places) < len(pairs) or cfg.checkpoint or not places.keys().isdisjoint(BACKENDS):
+        raise UserError(
+            f"checkpoints={','.join(cfg.checkpoints)}{' and checkpoint=' if cfg.checkpoint else ''}",
+            "models of different names that no system has, and no checkpoint=",
+            "name them: checkpoints=mmlm=runs/a,tlm=runs/b",
+        )
+    first = replace(cfg, checkpoint=next(iter(places.values())))
+    for system in cfg.systems:
+        if system != "pretrained":
+            found.append(build(system, first))
+            continue
+        for name, place in places.items():
+            found.append(build(system, replace(cfg, checkpoint=place)))
+            found[-1].name = name
+    return found
 
 
 def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None) -> str:

@@ -110,7 +110,7 @@ def test_from_files_to_a_table_with_controls(
 
 
 def test_an_answer_that_can_be_learnt_is_learnt(folder: Path, model: Path, tmp_path: Path) -> None:
-    fit = FitConfig(epochs=40, lr=4e-3, batch_rows=4, max_length=40)
+    fit = FitConfig(epochs=25, lr=4e-3, batch_rows=4, max_length=40)
     cfg = settings("tydiqa_gold", folder, model, tmp_path, source="en", systems=("pretrained", "majority"))
     run.run(dataclasses.replace(cfg, fit=fit))
     found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}
@@ -129,6 +129,27 @@ def test_dev_rows_may_train_where_no_training_rows_are(folder: Path, model: Path
         run.run(dataclasses.replace(cfg, select=("oracle",)))
     with pytest.raises(UserError, match="translate_train_all with train_split=dev"):
         run.run(dataclasses.replace(cfg, protocol="translate_train_all"))
+
+
+def test_several_checkpoints_stand_side_by_side(folder: Path, model: Path, tmp_path: Path) -> None:
+    cfg = settings("xcopa", folder, model, tmp_path)
+    cfg = dataclasses.replace(cfg, checkpoint=None, checkpoints=(f"mine={model}", str(model)))
+    text = run.run(cfg)
+    assert {s.system for s in read_scores(tmp_path / "tables/scores.json")} == {
+        "mine",
+        "model",
+        "random",
+        "majority",
+    }
+    header = text.splitlines()[2]
+    assert [header.index(f": {name} ") for name in ("mine", "model", "random", "majority")] == sorted(
+        header.index(f": {name} ") for name in ("mine", "model", "random", "majority")
+    )
+    for wrong in ((str(model), str(model)), (f"random={model}",)):
+        with pytest.raises(UserError, match="models of different names that no system has"):
+            run.run(dataclasses.replace(cfg, checkpoints=wrong))
+    with pytest.raises(UserError, match="and checkpoint=; valid: models of different names"):
+        run.run(dataclasses.replace(cfg, checkpoint=model))
 
 
 @pytest.mark.parametrize("name", ["mt", "xqg"])
