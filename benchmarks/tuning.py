@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,11 @@ PAD_TO = 128
 CFG = tune.TuneConfig(precision="fp32")
 
 
-def main(ckpt: str, blocks: str = "3", batches: str = "8") -> int:
+def main(ckpt: str = "", blocks: str = "3", batches: str = "8") -> int:
     """Time both tasks and print one JSON object."""
+    if not (ckpt and os.environ.get("XLING_DATA") and find_spec("transformers")):
+        print("benchmarks/tuning.py needs a CHECKPOINT, XLING_DATA and transformers", file=sys.stderr)
+        return 2
     data = Path(os.environ["XLING_DATA"])
     print(
         json.dumps(
