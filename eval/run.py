@@ -408,10 +408,12 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     ]
     shots = cfg.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
+    parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
-    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}"
+    switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
+    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}"
 
 
 def _is_there(folder: Path, origin: Origin) -> bool:

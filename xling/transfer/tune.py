@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.decode import answer
 from xling.transfer.encode import POINTERS, Kind, Row, encode_row
 from xling.transfer.heads import Features, TaskModel
+from xling.transfer.switch import Switcher
 
 R3F_NOISE = 1e-5
 TASK, TASK_FILE = "xling-task-1", "task.pt"
@@ -48,6 +49,9 @@ class TuneConfig:
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: leave the word vectors as pre-trained.
         pair_features: what is read of a pair; see `TaskModel`.
+        switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced by its
+            translations, anew every epoch (CoSDA-ML).
+        switch_rate: probability that a word is replaced, where a dictionary has it.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -59,6 +63,8 @@ class TuneConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Features = "cls"
+    switch: dict[str, str] = field(default_factory=dict)
+    switch_rate: float = 0.5
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -123,7 +129,8 @@ def fit(
         what: name on the progress bar.
 
     Raises:
-        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite.
+        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
+            `Switcher` refuses.
     """
     for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < least:
@@ -135,6 +142,8 @@ def fit(
     )
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
+    switch = Switcher(kind, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
+    # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
     units = _units(tuned, train, what)
     per_epoch = -(-len(units) // cfg.batch_rows)
     model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
@@ -143,6 +152,8 @@ def fit(
     kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
+            if switch:
+                units = _units(tuned, switch(train, epoch), what)
             for step, batch in enumerate(_epoch(units, cfg, epoch)):
                 optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
                 loss = _update(model, optimizer, batch, cfg)
@@ -254,7 +265,7 @@ def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, kind: 
 
 def _lr(cfg: TuneConfig, step: int, total: int) -> float:
     warmup = max(1, int(cfg.warmup * total))
-    return cfg.lr * min((step + 1) / warmup, (total - step) / max(1, total - warmup))
+    return cfg.lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
 
 
 def _epoch(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
