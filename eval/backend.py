@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from eval.retrieval import Vectors
@@ -27,6 +27,10 @@ class FitConfig:
             (``match``), or from the word vectors alone what one text says and the other does not (``align``).
         freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
             drift away from the others.
+        switch: language -> MUSE dictionary from the source language: words of the training rows are replaced by its
+            translations, anew every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages are used, but
+            their words are, and the signature says so.
+        switch_rate: probability that a word is replaced, where a dictionary has it.
     """
 
     seed: int = 1
@@ -37,6 +41,8 @@ class FitConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Literal["cls", "match", "align"] = "cls"
+    switch: dict[str, str] = field(default_factory=dict)
+    switch_rate: float = 0.5
 
 
 class Backend(Protocol):

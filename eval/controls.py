@@ -7,6 +7,7 @@ reach.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -25,7 +26,11 @@ EMBED_DIM = 1024
 
 
 class Majority:
-    """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows."""
+    """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows.
+
+    The answer to a question is what stands at the most frequent place of the training answers: so many words
+    from such a word on. Vectors are all equal, so retrieval finds the first row.
+    """
 
     name = "majority"
     seeded = False
@@ -42,7 +47,9 @@ class Majority:
             return [(_most_frequent(e.label[0] for e in train), slots)]
         if suite.kind in ("pair", "classify", "choice"):
             return [_most_frequent(e.label for e in train)]
-        raise UserError(f"there is no most frequent answer to {suite.kind} rows", "systems without majority")
+        if suite.kind == "span":
+            return [_most_frequent(_place(e.fields["context"], *e.label[0]) for e in train if e.label)]
+        raise _no_answer(self.name, suite)
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """The only checkpoint."""
@@ -54,11 +61,15 @@ class Majority:
             return [[checkpoint] * len(row.fields["tokens"]) for row in rows]
         if suite.kind == "intent_slots":
             return [[checkpoint[0], [checkpoint[1]] * len(row.fields["tokens"])] for row in rows]
+        if suite.kind == "span":
+            return [_words_at(row.fields["context"], checkpoint) for row in rows]
+        if suite.kind not in ("pair", "classify", "choice"):
+            raise _no_answer(self.name, suite)
         return [checkpoint] * len(rows)
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
-        """Refused: a most frequent label has no vectors."""
-        raise UserError("majority has no vectors", "systems without majority for retrieval suites")
+        """Ones, so that every text is as near as any other."""
+        return np.ones((len(texts), 1), dtype=np.float32)
 
 
 class Ngram:
@@ -86,7 +97,7 @@ class Ngram:
                 [_grams(" ".join(e.fields["tokens"])) for e in train], [e.label[0] for e in train]
             )
             return [(intent, _tagger(train, [e.label[1] for e in train]))]
-        raise UserError(f"character n-grams do not answer {suite.kind} rows", "systems without ngram")
+        raise _no_answer(self.name, suite)
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """The only checkpoint."""
@@ -99,6 +110,8 @@ class Ngram:
         if suite.kind == "intent_slots":
             intents = checkpoint[0].predict([_grams(" ".join(e.fields["tokens"])) for e in rows]).tolist()
             return [list(pair) for pair in zip(intents, _tags(checkpoint[1], rows), strict=True)]
+        if suite.kind not in ("pair", "classify"):
+            raise _no_answer(self.name, suite)
         labels: list[Any] = checkpoint.predict([_features(e) for e in rows]).tolist()
         return labels
 
@@ -113,6 +126,30 @@ class Ngram:
 
 def _most_frequent(labels: Any) -> Any:
     return min(Counter(labels).items(), key=lambda item: (-item[1], str(item[0])))[0]
+
+
+def _no_answer(name: str, suite: Suite) -> UserError:
+    return UserError(
+        f"the control {name} has no answer to the {suite.kind} rows of {suite.name}",
+        f"systems= without {name}",
+    )
+
+
+def _place(context: str, answer: str, start: int) -> tuple[int, int]:
+    """The number of an answer's first word in its passage, from 0, and how many words it is."""
+    words = [m.span() for m in re.finditer(r"\S+", context)]
+    inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
+    return (inside[0], len(inside)) if inside else (0, 1)
+
+
+def _words_at(context: str, place: tuple[int, int]) -> str:
+    """The words of a passage at a place; the last ones where it is shorter."""
+    words = [m.span() for m in re.finditer(r"\S+", context)]
+    if not words:
+        return ""
+    first = min(place[0], len(words) - 1)
+    last = min(first + place[1], len(words)) - 1
+    return context[words[first][0] : words[last][1]]
 
 
 def _grams(text: str, longest: int = 5) -> list[str]:

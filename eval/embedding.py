@@ -13,6 +13,7 @@ import numpy as np
 from eval import predictions, retrieval
 from eval.backend import Backend
 from eval.predictions import Origin
+from eval.results import CONTROLS
 from eval.retrieval import Vectors
 from eval.suite import Example, Suite, load
 
@@ -83,12 +84,16 @@ def _retrieve(
 def _mine(
     cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example], data: Path
 ) -> list[list[str]]:
-    """Ids mined for each row; the threshold comes from the training split alone."""
+    """Ids mined for each row; the threshold comes from the training split alone.
+
+    A control that finds no right pair there mines nothing.
+    """
     training = load(suite, lang, "train", data)
     pairs, source, target = _candidates(cfg, system, suite, lang, training)
     place = {row.id: i for i, row in enumerate(target)}
     gold = {(i, place[t]) for i, row in enumerate(source) for t in row.label}
-    threshold, _ = retrieval.fit_threshold(pairs, gold)
+    hopeless = system.name in CONTROLS and not any((p.src, p.tgt) in gold for p in pairs)
+    threshold = float("inf") if hopeless else retrieval.fit_threshold(pairs, gold)[0]
     pairs, source, target = _candidates(cfg, system, suite, lang, rows)
     mined = {source[p.src].id: [target[p.tgt].id] for p in pairs if p.score >= threshold}
     return [mined.get(row.id, []) if row.fields["side"] == "src" else [] for row in rows]

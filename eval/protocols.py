@@ -71,14 +71,30 @@ class TrainingRows:
     origin: str
 
 
+@dataclass(frozen=True)
+class RowsConfig:
+    """Which of a suite's rows are trained on.
+
+    Args:
+        split: ``train``, or ``dev`` where no training rows are at hand.
+        limit: at most so many rows in the source language, drawn once; 0 for all.
+        shots: target rows per class for `few_shot`.
+        seed: of the choice of shots.
+    """
+
+    split: str = "train"
+    limit: int = 0
+    shots: int = 10
+    seed: int = 1
+
+
 def training_rows(
     suite: Suite,
     protocol: TransferProtocol,
     source: str,
     targets: Sequence[str],
     data: Path,
-    shots: int = 10,
-    seed: int = 1,
+    given: RowsConfig = RowsConfig(),
     translate: Translator | None = None,
 ) -> TrainingRows:
     """The training and dev rows of one model.
@@ -89,8 +105,7 @@ def training_rows(
         source: language with training rows.
         targets: languages that this model will be scored in; one for protocols with a model per target.
         data: folder of the suites.
-        shots: target rows per class for `few_shot`.
-        seed: of the choice of shots.
+        given: which rows.
         translate: for translate_train where no translated rows are at hand.
 
     Raises:
@@ -104,9 +119,16 @@ def training_rows(
             "protocol=translate_train for them",
             "in_language needs rows written in the language",
         )
-    train, dev = source_rows(suite, home, lang, data)
+    train, dev = source_rows(suite, home, lang, data, given.split)
+    if 0 < given.limit < len(train):
+        kept = rng("training rows", len(train)).permutation(len(train))[: given.limit]
+        train = [train[i] for i in sorted(kept.tolist())]
     parts = [f"{home.name}/{lang}"]
     if protocol.train_on in ("translated", "translated_all"):
+        if given.split != "train":
+            raise UserError(
+                f"protocol={protocol.name} with train_split={given.split}", "translated training rows"
+            )
         foreign = [t for t in targets if t != source]
         pieces = [translated(home, train, source, target, data, translate) for target in foreign]
         rows = [row for piece in pieces for row in piece]
@@ -114,9 +136,11 @@ def training_rows(
         train, parts = (train + rows, parts) if keep_source else (rows, [])
         parts += [f"{home.name}/{target} translated" for target in foreign]
     if protocol.train_on == "shots" and targets[0] != source:
-        chosen = choose_shots(suite, load(home, targets[0], "train", data), shots, seed)
+        chosen = choose_shots(suite, load(home, targets[0], given.split, data), given.shots, given.seed)
         train = train + _named(chosen, targets[0])
-        parts.append(f"{len(chosen)} rows of {home.name}/{targets[0]}, {shots} per class, draw {seed}")
+        parts.append(
+            f"{len(chosen)} rows of {home.name}/{targets[0]}, {given.shots} per class, draw {given.seed}"
+        )
     return TrainingRows(train, dev, lang, " + ".join(parts))
 
 
@@ -125,15 +149,17 @@ def training_suite(suite: Suite) -> Suite:
     return suites()[suite.train_from] if suite.train_from else suite
 
 
-def source_rows(suite: Suite, home: Suite, lang: str, data: Path) -> tuple[list[Example], list[Example]]:
+def source_rows(
+    suite: Suite, home: Suite, lang: str, data: Path, split: str = "train"
+) -> tuple[list[Example], list[Example]]:
     """Training and dev rows in one language, never the scored ones.
 
     Where the scored rows of a language are its dev rows (no test rows at hand), choosing a checkpoint on them
     would choose on the test; then a tenth of the training rows, at most 2,000, is held out instead.
     """
-    train = load(home, lang, "train", data)
-    scored_on_dev = home is suite and scored_split(suite, lang, data) == "dev"
-    if "dev" in home.splits and home.has(lang, "dev", data) and not scored_on_dev:
+    train = load(home, lang, split, data)
+    has_dev = split == "train" and "dev" in home.splits and home.has(lang, "dev", data)
+    if has_dev and (home is not suite or scored_split(suite, lang, data) != "dev"):
         return train, load(home, lang, "dev", data)
     return hold_out(train)
 

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval import embedding, predictions, render, report, results, tables
-from eval.backend import Backend, FitConfig, build
+from eval.backend import BACKENDS, Backend, FitConfig, build
 from eval.groups import GROUPS, group_notes
 from eval.metrics import METRICS, evaluate
 from eval.predictions import Origin
 from eval.protocols import (
     PROTOCOLS,
     SELECT,
+    RowsConfig,
     TrainingRows,
     Translator,
     scored_rows,
@@ -72,8 +73,13 @@ class EvalConfig:
         data: folder of the suites' files; default: what XLING_DATA names.
         systems: names in `eval.backend.BACKENDS`; the controls stand beside the others in every table.
         checkpoint: model for the systems that need one.
+        checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
+            their names, or NAME=DIRECTORY. The other systems take the first one.
         langs: languages to score; default: all that are at hand. A named one that is missing is an error.
         source: language of the training rows.
+        train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
+            is held out to choose on, and only languages with test rows are scored.
+        train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
         protocol: name in `eval.protocols.PROTOCOLS`.
         shots: rows per class for few_shot.
         select: ways of choosing the checkpoint, side by side.
@@ -91,8 +97,11 @@ class EvalConfig:
     data: Path | None = None
     systems: tuple[str, ...] = ("pretrained", "random", "majority")
     checkpoint: Path | None = None
+    checkpoints: tuple[str, ...] = ()
     langs: tuple[str, ...] = ()
     source: str = "en"
+    train_split: Literal["train", "dev"] = "train"
+    train_rows: int = 0
     protocol: str = "zero_shot"
     shots: int = 10
     select: tuple[str, ...] = ("source-dev",)
@@ -116,7 +125,35 @@ class Target:
 
 def run(cfg: EvalConfig) -> str:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
-    return evaluate_systems(cfg, [build(name, cfg) for name in cfg.systems])
+    return evaluate_systems(cfg, named_systems(cfg))
+
+
+def named_systems(cfg: EvalConfig) -> list[Backend]:
+    """The systems of ``cfg``, with every one of its checkpoints.
+
+    Raises:
+        UserError: an unknown system, or a name for a checkpoint that stands for something else.
+    """
+    if not cfg.checkpoints:
+        return [build(name, cfg) for name in cfg.systems]
+    found: list[Backend] = []
+    pairs = [item.rpartition("=") for item in cfg.checkpoints]
+    places = {name or Path(place).name: Path(place) for name, _, place in pairs}
+    if len(places) < len(pairs) or cfg.checkpoint or not places.keys().isdisjoint(BACKENDS):
+        raise UserError(
+            f"checkpoints={','.join(cfg.checkpoints)}{' and checkpoint=' if cfg.checkpoint else ''}",
+            "models of different names that no system has, and no checkpoint=",
+            "name them: checkpoints=mmlm=runs/a,tlm=runs/b",
+        )
+    first = replace(cfg, checkpoint=next(iter(places.values())))
+    for system in cfg.systems:
+        if system != "pretrained":
+            found.append(build(system, first))
+            continue
+        for name, place in places.items():
+            found.append(build(system, replace(cfg, checkpoint=place)))
+            found[-1].name = name
+    return found
 
 
 def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None) -> str:
@@ -130,6 +167,8 @@ def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Tra
     for mode in cfg.select:
         if mode not in SELECT:
             raise unknown("way of choosing a checkpoint", mode, SELECT)
+    if cfg.train_split == "dev" and "oracle" in cfg.select:
+        raise UserError("select=oracle and train_split=dev train and choose on the same rows", "one of them")
     files: list[Path] = []
     for suite in chosen:
         targets = targets_of(suite, cfg, data)
@@ -161,10 +200,11 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
     Raises:
         UserError: a language asked for is missing, or none is there.
     """
+    on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
     langs = list(cfg.langs) or list(
         dict.fromkeys(
             lang
-            for split in ("test", "dev")
+            for split in (("test",) if on_dev else ("test", "dev"))
             if split in suite.splits
             for lang in languages_at(suite, split, data)
         )
@@ -173,7 +213,15 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
         raise UserError(
             f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
         )
-    return [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+    targets = [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+    for target in targets:
+        if on_dev and target.split == "dev":
+            raise UserError(
+                f"{suite.name} has no test rows in {target.lang!r}, and train_split=dev",
+                "languages with test rows: the dev rows are the same ones in every language of most suites",
+                f"leave {target.lang} out of langs=",
+            )
+    return targets
 
 
 def publish(
@@ -269,7 +317,8 @@ def _one_model(
     wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by)) for t in targets for m in modes]
     missing = [item for item in wanted if not _is_there(folder, item[2])]
     if missing:
-        rows = training_rows(suite, protocol, cfg.source, langs, data, cfg.shots, fit.seed, translate)
+        given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed)
+        rows = training_rows(suite, protocol, cfg.source, langs, data, given, translate)
         checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, fit)
         scorer = _DevScores(system, suite, checkpoints, rows)
         for target, mode, origin in missing:
@@ -359,8 +408,12 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     ]
     shots = cfg.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
+    parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    return f"train:{home.name}|shots:{shots}|fit:{digest[:12]}"
+    split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
+    rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
+    switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
+    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}"
 
 
 def _is_there(folder: Path, origin: Origin) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from eval.metrics.ngrams import chrf_stats
 from eval.suite import Example
 from xling.core.errors import UserError
 
@@ -42,9 +43,25 @@ def scorer(name: str, lang: str) -> Any:
 
 def sacre_stats(name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
     """Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
-    references = [[e.label for e in examples]]
-    rows = scorer(name, target_of(lang))._extract_corpus_statistics(list(predictions), references)
+    metric, references = scorer(name, target_of(lang)), [e.label for e in examples]
+    if name == "chrf":
+        return chrf_stats(metric, predictions, references)
+    if name == "ter":
+        return _ter_stats(metric, predictions, references)
+    rows = metric._extract_corpus_statistics(list(predictions), [references])
     return np.asarray(rows, dtype=np.float64)
+
+
+def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
+    """(edits, words of the reference); equal texts take no edits, which need not be searched for."""
+    differ = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
+    rows = np.zeros((len(references), 2))
+    rows[:, 1] = [len(metric._preprocess_segment(text).split()) for text in references]
+    if differ:
+        rows[differ] = metric._extract_corpus_statistics(
+            [predictions[i] for i in differ], [[references[i] for i in differ]]
+        )
+    return rows
 
 
 def sacre_reduce(name: str, sums: Array) -> Array:

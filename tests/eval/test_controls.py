@@ -12,6 +12,7 @@ from eval import run
 from eval.backend import FitConfig
 from eval.controls import EMBED_DIM, Majority, Ngram
 from eval.results import read_scores
+from eval.retrieval import nearest
 from eval.run import EvalConfig
 from eval.suite import Example, suites
 from xling.core.errors import UserError
@@ -43,10 +44,30 @@ def test_majority_of_tags_and_of_intents_with_slots() -> None:
         ["alarm", ["O", "O"]],
         ["alarm", ["O"]],
     ]
-    with pytest.raises(UserError, match="no most frequent answer to span rows"):
-        Majority().fit(suites()["xquad"], [], [], "en", FIT)
-    with pytest.raises(UserError, match="majority has no vectors"):
-        Majority().embed(["a"], "en", -1, "mean")
+
+
+def test_majority_of_answers_is_a_place_and_of_retrieval_the_first_row() -> None:
+    train = [
+        Example("0", {"context": "one (two) three four"}, (("two", 5),)),
+        Example("1", {"context": "a b c d"}, (("b", 2), ("c", 4))),
+        Example("2", {"context": "a b c d"}, (("c d", 4),)),
+    ]
+    suite = suites()["xquad"]
+    (place,) = Majority().fit(suite, train, [], "en", FIT)
+    assert place == (1, 1), "the second word, twice"
+    rows = [Example("3", {"context": text}, ()) for text in ("ein  Wort, hier", "nur", "")]
+    assert Majority().predict(place, suite, rows, "de") == ["Wort,", "nur", ""]
+    assert Majority().predict((1, 9), suite, rows[:1], "de") == ["Wort, hier"]
+    vectors = Majority().embed(["a", "b"], "en", -1, "mean")
+    for distance in ("cosine", "margin", "csls"):
+        assert nearest(vectors, vectors, distance).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("control", [Majority(), Ngram()])
+@pytest.mark.parametrize("name", ["mt", "xqg"])
+def test_no_control_writes_texts(control: Majority | Ngram, name: str) -> None:
+    with pytest.raises(UserError, match=f"the control {control.name} has no answer to the .* rows of {name}"):
+        control.predict(None, suites()[name], [Example("0", {"text": "a"}, "b")], "en")
 
 
 def test_ngrams_learn_classes_pairs_tags_and_slots() -> None:
@@ -67,7 +88,7 @@ def test_ngrams_learn_classes_pairs_tags_and_slots() -> None:
         ["alarm/set_alarm", ["O", "O", "O", "B-time"]],
         ["weather/find", ["O", "O", "O"]],
     ]
-    with pytest.raises(UserError, match="do not answer choice rows"):
+    with pytest.raises(UserError, match="the control ngram has no answer to the choice rows of xcopa"):
         Ngram().fit(suites()["xcopa"], [], [], "en", FIT)
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics.bleu import BLEU
@@ -18,9 +18,9 @@ from sacrebleu.metrics.ter import TER
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
-from eval.metrics import METRICS, evaluate
+from eval.metrics import METRICS, evaluate, ngrams
 from eval.metrics.qa import normalise_mlqa, normalise_squad
-from eval.metrics.text import UnicodeTokenizer
+from eval.metrics.text import UnicodeTokenizer, scorer
 from eval.suite import Example
 from xling.core.errors import UserError
 
@@ -259,3 +259,31 @@ def test_every_metric_survives_empty_sums_and_signs_itself(name: str) -> None:
     import numpy as np
 
     assert metric.reduce(np.zeros((2, width))).shape == (2,)
+
+
+_TEXTS = st.lists(
+    st.sampled_from(
+        ["(hi)", "the", "boat.", "-", "ครู", "中文字", "e\u0301", "  ", "\u3000", "\ud83d\ude00", "aaa"]
+    )
+    | st.text(max_size=5),
+    max_size=8,
+).map(" ".join)
+
+
+@given(st.lists(st.tuples(_TEXTS, _TEXTS, st.booleans()), min_size=1, max_size=6))
+@settings(max_examples=150)
+@pytest.mark.parametrize(("name", "lang"), [("chrf", "de"), ("ter", "de"), ("ter", "zh")])
+def test_fast_counts_are_sacrebleus(name: str, lang: str, rows: list[tuple[str, str, bool]]) -> None:
+    examples = [Example(str(i), {"text": ""}, reference) for i, (reference, _, _) in enumerate(rows)]
+    found = [reference if same else other for reference, other, same in rows]
+    wanted = scorer(name, lang)._extract_corpus_statistics(found, [[e.label for e in examples]])
+    assert METRICS[name].stats(examples, found, lang).tolist() == [list(map(float, row)) for row in wanted]
+
+
+def test_counts_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["the boat", "", "a red boat is red", "boat boat", "x"]
+    examples = [Example(str(i), {"text": ""}, text) for i, text in enumerate(texts)]
+    whole = METRICS["chrf"].stats(examples, texts[::-1], "de")
+    monkeypatch.setattr(ngrams, "ROWS_AT_ONCE", 2)
+    assert (METRICS["chrf"].stats(examples, texts[::-1], "de") == whole).all()
+    assert METRICS["chrf"].stats([], [], "de").shape == (0, 24)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from eval.protocols import (
     PROTOCOLS,
+    RowsConfig,
     choose_shots,
     hold_out,
     scored_rows,
@@ -45,12 +46,12 @@ def test_in_language_and_few_shot(world: Path) -> None:
     found = training_rows(XNLI, PROTOCOLS["in_language"], "en", ["sw"], world)
     assert texts(found.train) == {"sw"} == texts(found.dev)
     assert found.lang == "sw"
-    few = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, shots=2)
+    few = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, RowsConfig(shots=2))
     assert len(few.train) == 24 + 6
     assert len({row.id for row in few.train}) == 30
     assert "6 rows of toy_xnli/sw, 2 per class, draw 1" in few.origin
-    again = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, shots=2)
-    other = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, shots=2, seed=2)
+    again = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, RowsConfig(shots=2))
+    other = training_rows(XNLI, PROTOCOLS["few_shot"], "en", ["sw"], world, RowsConfig(shots=2, seed=2))
     assert again == few
     assert {r.id for r in other.train} != {r.id for r in few.train}
 

@@ -27,7 +27,9 @@ def _shares(accuracy: float, drop: float, differ: float) -> list[float]:
     return [accuracy - only_a, only_a, only_b, 1 - accuracy - only_b]
 
 
-def test_bootstrap_equals_resampling_row_by_row() -> None:
+@pytest.mark.parametrize("cost", [0, 20, 1000])
+def test_bootstrap_equals_resampling_row_by_row(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "COST_OF_DISTINCT", cost)
     rng = np.random.default_rng(0)
     rows = np.stack([rng.integers(0, 3, 400), rng.integers(1, 4, 400), rng.integers(1, 4, 400)], axis=1)
     rows = rows.astype(np.float64)

@@ -135,3 +135,32 @@ def test_pieces_are_numbered_as_in_the_dictionary(processor: Any, vocab: Path) -
     text = "The teacher sells fresh bread"
     assert [dictionary[i] for i in pieces(processor, text)] == processor.encode(text, out_type=str)
     assert UNK in pieces(processor, "Ω")
+
+
+@pytest.mark.parametrize(("question", "order"), [("cause", (1, 0)), ("effect", (0, 1))])
+def test_alternatives_are_pairs_of_cause_and_effect(
+    processor: Any, question: str, order: tuple[int, int]
+) -> None:
+    choices = ("the boat", "two books")
+    row = Row({"premise": "fresh bread", "question": question, "choices": choices}, 1)
+    windows = encode_row(processor, "choice", row, (), 40)
+    assert [window["target"].tolist() for window in windows] == [[0], [1]]
+    for window, choice in zip(windows, choices, strict=True):
+        first, second = ((row.fields["premise"], choice)[i] for i in order)
+        ids = [BOS, *pieces(processor, first), EOS, EOS, *pieces(processor, second), EOS]
+        assert window["tokens"].tolist() == ids and window["chosen"].tolist() == [0]
+    unknown = encode_row(processor, "choice", row, (), 40, labelled=False)
+    assert [window["target"].tolist() for window in unknown] == [[-1], [-1]]
+
+
+def test_an_intent_stands_once_before_the_slots_of_all_windows(processor: Any) -> None:
+    labels = ("intent:ask", "intent:tell", "O", "B-PER")
+    row = Row({"tokens": ("the",) * 5}, ("tell", ("O", "B-PER", "O", "O", "B-PER")))
+    size = len(pieces(processor, "the"))
+    windows = encode_row(processor, "intent_slots", row, labels, 2 + 2 * size)
+    assert [window["chosen"].tolist() for window in windows] == [[0, 1, 1 + size], [1, 1 + size], [1]]
+    assert [t for window in windows for t in window["target"].tolist()] == [1, 2, 3, 2, 2, 3]
+    free = encode_row(
+        processor, "intent_slots", Row({"tokens": ("the",)}, ("new", ("B-NEW",))), labels, 9, False
+    )
+    assert free[0]["target"].tolist() == [-1, -1]

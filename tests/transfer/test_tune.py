@@ -12,12 +12,22 @@ import torch
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
+from xling.data.packing import pack
 from xling.transfer import tune
-from xling.transfer.encode import Kind
+from xling.transfer.encode import INTENT, Kind
+from xling.transfer.heads import Features, log_softmax_within, matched, unmatched
 from xling.transfer.tune import TuneConfig, batches_by_tokens
 
-KINDS: tuple[Kind, ...] = ("classify", "pair", "tag")
+KINDS: tuple[Kind, ...] = ("classify", "pair", "tag", "span", "choice", "intent_slots")
 LABELS = ("no", "yes", "maybe")
+INTENTS = ("ask", "tell")
+
+
+def labels(kind: Kind) -> tuple[str, ...]:
+    joint = (*(INTENT + name for name in INTENTS), *LABELS)
+    return {"span": (), "choice": (), "intent_slots": joint}.get(kind, LABELS)
+
+
 FAST = TuneConfig(lr=4e-3, epochs=60, batch_rows=5, dropout=0.0, max_length=64, precision="fp32")
 
 
@@ -50,9 +60,21 @@ def rows(kind: Kind, count: int = 20) -> list[Row]:
         draw = rng(kind, number)
         words = [_WORDS[i] for i in draw.integers(len(_WORDS), size=3 + number % 4)]
         labels = [LABELS[i] for i in draw.integers(3, size=len(words))]
-        if kind == "tag":  # a word decides its tag
-            tags = tuple(LABELS[len(word) % 3] for word in words)
+        tags = tuple(LABELS[len(word) % 3] for word in words)  # a word decides its tag
+        if kind == "tag":
             made.append(Row(str(number), {"tokens": tuple(words)}, tags))
+        elif kind == "intent_slots":
+            intent = INTENTS[int(draw.integers(2))]
+            made.append(Row(str(number), {"tokens": tuple(words)}, (intent, tags)))
+        elif kind == "choice":
+            fields = {"premise": words[0], "question": ("cause", "effect")[number % 2]}
+            choices = (" ".join(words[1:]), " ".join(reversed(words)))
+            made.append(Row(str(number), fields | {"choices": choices}, int(draw.integers(2))))
+        elif kind == "span":
+            place = int(draw.integers(len(words)))
+            start = sum(len(word) + 1 for word in words[:place])
+            fields = {"context": " ".join(words), "question": words[0] + " boat"}
+            made.append(Row(str(number), fields, ((words[place], start),)))
         elif kind == "pair":
             made.append(
                 Row(
@@ -68,7 +90,7 @@ def rows(kind: Kind, count: int = 20) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def epochs(model: Path) -> dict[Kind, list[tune.Tuned]]:
-    return {kind: tune.fit(model, kind, LABELS, rows(kind), FAST) for kind in KINDS}
+    return {kind: tune.fit(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +102,9 @@ def tuned(epochs: dict[Kind, list[tune.Tuned]]) -> dict[Kind, tune.Tuned]:
 def test_twenty_rows_are_learnt_by_heart(epochs: dict[Kind, list[tune.Tuned]], kind: Kind) -> None:
     made, train = epochs[kind], rows(kind)
     assert len(made) == FAST.epochs
-    assert made[-1].predict(train) == [row.label for row in train]
-    assert made[0].predict(train) != [row.label for row in train]
+    right = [row.label[0][0] if kind == "span" else row.label for row in train]
+    assert made[-1].predict(train) == right
+    assert made[0].predict(train) != right
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,7 +170,35 @@ def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
     # KL(a || b) = KL(b || a) = .5 ln 2 - .25 ln 2 = .25 ln 2
     assert float(tune._symmetric_kl(a, b)) == pytest.approx(0.5 * np.log(2), rel=1e-5)
     assert float(tune._symmetric_kl(a, b)) == pytest.approx(float(tune._symmetric_kl(b, a)))
-    assert float(tune._symmetric_kl(a, a + 3)) == pytest.approx(0, abs=1e-6)
+    assert float(tune._symmetric_kl(a, a)) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[Kind, tune.Tuned], kind: Kind) -> None:
+    model = tuned[kind].model
+    unit = tune._units(tuned[kind], rows(kind, 1), "test")[0]
+    once, twice = pack(unit), pack(unit + [{**e, "id": e["id"] + 1} for e in unit])
+    other = {key: model.log_probabilities(s, noise=0.0) for key, s in (("once", once), ("twice", twice))}
+    counts = [tune._num_distributions(s, other[k], kind) for k, s in (("once", once), ("twice", twice))]
+    assert counts[1] == 2 * counts[0]
+    # The probabilities of one distribution sum to 1, so those of all of them to their number.
+    assert float(other["twice"].exp().sum()) == pytest.approx(counts[1], rel=1e-4)
+
+
+def test_softmax_within_groups_worked_by_hand() -> None:
+    # Groups {0, 2} and {1}; the second column is shifted, which changes nothing.
+    logits = torch.log(torch.tensor([[1.0, 10.0], [7.0, 7.0], [3.0, 30.0]]))
+    found = log_softmax_within(logits, torch.tensor([0, 1, 0])).exp()
+    torch.testing.assert_close(found, torch.tensor([[0.25, 0.25], [1.0, 1.0], [0.75, 0.75]]))
+    assert torch.isfinite(log_softmax_within(1e4 * logits, torch.tensor([0, 1, 0]))).all()
+
+
+def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[Kind, tune.Tuned]) -> None:
+    model = tuned["intent_slots"].model
+    found = torch.log(torch.tensor([[0.5, 0.5, 1e-9, 1e-9, 1e-9], *[[1e-9, 1e-9, 0.25, 0.5, 0.25]] * 3]))
+    loss = model.loss(found, torch.tensor([1, 2, 3, 2]))
+    assert float(loss) == pytest.approx(np.log(2) + (np.log(4) + np.log(2) + np.log(4)) / 3, rel=1e-5)
+    assert float(model.loss(found[1:], torch.tensor([3, 3, 3]))) == pytest.approx(np.log(2), rel=1e-5)
 
 
 def test_matching_features_worked_by_hand() -> None:
@@ -161,7 +212,7 @@ def test_matching_features_worked_by_hand() -> None:
     )
     hidden[8], hidden[9] = torch.tensor([5.0, 0.0]), torch.tensor([7.0, 0.0])
     hidden[0] = hidden[7] = 99  # specials do not count
-    made = tune.matched(hidden, segments, [(1, 7), (1, 6)])
+    made = matched(hidden, segments, [(1, 7), (1, 6)])
     assert made.tolist() == [[1, -2, 3, 3, 2, 5, 3, -6], [6, 0, 0, 0, 6, 0, 0, 0]]
 
 
@@ -172,7 +223,7 @@ def test_unmatched_features_worked_by_hand() -> None:
         [special, x, special, x, y, special, special, y, x, special, x, special, special, x, y]
     )
     segments = torch.tensor([0, 1, 0, 2, 2, 0, 0, 1, 1, 0, 2, 0, 0, 1, 1])
-    made = tune.unmatched(hidden, segments, [(2, 6), (1, 3)])
+    made = unmatched(hidden, segments, [(2, 6), (1, 3)])
     # y has the cosine 0 with x, so of x nothing is left and of y all but x.
     wanted = [[0, 0, 0, 0, -3, -2, 3, 2], [-3, -2, 3, 2, 0, 0, 0, 0], [3, -2, 3, 2, 0, 0, 0, 0]]
     assert made.tolist() == [pytest.approx(row, abs=1e-6) for row in wanted]
@@ -180,7 +231,7 @@ def test_unmatched_features_worked_by_hand() -> None:
 
 @pytest.mark.parametrize("features", ["match", "align"])
 def test_a_model_with_other_features_predicts_the_same_when_saved(
-    model: Path, tmp_path: Path, features: tune.Features
+    model: Path, tmp_path: Path, features: Features
 ) -> None:
     made = tune.fit(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features))[-1]
     answers = made.predict(rows("pair", 40))
@@ -205,7 +256,7 @@ def test_a_saved_model_predicts_the_same(
 ) -> None:
     tune.save(tuned[kind], tmp_path, model, ["ar", "en", "th"])
     again = tune.load(tmp_path)
-    assert (again.model.kind, again.model.labels, again.max_length) == (kind, LABELS, 64)
+    assert (again.model.kind, again.model.labels, again.max_length) == (kind, labels(kind), 64)
     assert again.predict(rows(kind, 40)) == tuned[kind].predict(rows(kind, 40))
 
 
@@ -217,7 +268,9 @@ def test_the_learning_rate_rises_and_falls() -> None:
 
 
 def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[Kind, tune.Tuned]) -> None:
-    examples = [example for _, example in tuned["classify"].encode(rows("classify", 23))]
+    examples = [
+        [example | {"id": np.array([n])}] for n, example in tuned["classify"].encode(rows("classify", 23))
+    ]
     orders = []
     for epoch in (0, 1):
         batches = list(tune._epoch(examples, replace(FAST, batch_rows=5), epoch))
@@ -225,6 +278,13 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[Kind, tune.T
         orders.append([int(example["id"][0]) for batch in batches for example in batch])
         assert sorted(orders[-1]) == list(range(23))
     assert orders[0] != orders[1]
+
+
+def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[Kind, tune.Tuned]) -> None:
+    units = tune._units(tuned["choice"], rows("choice", 7), "test")
+    for batch in tune._epoch(units, replace(FAST, batch_rows=3), 0):
+        ids = [int(example["id"][0]) for example in batch]
+        assert len(ids) in (2, 6) and all(ids.count(n) == 2 for n in ids)
 
 
 def test_batches_for_prediction_stay_within_their_budget() -> None:

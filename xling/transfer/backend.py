@@ -17,7 +17,7 @@ from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, KINDS, Row, pieces
+from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -56,10 +56,9 @@ class EncoderBackend:
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[tune.Tuned]:
         """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        _answerable(suite)
         if (self.ckpt / tune.TASK_FILE).is_file():
             return [self._ready(suite)]
-        if suite.kind not in KINDS:
-            raise unknown(f"kind of task for an encoder: {suite.name} is", str(suite.kind), KINDS)
         known = {f.name for f in fields(tune.TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = tune.TuneConfig(**given, random_init=self.random_init)
@@ -73,11 +72,13 @@ class EncoderBackend:
             UserError: it was made for another kind of task or other labels, or the control was asked for.
         """
         tuned = tune.load(self.ckpt)
-        wanted = (str(suite.kind), labels_of(suite, []))
-        if self.random_init or (wanted[1] and wanted != (tuned.model.kind, tuned.model.labels)):
+        closed = labels_of(suite, [])  # intents are closed, their slots are not
+        fits = suite.kind == tuned.model.kind and tuned.model.labels[: len(closed)] == closed
+        open_end = not closed or suite.kind == "intent_slots"
+        if self.random_init or not fits or not (open_end or tuned.model.labels == closed):
             raise UserError(
                 f"{self.ckpt} is fine-tuned for {tuned.model.kind} with labels {', '.join(tuned.model.labels)}",
-                f"{wanted[0]} with labels {', '.join(wanted[1])}, and no random control",
+                f"{suite.kind} with labels {', '.join(closed)}, and no random control",
                 "give the pre-trained checkpoint, or systems=pretrained and the right suite",
             )
         return tuned
@@ -87,7 +88,12 @@ class EncoderBackend:
         return tune.average(checkpoints)
 
     def predict(self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
-        """One label, or tuple of tags, per row."""
+        """One answer per row, of the shape of the suite's labels; of spans the text.
+
+        Raises:
+            UserError: the answers are texts to be written.
+        """
+        _answerable(suite)
         return checkpoint.predict(rows)
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
@@ -143,10 +149,28 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
     return inner.mean(0) if pooling == "mean" else inner.max(0).values
 
 
+def _answerable(suite: TaskShape) -> None:
+    if suite.kind not in KINDS:
+        raise UserError(
+            f"{suite.name} asks for texts ({suite.kind}), which an encoder does not write",
+            f"suites of the kinds {', '.join(KINDS)}",
+            "name other suites, or a system with a decoder in systems=",
+        )
+
+
 def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
-    """The closed list of labels: the suite's, spelled out as IOB2 tags where they are spans, or those of the rows."""
+    """The closed list of labels: the suite's, spelled out as IOB2 tags where they are spans, or those of the rows.
+
+    Of intents with slots the suite has the intents and the rows have the tags; spans and choices have none.
+    """
+    if suite.kind in POINTERS:
+        return ()
     if suite.kind == "tag" and suite.scheme:
         return ("O", *(f"{part}-{name}" for name in suite.labels for part in "BI"))
+    if suite.kind == "intent_slots":
+        intents = suite.labels or sorted({row.label[0] for row in train})
+        slots = sorted({tag for row in train for tag in row.label[1]})
+        return (*(INTENT + name for name in intents), *slots)
     if suite.labels:
         return tuple(suite.labels)
     seen = {tag for row in train for tag in (row.label if suite.kind == "tag" else (row.label,))}

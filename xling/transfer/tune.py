@@ -1,4 +1,4 @@
-"""Fine-tune an encoder on labelled rows and predict labels; one head serves classes and tags.
+"""Fine-tune an encoder on labelled rows and predict: classes, tags, intents with slots, answers, choices.
 
 AdamW, linear warm-up and decay, batches by length without padding. Which epoch's checkpoint counts is the
 evaluation's decision, not made here.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from corpora import vocab
 from xling.core.config import from_dict
@@ -25,14 +25,14 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
-from xling.models.dropout import dropout
-from xling.models.encoder import Attention, Encoder, EncoderConfig, Runs, working_dtype
+from xling.models.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
-from xling.transfer.encode import Kind, Row, encode_row
+from xling.transfer.decode import answer
+from xling.transfer.encode import POINTERS, Kind, Row, encode_row
+from xling.transfer.heads import Features, TaskModel
+from xling.transfer.switch import Switcher
 
 R3F_NOISE = 1e-5
-SHARPNESS = 20.0
-Features = Literal["cls", "match", "align"]
 TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
@@ -49,6 +49,9 @@ class TuneConfig:
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: leave the word vectors as pre-trained.
         pair_features: what is read of a pair; see `TaskModel`.
+        switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced by its
+            translations, anew every epoch (CoSDA-ML).
+        switch_rate: probability that a word is replaced, where a dictionary has it.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -60,6 +63,8 @@ class TuneConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Features = "cls"
+    switch: dict[str, str] = field(default_factory=dict)
+    switch_rate: float = 0.5
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -67,112 +72,6 @@ class TuneConfig:
     random_init: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     seed: int = 1
-
-
-class TaskModel(nn.Module):
-    """An encoder with a classifier on chosen tokens.
-
-    Args:
-        encoder: the encoder.
-        kind: shape of the rows.
-        labels: closed list of labels.
-        drop: dropout before the classifier.
-        features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
-            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
-            the word vectors alone (``align``), which leaves the layers above them out.
-    """
-
-    def __init__(
-        self, encoder: Encoder, kind: Kind, labels: Sequence[str], drop: float, features: Features = "cls"
-    ) -> None:
-        super().__init__()
-        dim = encoder.cfg.dim
-        self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
-        self.features: Features = features if kind == "pair" else "cls"
-        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
-        self.norm = nn.LayerNorm(width) if self.features == "align" else None
-        self.dense = nn.Linear(width, dim) if kind != "tag" else None
-        self.classifier = nn.Linear(dim, len(self.labels))
-        for layer in (self.dense, self.classifier):
-            if layer is not None:
-                nn.init.normal_(layer.weight, std=0.02)
-                nn.init.zeros_(layer.bias)
-
-    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
-        """Logits (M, labels) at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
-
-        ``noise`` is the standard deviation of what is added to the word vectors.
-        """
-        inputs = sample["net_input"]
-        words = self.encoder.tokens(inputs["src_tokens"])
-        if noise:
-            words = words + noise * torch.randn_like(words)
-        if self.norm is not None:
-            hidden = self.norm(unmatched(words, sample["segments"], inputs["runs"]))
-        else:
-            hidden = self.encoder.contextualise(
-                words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
-            )
-            chosen = hidden[sample["chosen"]]
-            if self.features == "match":
-                chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
-            hidden = chosen
-        if self.dense is not None:
-            hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
-        logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
-        return logits
-
-
-def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
-    """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
-
-    Args:
-        hidden: (N, D) states of a packed batch of B pairs.
-        segments: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
-        runs: of the batch.
-
-    Returns:
-        (B, 4 D).
-    """
-    lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=hidden.device)
-    owner = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
-    sides = []
-    for side in (1, 2):
-        here = segments == side
-        total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, owner[here], hidden[here])
-        count = torch.bincount(owner[here], minlength=len(lengths)).clamp_min(1)
-        sides.append(total / count[:, None].to(hidden.dtype))
-    u, v = sides
-    return torch.cat([u, v, (u - v).abs(), u * v], 1)
-
-
-def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
-    """What each text of a pair says that the other does not.
-
-    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
-    step of Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where the
-    words of one meaning lie together in all languages, so do these differences.
-
-    Args:
-        hidden: (N, D) states of a packed batch of B pairs.
-        segments: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
-        runs: of the batch.
-
-    Returns:
-        (B, 4 D).
-    """
-    rows, start = [], 0
-    for count, length in runs:
-        block = slice(start, start + count * length)
-        start = block.stop
-        states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
-        unit = F.normalize(states, dim=-1)
-        other = sides[:, :, None] * sides[:, None, :] == 2  # 1 x 2: one token of each text
-        scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
-        left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
-        of_texts = [left * (sides == side)[..., None] for side in (1, 2)]
-        rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
-    return torch.cat(rows)
 
 
 @dataclass
@@ -184,36 +83,34 @@ class Tuned:
     max_length: int
     lang: int = 0
 
-    def encode(self, rows: Sequence[Row]) -> list[tuple[int, Example]]:
-        """Windows of all rows as (index of the row, example)."""
+    def encode(self, rows: Sequence[Row], labelled: bool = True) -> list[tuple[int, Example]]:
+        """Windows of all rows as (index of the row, example); see `xling.transfer.encode.encode_row`."""
         windows = []
         for index, row in enumerate(rows):
             for example in encode_row(
-                self.processor, self.model.kind, row, self.model.labels, self.max_length
+                self.processor, self.model.kind, row, self.model.labels, self.max_length, labelled
             ):
                 extra = {"id": np.array([index]), "langs": np.full(len(example["tokens"]), self.lang)}
                 windows.append((index, example | extra))
         return windows
 
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192) -> list[Any]:
-        """A label per row, or for tagging a tuple with one tag per word, in the order of ``rows``."""
-        windows = self.encode(rows)
-        owners = [owner for owner, _ in windows]
-        found: list[list[str]] = [[] for _ in windows]
+        """An answer per row, of the shape of its label, in the order of ``rows``; see `xling.transfer.decode`."""
+        windows = self.encode(rows, labelled=False)
+        scores: list[np.ndarray] = [np.empty(0)] * len(windows)
         self.model.eval()
         with torch.inference_mode():
             for batch in batches_by_tokens([len(e["tokens"]) for _, e in windows], batch_tokens):
                 sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
-                best = self.model(sample).argmax(-1).tolist()
-                start = 0
-                for index in sample["id"].tolist():
-                    count = len(windows[index][1]["chosen"])
-                    found[index] = [self.model.labels[k] for k in best[start : start + count]]
-                    start += count
-        gathered: list[list[str]] = [[] for _ in rows]
-        for owner, tags in zip(owners, found, strict=True):
-            gathered[owner] += tags
-        return [tuple(tags) if self.model.kind == "tag" else tags[0] for tags in gathered]
+                found = self.model(sample).float().numpy()
+                ends = np.cumsum(sample["num_chosen"])
+                for index, part in zip(sample["id"].tolist(), np.split(found, ends[:-1]), strict=True):
+                    scores[index] = part
+        gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
+        for (owner, example), part in zip(windows, scores, strict=True):
+            gathered[owner].append((example, part))
+        kind, labels = self.model.kind, self.model.labels
+        return [answer(kind, labels, row, parts) for row, parts in zip(rows, gathered, strict=True)]
 
 
 def fit(
@@ -232,7 +129,8 @@ def fit(
         what: name on the progress bar.
 
     Raises:
-        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite.
+        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
+            `Switcher` refuses.
     """
     for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < least:
@@ -244,15 +142,19 @@ def fit(
     )
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
-    examples = _examples(tuned, train, what)
-    per_epoch = -(-len(examples) // cfg.batch_rows)
+    switch = Switcher(kind, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
+    # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
+    units = _units(tuned, train, what)
+    per_epoch = -(-len(units) // cfg.batch_rows)
     model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
     learned = [p for p in model.parameters() if p.requires_grad]
     optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), learned)
     kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
-            for step, batch in enumerate(_epoch(examples, cfg, epoch)):
+            if switch:
+                units = _units(tuned, switch(train, epoch), what)
+            for step, batch in enumerate(_epoch(units, cfg, epoch)):
                 optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
                 loss = _update(model, optimizer, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
@@ -260,15 +162,21 @@ def fit(
     return kept
 
 
-def _examples(tuned: Tuned, rows: Sequence[Row], what: str) -> list[Example]:
-    """Windows with something to learn: a sentence without words has none."""
+def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
+    """What is drawn together: a window with something to learn, or all alternatives of a row.
+
+    Their ``id`` says which sequences compete; see `xling.transfer.heads.TaskModel.log_probabilities`.
+    """
     examples = [(owner, example) for owner, example in tuned.encode(rows) if len(example["chosen"])]
     if not examples:
         raise UserError(f"{what}: no training rows", fix="check the training split")
-    for owner, example in examples:
+    units: dict[int, list[Example]] = {}
+    for number, (owner, example) in enumerate(examples):
         if (example["target"] < 0).any():
             raise UserError(f"{what}: row {rows[owner].id} has no label", fix="check the training split")
-    return [example for _, example in examples]
+        key = owner if tuned.model.kind == "choice" else number
+        units.setdefault(key, []).append(example | {"id": np.array([key])})
+    return list(units.values())
 
 
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
@@ -319,10 +227,11 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
-    logits = model(sample).float()
-    loss = F.cross_entropy(logits, sample["target"])
+    found = model.log_probabilities(sample)
+    loss = model.loss(found, sample["target"])
     if cfg.method == "r3f":
-        loss = loss + _symmetric_kl(logits, model(sample, noise=R3F_NOISE).float())
+        again = model.log_probabilities(sample, noise=R3F_NOISE)
+        loss = loss + _symmetric_kl(found, again) / _num_distributions(sample, found, model.kind)
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -341,22 +250,29 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
 
 
 def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
-    a, b = torch.log_softmax(first, -1), torch.log_softmax(second, -1)
-    return F.kl_div(a, b, log_target=True, reduction="batchmean") + F.kl_div(
-        b, a, log_target=True, reduction="batchmean"
+    """Sum over all distributions of log-probabilities of the divergences in both directions."""
+    return F.kl_div(first, second, log_target=True, reduction="sum") + F.kl_div(
+        second, first, log_target=True, reduction="sum"
     )
+
+
+def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, kind: Kind) -> int:
+    """How many distributions the log-probabilities (M, K) are: one per chosen token, or per column and group."""
+    if kind not in POINTERS:
+        return len(log_probabilities)
+    return len(sample["id"].unique()) * log_probabilities.shape[1]
 
 
 def _lr(cfg: TuneConfig, step: int, total: int) -> float:
     warmup = max(1, int(cfg.warmup * total))
-    return cfg.lr * min((step + 1) / warmup, (total - step) / max(1, total - warmup))
+    return cfg.lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
 
 
-def _epoch(examples: Sequence[Example], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
+def _epoch(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
     """Batches of one epoch: shuffled, then sorted by length within a hundred batches, then shuffled again."""
     generator = rng(cfg.seed, "tune", epoch)
-    order = generator.permutation(len(examples))
-    lengths = np.array([len(examples[i]["tokens"]) for i in order])
+    order = generator.permutation(len(units))
+    lengths = np.array([sum(len(example["tokens"]) for example in units[i]) for i in order])
     pool = 100 * cfg.batch_rows
     chunks = [
         order[start : start + pool][np.argsort(lengths[start : start + pool], kind="stable")]
@@ -366,7 +282,7 @@ def _epoch(examples: Sequence[Example], cfg: TuneConfig, epoch: int) -> Iterator
         chunk[i : i + cfg.batch_rows] for chunk in chunks for i in range(0, len(chunk), cfg.batch_rows)
     ]
     for index in generator.permutation(len(batches)):
-        yield [examples[i] for i in batches[index]]
+        yield [example for i in batches[index] for example in units[i]]
 
 
 def batches_by_tokens(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

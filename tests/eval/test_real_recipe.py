@@ -1,0 +1,52 @@
+"""The recipe of the table on real data: its settings, and a run of minimal size."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from eval.results import read_scores
+from xling.core import pipeline
+from xling.core.stage import run_local
+
+RECIPE = Path(__file__).parents[2] / "recipes/real_eval.yaml"
+STEPS = ("sentences", "tags", "answers", "retrieval")
+ASKED = ("xnli", "sib200", "panx", "uner", "udpos", "xquad_folds", "tatoeba", "ntrex")
+
+
+def test_every_step_takes_all_checkpoints_seeds_and_controls() -> None:
+    made = pipeline.read(RECIPE, ["checkpoints=mmlm=runs/a,tlm=runs/b", "data=somewhere"])
+    configs = [made.settings(name) for name in STEPS]
+    assert tuple(name for cfg in configs for name in cfg.suites) == ASKED
+    for cfg in configs:
+        assert cfg.checkpoints == ("mmlm=runs/a", "tlm=runs/b")
+        assert cfg.systems == ("pretrained", "random", "majority")
+        assert (cfg.seeds, cfg.train_rows, cfg.data) == ((1, 2, 3), 4000, Path("somewhere"))
+    assert [path.parent.parent.name for path in made.settings("report").scores] == list(STEPS)
+    assert list(made.steps)[-1] == "report"
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
+def test_the_table_on_real_data_at_minimal_size(model: Path, tmp_path: Path) -> None:
+    langs = {"sentences": "en", "tags": "en", "answers": "en", "retrieval": "sw"}
+    small = [f"{name}.fit.epochs=1" for name in STEPS[:3]] + [
+        f"{name}.langs={x}" for name, x in langs.items()
+    ]
+    words = [
+        f"data={os.environ['XLING_DATA']}",
+        f"out={tmp_path}",
+        f"checkpoints=mine={model}",
+        "seeds=1",
+        "rows=32",
+    ]
+    made = pipeline.read(RECIPE, [*words, *small, "answers.fit.max_length=64"])
+    for name, step in made.steps.items():
+        run_local(step.stage, made.settings(name))
+    scores = [s for name in STEPS for s in read_scores(tmp_path / name / "tables/scores.json")]
+    found = {(s.suite, s.system) for s in scores}
+    assert found == {(suite, system) for suite in ASKED for system in ("mine", "random", "majority")}
+    assert (tmp_path / "report/report.html").is_file()

@@ -1,0 +1,181 @@
+"""What is put on top of an encoder: a classifier on chosen tokens, or pointers to some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xling.models.dropout import dropout
+from xling.models.encoder import Attention, Encoder, Runs
+from xling.transfer.encode import INTENT, POINTERS, Kind
+
+Features = Literal["cls", "match", "align"]
+SHARPNESS = 20.0
+FAR = -1e4
+"""The logit of a label that a token cannot have; finite, so that differences of log-probabilities are numbers."""
+
+
+class TaskModel(nn.Module):
+    """An encoder with a classifier on chosen tokens.
+
+    Args:
+        encoder: the encoder.
+        kind: shape of the rows.
+        labels: closed list of labels; none for kinds in `POINTERS`.
+        drop: dropout before the classifier.
+        features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
+            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
+            the word vectors alone (``align``), which leaves the layers above them out.
+    """
+
+    def __init__(
+        self, encoder: Encoder, kind: Kind, labels: Sequence[str], drop: float, features: Features = "cls"
+    ) -> None:
+        super().__init__()
+        dim = encoder.cfg.dim
+        self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
+        self.features: Features = features if kind in ("pair", "choice") else "cls"
+        pooled = kind in ("pair", "classify", "choice")
+        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
+        self.norm = nn.LayerNorm(width) if self.features == "align" else None
+        self.dense = nn.Linear(width, dim) if pooled else None
+        self.classifier = nn.Linear(dim, {"span": 2, "choice": 1}.get(kind, len(self.labels)))
+        for layer in (self.dense, self.classifier):
+            if layer is not None:
+                nn.init.normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
+        """Logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
+
+        Args:
+            sample: a packed batch.
+            noise: standard deviation of what is added to the word vectors.
+
+        Returns:
+            (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): begins and ends here.
+        """
+        inputs = sample["net_input"]
+        words = self.encoder.tokens(inputs["src_tokens"])
+        if noise:
+            words = words + noise * torch.randn_like(words)
+        if self.norm is not None:
+            hidden = self.norm(unmatched(words, sample["segments"], inputs["runs"]))
+        else:
+            hidden = self.encoder.contextualise(
+                words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+            )
+            chosen = hidden[sample["chosen"]]
+            if self.features == "match":
+                chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+            hidden = chosen
+        if self.dense is not None:
+            hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
+        logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
+        if self.kind == "intent_slots":
+            intents = torch.tensor([label.startswith(INTENT) for label in self.labels], device=logits.device)
+            at_start = inputs["positions"][sample["chosen"]] == 0
+            logits = logits.masked_fill(at_start[:, None] != intents, FAR)
+        return logits
+
+    def log_probabilities(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
+        """`forward` in float32 as log-probabilities: over the labels, or over the tokens that compete.
+
+        Of kinds in `POINTERS` the chosen tokens of sequences with the same ``id`` compete with each other, for
+        each column.
+        """
+        logits = self(sample, noise).float()
+        if self.kind not in POINTERS:
+            return torch.log_softmax(logits, -1)
+        counts = torch.tensor(sample["num_chosen"], device=logits.device)
+        _, groups = torch.unique(sample["id"].repeat_interleave(counts), return_inverse=True)
+        return log_softmax_within(logits, groups)
+
+    def loss(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
+        """Mean negative log-likelihood; of an intent and its slots the sum of both means (Chen et al. 2019)."""
+        if self.kind in POINTERS:
+            bits = torch.arange(log_probabilities.shape[1], device=target.device)
+            right = (target[:, None] >> bits) & 1 == 1
+            return -log_probabilities[right].mean()
+        losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
+        if self.kind != "intent_slots":
+            return losses.mean()
+        intents = target < sum(label.startswith(INTENT) for label in self.labels)
+        return sum(
+            (losses[part].sum() / part.sum().clamp_min(1) for part in (intents, ~intents)),
+            losses.new_zeros(()),
+        )
+
+
+def log_softmax_within(logits: Tensor, groups: Tensor) -> Tensor:
+    """Log-softmax of each column over the rows of one group.
+
+    Args:
+        logits: (M, K).
+        groups: (M,) int64, the number of each row's group, from 0.
+
+    Returns:
+        (M, K).
+    """
+    index = groups[:, None].expand_as(logits)
+    shape = int(groups.max()) + 1, logits.shape[1]
+    peak = logits.new_full(shape, -torch.inf).scatter_reduce(0, index, logits.detach(), "amax")
+    shifted = logits - peak[groups]
+    total = logits.new_zeros(shape).index_add(0, groups, shifted.exp())
+    return shifted - total.log()[groups]
+
+
+def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+    """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B pairs.
+        segments: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
+        runs: of the batch.
+
+    Returns:
+        (B, 4 D).
+    """
+    lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=hidden.device)
+    owner = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
+    sides = []
+    for side in (1, 2):
+        here = segments == side
+        total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, owner[here], hidden[here])
+        count = torch.bincount(owner[here], minlength=len(lengths)).clamp_min(1)
+        sides.append(total / count[:, None].to(hidden.dtype))
+    u, v = sides
+    return torch.cat([u, v, (u - v).abs(), u * v], 1)
+
+
+def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+    """What each text of a pair says that the other does not.
+
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
+    step of Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where the
+    words of one meaning lie together in all languages, so do these differences.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B pairs.
+        segments: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
+        runs: of the batch.
+
+    Returns:
+        (B, 4 D).
+    """
+    rows, start = [], 0
+    for count, length in runs:
+        block = slice(start, start + count * length)
+        start = block.stop
+        states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
+        unit = F.normalize(states, dim=-1)
+        other = sides[:, :, None] * sides[:, None, :] == 2  # 1 x 2: one token of each text
+        scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
+        left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
+        of_texts = [left * (sides == side)[..., None] for side in (1, 2)]
+        rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
+    return torch.cat(rows)

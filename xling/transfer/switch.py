@@ -1,0 +1,94 @@
+"""Code-switched training rows: words give way to dictionary translations in several languages, anew every epoch.
+
+Source: Qin et al. 2020 (CoSDA-ML). Tags follow their words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary
+from corpora.codeswitch.spans import project_tags, render
+from corpora.parallel.pairs import spans
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.transfer.encode import Kind, Row
+
+TEXTS: Mapping[str, tuple[str, ...]] = {
+    "classify": ("text",),
+    "pair": ("text_a", "text_b"),
+    "tag": ("tokens",),
+}
+_CHECKED_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class SwitchedRow:
+    """A training row after substitution; see `xling.transfer.encode.Row`."""
+
+    id: str
+    fields: Mapping[str, Any]
+    label: Any
+
+
+class Switcher:
+    """Makes the rows of an epoch.
+
+    Args:
+        kind: shape of the rows; what is answered by positions in the text (``span``) cannot be switched.
+        lang: language of the rows.
+        dictionaries: language -> file in MUSE's format, from ``lang``.
+        rate: probability that a word is replaced, where a dictionary has it.
+        rows: the training rows, to check the direction of the dictionaries on.
+        seed: of all draws.
+
+    Raises:
+        UserError: rows of another kind, a rate out of range, a dictionary that is unreadable or the wrong way round.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        lang: str,
+        dictionaries: Mapping[str, str],
+        rate: float,
+        rows: Sequence[Row],
+        seed: int,
+    ) -> None:
+        if kind not in TEXTS:
+            raise UserError(f"switch: rows of kind {kind!r}", ", ".join(TEXTS), "leave switch out")
+        self._kind, self._fields = kind, TEXTS[kind]
+        self._spaced = frozenset(code for code in (lang, *dictionaries) if languages.get(code).spaces)
+        tables = {other: read_dictionary(Path(path)) for other, path in dictionaries.items()}
+        known = {
+            word for row in rows[:_CHECKED_ROWS] for name in self._fields for word in _words(row.fields[name])
+        }
+        for other, table in tables.items():
+            check_direction(Path(dictionaries[other]), table, known, lang)
+        self._cosda = Cosda(lang, tables, rate, seed=seed)
+
+    def __call__(self, rows: Sequence[Row], epoch: int) -> list[SwitchedRow]:
+        """The rows of epoch ``epoch``; the same epoch gives the same rows."""
+        return [self._row(row, epoch) for row in rows]
+
+    def _row(self, row: Row, epoch: int) -> SwitchedRow:
+        if self._kind == "tag":
+            made = self._cosda(row.fields["tokens"], epoch, row.id, tags=row.label)
+            return SwitchedRow(
+                row.id, {**row.fields, "tokens": made.words}, tuple(project_tags(row.label, made))
+            )
+        switched = {}
+        for name in self._fields:
+            text = row.fields[name]
+            places = spans(text)
+            made = self._cosda([text[a:b] for a, b in places], epoch, row.id, name)
+            switched[name] = render(made, text, places, self._spaced)
+        return SwitchedRow(row.id, {**row.fields, **switched}, row.label)
+
+
+def _words(text: str | Sequence[str]) -> list[str]:
+    """The words of a text, or of tokens."""
+    return [text[a:b] for a, b in spans(text)] if isinstance(text, str) else list(text)
