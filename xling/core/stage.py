@@ -38,7 +38,8 @@ class Stage:
         phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage of several parts;
             called again after each phase, since only then the number of later parts may be known.
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
-        positional: field of the configuration that a bare argument fills; several fill a tuple field.
+        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several names
+            with spaces between are filled one by one.
         help: one line for ``xling --help``.
     """
 
@@ -197,6 +198,20 @@ for _stage in (
         run="eval.contamination:run",
         positional="run",
         help="say how many test rows are in a corpus, and the scores on the rest",
+    ),
+    Stage(
+        "export hf",
+        config="xling.hub.export:ExportConfig",
+        run="xling.hub.export:run_hf",
+        positional="checkpoint out",
+        help="write a model as transformers loads it: weights, fast tokenizer, model card",
+    ),
+    Stage(
+        "export fairseq",
+        config="xling.hub.export:ExportConfig",
+        run="xling.hub.export:run_fairseq",
+        positional="checkpoint out",
+        help="write a pre-trained model as stock fairseq's RoBERTa loads it",
     ),
     Stage(
         "report",
