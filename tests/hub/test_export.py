@@ -173,7 +173,9 @@ def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: l
     assert fast.normalize_str(text) == wanted
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=3).filter(lambda x: "\0" not in x), st.just("y"), min_size=1))
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3).filter(lambda x: "\0" not in x), st.just("y"), min_size=1)
+)
 def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
     rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
     assert charsmap.read(charsmap.write(rules)) == rules

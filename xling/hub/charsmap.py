@@ -1,8 +1,8 @@
 """SentencePiece's normalisation rules: read, written, and rebuilt from the normalisers of ``tokenizers``.
 
-SentencePiece replaces the longest rule that fits at each position. ``tokenizers.normalizers.Precompiled`` reads the same
-table, but looks at one grapheme at a time, takes the *shortest* rule that fits and composes nothing in graphemes of six
-bytes and more: text in NFD or with marks in an unusual order gets other ids (5,353 of 32,032 lines of NTREX in NFD).
+SentencePiece replaces the longest rule that fits at each position. ``tokenizers.normalizers.Precompiled`` reads the
+same table, but looks at one grapheme at a time, takes the *shortest* rule that fits and composes nothing in graphemes
+of six bytes and more: text in NFD or with marks in an unusual order gets other ids (docs/results.d/hub.md).
 `normaliser` gives the longest match back from four steps that each do one thing exactly:
 
 1. U+0001 before every character that a rule or NFKC could join to the one before it;

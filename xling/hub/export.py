@@ -195,7 +195,11 @@ def _fairseq_state(shape: EncoderConfig, weights: dict[str, Tensor]) -> dict[str
         "sample_break_mode": "none",
         "seed": 1,
     }
-    return {"args": None, "cfg": {"model": model, "task": task, "criterion": {"_name": "masked_lm"}}, "model": weights}
+    return {
+        "args": None,
+        "cfg": {"model": model, "task": task, "criterion": {"_name": "masked_lm"}},
+        "model": weights,
+    }
 
 
 def _count(weights: dict[str, Tensor]) -> int:

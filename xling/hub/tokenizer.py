@@ -30,7 +30,9 @@ def read_model(path: Path) -> Any:
     try:
         model.ParseFromString(path.read_bytes())
     except Exception as error:
-        raise UserError(f"{path} is no SentencePiece model: {error}", fix="take the file of the run") from None
+        raise UserError(
+            f"{path} is no SentencePiece model: {error}", fix="take the file of the run"
+        ) from None
     if len(model.pieces) <= NUM_SPM_SPECIALS:
         raise UserError(f"{path} is no SentencePiece model: it has {len(model.pieces)} pieces")
     return model
