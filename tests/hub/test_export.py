@@ -99,7 +99,7 @@ def test_masked_lm_gives_our_logits(model: Path, exported: Path) -> None:
         assert (row[: len(tokens)] - mine).abs().max() < 1e-5
 
 
-def test_fairseq_gives_our_logits(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
     from fairseq.models.roberta import RobertaModel
 
     out = tmp_path / "out"

@@ -214,6 +214,20 @@ for _stage in (
         help="write a pre-trained model as stock fairseq's RoBERTa loads it",
     ),
     Stage(
+        "import hf",
+        config="xling.hub.imports:ImportConfig",
+        run="xling.hub.imports:run_hf",
+        positional="source out",
+        help="take a directory of Hugging Face of the type XLM-R as a checkpoint",
+    ),
+    Stage(
+        "import fairseq",
+        config="xling.hub.imports:ImportConfig",
+        run="xling.hub.imports:run_fairseq",
+        positional="source out",
+        help="take a checkpoint of stock fairseq's RoBERTa or XLM-R",
+    ),
+    Stage(
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",

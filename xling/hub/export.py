@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,37 +169,38 @@ def _classifier(state: dict[str, Tensor], tagging: bool) -> dict[str, Tensor]:
 
 
 def _fairseq_state(shape: EncoderConfig, weights: dict[str, Tensor]) -> dict[str, Any]:
-    """A checkpoint of fairseq as plain values: its configuration is built when it is loaded."""
-    model = {
-        "_name": "roberta",
-        "encoder_layers": shape.layers,
-        "encoder_embed_dim": shape.dim,
-        "encoder_ffn_embed_dim": shape.ffn_dim,
-        "encoder_attention_heads": shape.heads,
-        "dropout": shape.dropout,
-        "attention_dropout": shape.attention_dropout,
-        "activation_dropout": 0.0,
-        "activation_fn": "gelu",
-        "pooler_activation_fn": "tanh",
-        "pooler_dropout": 0.0,
-        "max_positions": shape.max_positions,
-        "encoder_learned_pos": True,
-        "encoder_normalize_before": False,
-        "layernorm_embedding": True,
-        "no_scale_embedding": True,
-        "untie_weights_roberta": False,
-    }
-    task = {
-        "_name": "masked_lm",
-        "data": ".",
-        "tokens_per_sample": shape.max_positions,
-        "sample_break_mode": "none",
-        "seed": 1,
+    """A checkpoint of fairseq: its settings as the ``Namespace`` that released models have, no optimiser."""
+    args = Namespace(
+        arch="roberta",
+        task="masked_lm",
+        criterion="masked_lm",
+        data=".",
+        seed=1,
+        tokens_per_sample=shape.max_positions,
+        max_positions=shape.max_positions,
+        sample_break_mode="none",
+        encoder_layers=shape.layers,
+        encoder_embed_dim=shape.dim,
+        encoder_ffn_embed_dim=shape.ffn_dim,
+        encoder_attention_heads=shape.heads,
+        dropout=shape.dropout,
+        attention_dropout=shape.attention_dropout,
+        activation_dropout=0.0,
+        activation_fn="gelu",
+        pooler_activation_fn="tanh",
+        pooler_dropout=0.0,
+    )
+    history = {
+        "criterion_name": "MaskedLmLoss",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {},
+        "num_updates": 0,
     }
     return {
-        "args": None,
-        "cfg": {"model": model, "task": task, "criterion": {"_name": "masked_lm"}},
+        "args": args,
         "model": weights,
+        "optimizer_history": [history],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
 
 
