@@ -148,7 +148,14 @@ def set_config(**values: Any) -> Callable[[Path], None]:
 
 
 def other_tokenizer(folder: Path) -> None:
-    tokens = [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], *([f"x{i}", 0] for i in range(127)), ["<mask>", 0]]
+    tokens = [
+        ["<s>", 0],
+        ["<pad>", 0],
+        ["</s>", 0],
+        ["<unk>", 0],
+        *([f"x{i}", 0] for i in range(127)),
+        ["<mask>", 0],
+    ]
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}}))
 
 

@@ -214,6 +214,13 @@ for _stage in (
         help="write a pre-trained model as stock fairseq's RoBERTa loads it",
     ),
     Stage(
+        "trim",
+        config="xling.hub.trim:TrimConfig",
+        run="xling.hub.trim:run",
+        positional="checkpoint out",
+        help="leave out the pieces of a model that no text of the given languages uses",
+    ),
+    Stage(
         "import hf",
         config="xling.hub.imports:ImportConfig",
         run="xling.hub.imports:run_hf",

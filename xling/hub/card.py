@@ -23,7 +23,7 @@ def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()
         UserError: a file of scores is none.
     """
     chain = list(ancestry(directory))
-    langs = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
+    langs: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
     parts = [
         _front(langs),
         f"# {directory.name}",

@@ -20,9 +20,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from tokenizers import Regex, normalizers
 
 WALL = "\x01"
+BATCH = 4096  # nodes of the tree looked at together
 STAND_INS = 0x10F000  # private use, plane 16: for characters that NFKC would change and the rules would not
 
 
@@ -34,26 +36,28 @@ def read(blob: bytes) -> dict[str, str]:
     if not blob:
         return {}
     (size,) = struct.unpack_from("<I", blob)
-    units = struct.unpack_from(f"<{size // 4}I", blob, 4)
+    units = np.frombuffer(blob, "<u4", size // 4, 4).astype(np.int64)
     texts = blob[4 + size :]
     rules: dict[str, str] = {}
-    waiting = [(_offset(units[0]), b"")]
+    labels = np.arange(1, 256)
+    waiting = [(int(_offset(units[0])), b"")]
     while waiting:
-        base, key = waiting.pop()
-        for label in range(1, 256):
-            place = base ^ label
-            if place >= len(units) or units[place] & 0x800000FF != label:
-                continue
-            child = place ^ _offset(units[place])
-            if units[place] >> 8 & 1:
-                start = units[child] & 0x7FFFFFFF
-                text = texts[start : texts.index(b"\0", start)]
-                rules[(key + bytes([label])).decode()] = text.decode()
-            waiting.append((child, key + bytes([label])))
+        batch, waiting = waiting[-BATCH:], waiting[:-BATCH]
+        places = np.array([base for base, _ in batch])[:, None] ^ labels
+        inside = places < len(units)
+        found = inside & (units[np.where(inside, places, 0)] & 0x800000FF == labels)
+        for row, column in zip(*(x.tolist() for x in found.nonzero()), strict=True):
+            key = batch[row][1] + bytes([column + 1])
+            unit = int(units[places[row, column]])
+            child = int(places[row, column]) ^ int(_offset(unit))
+            if unit >> 8 & 1:
+                start = int(units[child]) & 0x7FFFFFFF
+                rules[key.decode()] = texts[start : texts.index(b"\0", start)].decode()
+            waiting.append((child, key))
     return rules
 
 
-def _offset(unit: int) -> int:
+def _offset(unit: Any) -> Any:
     return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
@@ -157,9 +161,10 @@ def _behind(prefixes: Iterable[str]) -> list[str]:
     tails: dict[str, set[str]] = defaultdict(set)
     for prefix in prefixes:
         tails[prefix[1:]].add(prefix[0])
-    wall, heads_of = _class(WALL), defaultdict(set)
-    for tail, heads in tails.items():
-        heads_of[len(tail), frozenset(heads)].add(tail)
+    wall = _class(WALL)
+    heads_of: dict[tuple[int, frozenset[str]], set[str]] = defaultdict(set)
+    for tail, firsts in tails.items():
+        heads_of[len(tail), frozenset(firsts)].add(tail)
     alternatives = []
     for (length, heads), found in heads_of.items():
         if length < 2:
@@ -171,8 +176,8 @@ def _behind(prefixes: Iterable[str]) -> list[str]:
 
 def _class(chars: Iterable[str]) -> str:
     """A character class, runs of neighbours as ranges."""
-    codes, ranges = sorted(map(ord, chars)), []
-    for code in codes:
+    ranges: list[list[int]] = []
+    for code in sorted(map(ord, chars)):
         if ranges and code == ranges[-1][1] + 1:
             ranges[-1][1] = code
         else:

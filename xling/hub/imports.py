@@ -70,9 +70,7 @@ def run_hf(cfg: ImportConfig) -> manifest.Manifest:
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     tied = state.get("lm_head.decoder.weight")
     if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
-        raise UserError(
-            f"{cfg.source} has an LM head with a matrix of its own", "one tied to the embeddings"
-        )
+        raise UserError(f"{cfg.source} has an LM head with a matrix of its own", "one tied to the embeddings")
     pieces = _pieces(cfg.source)
     _check_tokenizer(cfg.source, pieces)
     return _publish(cfg, "import hf", shape, layouts.inwards(state, layouts.XLMR, str(cfg.source)), pieces)

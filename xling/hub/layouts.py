@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class Layout:
     first_position: int = 0
 
 
-_HF_LAYER = {
+_HF_LAYER: dict[str, Any] = {
     "query": "attention.self.query",
     "key": "attention.self.key",
     "value": "attention.self.value",
