@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from argparse import Namespace
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,12 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub import card, layouts, tokenizer
+from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
 from xling.transfer import tune
 
 BOS, EOS = 0, 2
-
-
-@dataclass(frozen=True)
-class ExportConfig:
-    """Settings of `run_hf` and `run_fairseq`.
-
-    Attributes:
-        checkpoint: directory of ``xling pretrain`` or, for ``hf``, of ``xling finetune``.
-        out: directory to publish.
-        scores: ``scores.json`` of evaluations, for the model card.
-    """
-
-    checkpoint: Path
-    out: Path
-    scores: tuple[Path, ...] = ()
 
 
 def run_hf(cfg: ExportConfig) -> manifest.Manifest:

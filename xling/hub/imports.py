@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,12 @@ from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import layouts, tokenizer
+from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")
 SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-
-
-@dataclass(frozen=True)
-class ImportConfig:
-    """Settings of `run_hf` and `run_fairseq`.
-
-    Attributes:
-        source: directory of the model: nothing is downloaded.
-        out: directory to publish, as ``xling pretrain`` does.
-        langs: languages of the model, for the record.
-        allow_pickle: read ``pytorch_model.bin`` where there is no safetensors file. Only tensors and plain values are
-            taken from it; one with anything else in it is refused.
-    """
-
-    source: Path
-    out: Path
-    langs: tuple[str, ...] = ()
-    allow_pickle: bool = False
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
@@ -85,8 +67,9 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     path = cfg.source / "model.pt"
     compat.install()
     found = _unpickle(path)
-    told = found.get("cfg") or found.get("args")
-    told = told["model"] if isinstance(found.get("cfg"), Mapping) else told
+    told: Any = found.get("args")
+    if isinstance(found.get("cfg"), Mapping):
+        told = found["cfg"].get("model")
     args = dict(told) if isinstance(told, Mapping) else vars(told) if told is not None else {}
     if "model" not in found or "encoder_attention_heads" not in args:
         raise UserError(f"{path} is no RoBERTa of fairseq", "a checkpoint with `cfg` or `args` and `model`")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,29 +21,13 @@ from corpora import reader, vocab
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import tokenizer
+from xling.hub.config import TrimConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderModel
 from xling.transfer import tune
 
 STAGE = "trim"
 LINES = 10_000  # encoded at a time
-
-
-@dataclass(frozen=True)
-class TrimConfig:
-    """Settings of `run`.
-
-    Attributes:
-        checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
-        out: directory to publish, of the same kind.
-        corpora: language -> files, globs or corpus directories of the text that must be cut as before.
-        least: how often a piece must be used to stay.
-    """
-
-    checkpoint: Path
-    out: Path
-    corpora: dict[str, tuple[str, ...]]
-    least: int = 1
 
 
 def run(cfg: TrimConfig) -> manifest.Manifest:
