@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import sentencepiece as spm
+from sentencepiece import sentencepiece_model_pb2 as proto
 
 from corpora import reader
 from xling.core import languages, manifest
@@ -21,6 +22,7 @@ from xling.core.sampling import alpha_shares, rng
 
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
+SCORE_STEPS = 256
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     shares = alpha_shares(chars, cfg.alpha)
     with manifest.publish(out, "vocab", cfg, inputs) as made:
         _train(cfg, made.path, _sample(cfg, shares, chars, num_lines))
+        _round_scores(made.path)
         _write_dictionary(made.path)
         made.counts |= {
             "chars": chars,
@@ -116,6 +119,21 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
             f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
             fix="set a smaller size=, or give more text",
         ) from None
+
+
+def _round_scores(out: Path) -> None:
+    """Round the scores to multiples of 2^-8, whose sums are exact in single precision up to 65,536.
+
+    Two cuts of a word into the same pieces in another order have the same score. With sums that are rounded on the
+    way, what stands before the word decides between them, and no other implementation cuts alike.
+    """
+    model = proto.ModelProto()
+    model.ParseFromString((out / "spm.model").read_bytes())
+    for piece in model.pieces:
+        piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    (out / "spm.model").write_bytes(model.SerializeToString())
+    lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
+    (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
 
 
 def _write_dictionary(out: Path) -> None:

@@ -61,8 +61,14 @@ def test_help_names_every_stage(xling: Xling) -> None:
 def test_every_stage_has_help(xling: Xling, name: str) -> None:
     code, out, err = xling(*name.split(), "--help")
     assert (code, err) == (0, "") and STAGES[name].help in out
-    positional = STAGES[name].positional
-    assert not positional or positional in load(STAGES[name].config).__dataclass_fields__
+    assert set(STAGES[name].positional.split()) <= set(load(STAGES[name].config).__dataclass_fields__)
+
+
+def test_bare_words_fill_several_settings(xling: Xling) -> None:
+    code, text, _ = xling("config", "export", "hf", "runs/a", "runs/b")
+    assert code == 0 and json.loads(text) == {"checkpoint": "runs/a", "out": "runs/b", "scores": []}
+    code, _, err = xling("export", "hf", "runs/a", "runs/b", "runs/c")
+    assert code == 2 and "cannot use 'runs/c'" in err and "Traceback" not in err
 
 
 def test_config_prints_the_settings_and_runs_nothing(xling: Xling, tmp_path: Path) -> None:

@@ -128,10 +128,13 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         raise UserError(
             f"xling {stage.name} cannot use {bare[0]!r}", "a recipe ending in .yaml, or key=value"
         )
-    if bare:
-        overrides.append(
-            f"{stage.positional}={bare[0]}" if len(bare) == 1 else f"{stage.positional}={json.dumps(bare)}"
-        )
+    names = stage.positional.split()
+    if len(names) > 1 and len(bare) > len(names):
+        raise UserError(f"xling {stage.name} cannot use {bare[len(names)]!r}", stage.positional.upper())
+    if len(bare) > 1 and len(names) == 1:
+        overrides.append(f"{stage.positional}={json.dumps(bare)}")
+    else:
+        overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     return config.load(load(stage.config), recipe, overrides), launch
 
 
@@ -210,7 +213,7 @@ def usage() -> str:
 def stage_help(stage: Stage) -> str:
     """The settings of one stage with their defaults."""
     cls = load(stage.config)
-    bare = f" [{stage.positional}]" if stage.positional else ""
+    bare = "".join(f" [{name}]" for name in stage.positional.split())
     lines = [
         f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]",
         "",

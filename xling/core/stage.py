@@ -38,7 +38,8 @@ class Stage:
         phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage of several parts;
             called again after each phase, since only then the number of later parts may be known.
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
-        positional: field of the configuration that a bare argument fills; several fill a tuple field.
+        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several names
+            with spaces between are filled one by one.
         help: one line for ``xling --help``.
     """
 
@@ -216,6 +217,41 @@ for _stage in (
         run="eval.contamination:run",
         positional="run",
         help="say how many test rows are in a corpus, and the scores on the rest",
+    ),
+    Stage(
+        "export hf",
+        config="xling.hub.config:ExportConfig",
+        run="xling.hub.export:run_hf",
+        positional="checkpoint out",
+        help="write a model as transformers loads it: weights, fast tokenizer, model card",
+    ),
+    Stage(
+        "export fairseq",
+        config="xling.hub.config:ExportConfig",
+        run="xling.hub.export:run_fairseq",
+        positional="checkpoint out",
+        help="write a pre-trained model as stock fairseq's RoBERTa loads it",
+    ),
+    Stage(
+        "trim",
+        config="xling.hub.config:TrimConfig",
+        run="xling.hub.trim:run",
+        positional="checkpoint out",
+        help="leave out the pieces of a model that no text of the given languages uses",
+    ),
+    Stage(
+        "import hf",
+        config="xling.hub.config:ImportConfig",
+        run="xling.hub.imports:run_hf",
+        positional="source out",
+        help="take a directory of Hugging Face of the type XLM-R as a checkpoint",
+    ),
+    Stage(
+        "import fairseq",
+        config="xling.hub.config:ImportConfig",
+        run="xling.hub.imports:run_fairseq",
+        positional="source out",
+        help="take a checkpoint of stock fairseq's RoBERTa or XLM-R",
     ),
     Stage(
         "report",

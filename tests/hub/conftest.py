@@ -1,0 +1,59 @@
+"""Fine-tuned models of every kind on the tiny model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xling.core import manifest
+from xling.models import checkpoint
+from xling.transfer import tune
+
+# fairseq brings a torchaudio, which transformers imports where it sees it; the wheel for another torch cannot be
+# loaded, and nothing here needs it.
+sys.modules["torchaudio"] = None  # type: ignore[assignment]
+
+LABELS = ("no", "yes", "maybe")
+
+
+@dataclass
+class Row:
+    id: str
+    fields: dict[str, Any]
+    label: Any
+
+
+ROWS = {
+    "classify": [
+        Row(str(i), {"text": text}, LABELS[i % 3])
+        for i, text in enumerate(("a red boat", "two books", "บ้านหลังเล็ก", "the small house at home"))
+    ],
+    "pair": [
+        Row(str(i), {"text_a": a, "text_b": b}, LABELS[i % 3])
+        for i, (a, b) in enumerate((("a red boat", "two"), ("", "books"), ("جارتي", "my neighbour")))
+    ],
+    "tag": [
+        Row(str(i), {"tokens": words}, tuple(LABELS[len(w) % 3] for w in words))
+        for i, words in enumerate((("My", "neighbour", "sees"), ("books",), ("البيت", "الصغير", "x-y")))
+    ],
+}
+
+
+@pytest.fixture
+def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.Tuned, Path, list[Any]]]:
+    """``task(kind, **settings)``: a fine-tuned model, where it is published, and rows it has seen."""
+
+    def made(kind: str, **settings: Any) -> tuple[tune.Tuned, Path, list[Any]]:
+        cfg = tune.TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32", **settings)
+        tuned = tune.fit(model, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+        folder = tmp_path / "task"
+        with manifest.publish(folder, "finetune", cfg, [model]) as out:
+            tune.save(tuned, out.path, model, checkpoint.load_model(model)[1])
+        return tuned, folder, ROWS[kind]
+
+    return made

@@ -1,0 +1,226 @@
+"""What `xling export` writes gives the same numbers and the same ids under transformers and stock fairseq."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece as spm
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import vocab as vocabulary
+from xling.core import config
+from xling.core.errors import UserError
+from xling.data.packing import pack
+from xling.hub import charsmap, tokenizer
+from xling.hub.export import ExportConfig, run_fairseq, run_hf
+from xling.models import checkpoint
+from xling.train import PretrainConfig
+from xling.train import run as pretrain
+from xling.transfer import tune
+from xling.transfer.encode import encode_row, pieces
+
+TEXTS = (
+    "The old woman sees a red boat near the river.",
+    "المرأة العجوز ترى قاربا أحمر قرب النهر.",
+    "",
+    "หญิงชราเห็นเรือสีแดงใกล้แม่น้ำ two books",
+)
+ODD = (
+    "",
+    " ",
+    "  two  spaces\tand\ttabs \r\n lines ",
+    "👩‍👩‍👧‍👦 🇹🇿🇪🇺 ☝🏽 1️⃣ ❤️",
+    "\u200f\u202bשלום\u202c\u200e مرحبا",
+    "می‌خواهم نمی\u200cدانم ක්‍ෂ",
+    "e\u0301 e\u0323\u0302 e\u0302\u0323 e\u0301\u0301\u0323 \u1100\u1161\u11a8 \uac00\u11a8 か\u3099 ｶﾞ ﬁ ½ ～",
+    "\u0410\u0301 й\u0306 α\u0313\u0301\u0345 ড\u09bc \u0958 ê\u0323",
+    "▁ a▁b ▁▁",
+    "ABC\u00a0def\u2028ghi\ufeff\u00ad\x07",
+    "x" * 5000,
+    "The old woman " * 2000,
+    "\U0001f9ff\U0001fae8 \ue000 \U000e0041",
+)
+
+
+def logits(model: Path, sequences: list[list[int]]) -> list[torch.Tensor]:
+    """Ours, one (length, V) for each sequence."""
+    ours = checkpoint.load_model(model)[0].eval()
+    found = []
+    with torch.inference_mode():
+        for tokens in sequences:
+            example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
+            found.append(ours.lm_head.logits(ours(**pack([example])["net_input"])))
+    return found
+
+
+def masked(model: Path) -> list[list[int]]:
+    """Sequences of the texts with some positions masked."""
+    processor = vocabulary.load(model)
+    mask = len((model / "dict.txt").read_text().splitlines()) + 4
+    made = [[0, *pieces(processor, text)[:60], 2] for text in TEXTS]
+    return [[mask if i % 4 == 2 and t > 3 else t for i, t in enumerate(tokens)] for tokens in made]
+
+
+def padded(sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    width = max(map(len, sequences))
+    ids = torch.tensor([s + [1] * (width - len(s)) for s in sequences])
+    return ids, (ids != 1).long()
+
+
+@pytest.fixture(scope="module")
+def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("hf") / "out"
+    run_hf(ExportConfig(model, out))
+    return out
+
+
+def test_masked_lm_gives_our_logits(model: Path, exported: Path) -> None:
+    from transformers import AutoModelForMaskedLM
+
+    theirs, report = AutoModelForMaskedLM.from_pretrained(exported, output_loading_info=True)
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    assert not [k for k in report["missing_keys"] if "position_ids" not in k]
+    sequences = masked(model)
+    ids, seen = padded(sequences)
+    with torch.inference_mode():
+        found = theirs.eval()(ids, attention_mask=seen).logits
+    for row, tokens, mine in zip(found, sequences, logits(model, sequences), strict=True):
+        assert mine.abs().max() > 0.1
+        assert (row[: len(tokens)] - mine).abs().max() < 1e-5
+
+
+def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
+    from fairseq.models.roberta import RobertaModel
+
+    out = tmp_path / "out"
+    run_fairseq(ExportConfig(model, out))
+    hub = RobertaModel.from_pretrained(str(out), "model.pt", str(out), bpe=None)
+    assert len(hub.task.source_dictionary) == len((out / "dict.txt").read_text().splitlines()) + 5
+    sequences = masked(model)
+    ids, _ = padded(sequences)
+    with torch.inference_mode():
+        found, _ = hub.eval().model(ids, features_only=False)
+    for row, tokens, mine in zip(found, sequences, logits(model, sequences), strict=True):
+        assert (row[: len(tokens)] - mine).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["classify", "pair", "tag"])
+def test_task_models_give_our_scores(
+    model: Path, kind: str, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    import transformers
+
+    tuned, folder, rows = task(kind)
+    run_hf(ExportConfig(folder, tmp_path / "out"))
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    theirs = getattr(transformers, settings["architectures"][0]).from_pretrained(tmp_path / "out").eval()
+    fast = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tuple(theirs.config.id2label.values()) == tuned.model.labels
+    for row in rows:
+        (example,) = encode_row(tuned.processor, kind, row, tuned.model.labels, 64)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            mine = tuned.model(pack([example | {"id": np.array([0])}]))
+            if kind == "tag":
+                given = fast(list(row.fields["tokens"]), is_split_into_words=True, return_tensors="pt")
+            else:
+                given = fast(*row.fields.values(), return_tensors="pt")
+            found = theirs(**given).logits
+        if kind == "tag":
+            words = given.word_ids()
+            firsts = [words.index(i) for i in range(len(row.fields["tokens"]))]
+            found = found[0, firsts]
+        assert given["input_ids"][0].tolist() == example["tokens"].tolist()
+        assert (found - mine).abs().max() < 1e-5
+
+
+def same_ids(folder: Path, model: Path, lines: list[str]) -> None:
+    from transformers import AutoTokenizer
+
+    fast, processor = AutoTokenizer.from_pretrained(folder), vocabulary.load(model)
+    for line in lines:
+        assert fast(line, add_special_tokens=False)["input_ids"] == pieces(processor, line), repr(line[:200])
+
+
+def test_ids_of_odd_text(exported: Path, model: Path) -> None:
+    same_ids(exported, model, [*ODD, *(unicodedata.normalize("NFD", x) for x in ODD)])
+
+
+@pytest.fixture(scope="module")
+def normalisers(model: Path) -> tuple[Any, spm.SentencePieceProcessor]:
+    blob = tokenizer.read_model(model / "spm.model").normalizer_spec.precompiled_charsmap
+    return charsmap.normaliser(blob), vocabulary.load(model)
+
+
+LETTERS = st.sampled_from("eEaoAα авéêẹのかハㄱ가กڤबড\u1100 12½ﬁ\u00a0")
+MARKS = st.sampled_from("\u0301\u0302\u0323\u0308\u031b\u3099\u09bc\u093c\u0651\u064e\u05b4\u200d\ufe0f")
+
+
+@given(st.lists(st.builds(lambda a, b: a + b, LETTERS, st.text(MARKS, max_size=4)), max_size=12))
+def test_any_marks_are_composed_as_sentencepiece_does(normalisers: Any, parts: list[str]) -> None:
+    fast, processor = normalisers
+    text = "".join(parts)
+    wanted = processor.normalize(text).removeprefix("▁").replace("▁", " ")
+    assert fast.normalize_str(text) == wanted
+
+
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3).filter(lambda x: "\0" not in x), st.just("y"), min_size=1)
+)
+def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
+    rules = {k: f"{v}{len(k)}" for k, v in rules.items() if k.isprintable() or k}
+    assert charsmap.read(charsmap.write(rules)) == rules
+
+
+@pytest.mark.data
+def test_ids_in_thirty_languages(tmp_path: Path) -> None:
+    files = sorted((Path(os.environ["XLING_DATA"]) / "ntrex").glob("ntrex.*.txt"))
+    out = tmp_path / "vocab"
+    langs = {path.stem.split(".")[1]: (str(path),) for path in files}
+    vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
+    fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load(out)
+    assert len(files) >= 30
+    for path in files:
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            for form in ("", "NFD", "NFKC"):
+                text = unicodedata.normalize(form, line) if form else line  # type: ignore[arg-type]
+                ids = fast.encode(text, add_special_tokens=False).ids
+                assert ids == pieces(processor, text), f"{path.stem} {form}: {text}"
+
+
+@pytest.mark.parametrize("setting", ["pre_norm", "lang_embeddings"])
+def test_what_cannot_be_expressed_is_named(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, setting: str
+) -> None:
+    words = [*tiny, f"data={shards}", f"out={tmp_path / 'm'}", f"model.{setting}=true", "train.updates=1"]
+    pretrain(config.load(PretrainConfig, overrides=words))
+    with pytest.raises(UserError, match=f"model.{setting}"):
+        run_hf(ExportConfig(tmp_path / "m", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_match_features_are_refused(
+    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    _, folder, _ = task("pair", pair_features="match")
+    with pytest.raises(UserError, match="match features"):
+        run_hf(ExportConfig(folder, tmp_path / "out"))
+
+
+def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:
+    text = (exported / "README.md").read_text()
+    assert "`pretrain`" in text and "`binarize`" in text and "| en |" in text
+    assert checkpoint.load_model(model)[1][0] in text.split("---")[1]
+    bad = tmp_path / "scores.json"
+    bad.write_text("[]}")
+    with pytest.raises(UserError, match="holds no scores"):
+        run_hf(replace(ExportConfig(model, tmp_path / "out"), scores=(bad,)))

@@ -1,0 +1,197 @@
+"""Models of transformers' and fairseq's own classes, with random weights, give the same numbers here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from xling.core import config
+from xling.core.errors import UserError
+from xling.data.packing import pack
+from xling.hub import layouts
+from xling.hub.imports import ImportConfig, run_fairseq, run_hf
+from xling.models import checkpoint
+from xling.train import PretrainConfig
+from xling.train import run as pretrain
+
+SEQUENCES = [[0, 5, 9, 120, 7, 33, 2], [0, 2], [0, 44, 131, 6, 2]]
+
+
+def ours(folder: Path) -> list[torch.Tensor]:
+    model = checkpoint.load_model(folder)[0].eval()
+    found = []
+    with torch.inference_mode():
+        for tokens in SEQUENCES:
+            example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
+            found.append(model.lm_head.logits(model(**pack([example])["net_input"])))
+    return found
+
+
+@pytest.fixture(scope="module")
+def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small XLMRobertaForMaskedLM with random weights, as save_pretrained writes it."""
+    from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
+
+    torch.manual_seed(3)
+    num_pieces = len((vocab / "dict.txt").read_text().splitlines())
+    model = XLMRobertaForMaskedLM(
+        XLMRobertaConfig(
+            vocab_size=num_pieces + 5, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+            intermediate_size=48, max_position_embeddings=66, type_vocab_size=1, pad_token_id=1,
+            layer_norm_eps=1e-5, initializer_range=0.2,
+        )
+    )  # fmt: skip
+    for name, parameter in model.named_parameters():  # biases and norms are not random by themselves
+        if name.endswith("bias") or "norm" in name.lower():
+            torch.nn.init.normal_(parameter, 0.5, 0.3)
+    folder = tmp_path_factory.mktemp("foreign") / "xlmr"
+    model.save_pretrained(folder)
+    shutil.copy(vocab / "spm.model", folder / "sentencepiece.bpe.model")
+    return folder
+
+
+@pytest.fixture
+def copied(foreign: Path, tmp_path: Path) -> Path:
+    shutil.copytree(foreign, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_xlmr_gives_the_same_logits(foreign: Path, tmp_path: Path) -> None:
+    from transformers import XLMRobertaForMaskedLM
+
+    run_hf(ImportConfig(foreign, tmp_path / "out", ("en", "sw")))
+    theirs = XLMRobertaForMaskedLM.from_pretrained(foreign).eval()
+    for tokens, mine in zip(SEQUENCES, ours(tmp_path / "out"), strict=True):
+        with torch.inference_mode():
+            found = theirs(torch.tensor([tokens])).logits[0]
+        assert (found - mine).abs().max() < 1e-4 * found.abs().max()
+    assert checkpoint.load_model(tmp_path / "out")[1] == ["en", "sw"]
+
+
+def test_out_and_in_again_is_the_same(foreign: Path, tmp_path: Path) -> None:
+    from xling.hub.export import ExportConfig
+    from xling.hub.export import run_fairseq as export_fairseq
+
+    run_hf(ImportConfig(foreign, tmp_path / "a"))
+    export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "b"))
+    run_fairseq(ImportConfig(tmp_path / "b", tmp_path / "c"))
+    first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_pretraining_goes_on_from_it(
+    foreign: Path, shards: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    run_hf(ImportConfig(foreign, tmp_path / "m"))
+    shape = ("model.heads=4", "model.ffn_dim=48", "train.updates=2")
+    words = [*tiny, *shape, f"data={shards}", f"out={tmp_path / 'out'}", f"init={tmp_path / 'm'}"]
+    assert pretrain(config.load(PretrainConfig, overrides=words)).counts["updates"] == 2  # type: ignore[union-attr]
+
+
+class Planted:
+    """Runs a command where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
+
+
+def as_pickle(folder: Path, more: Any = None) -> None:
+    from safetensors.torch import load_file
+
+    state: dict[str, Any] = dict(load_file(folder / "model.safetensors"))
+    torch.save(state | ({"more": more} if more else {}), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def test_a_pickle_wants_the_flag(copied: Path, tmp_path: Path) -> None:
+    as_pickle(copied)
+    cfg = ImportConfig(copied, tmp_path / "out")
+    with pytest.raises(UserError, match="allow_pickle=true"):
+        run_hf(cfg)
+    run_hf(replace(cfg, allow_pickle=True))
+    assert (tmp_path / "out" / "model.pt").is_file()
+
+
+def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:
+    as_pickle(copied, Planted(tmp_path / "ran"))
+    with pytest.raises(UserError, match="holds more than tensors"):
+        run_hf(ImportConfig(copied, tmp_path / "out", allow_pickle=True))
+    torch.save({"model": {}, "args": Planted(tmp_path / "ran")}, copied / "model.pt")
+    with pytest.raises(UserError, match="holds more than tensors"):
+        run_fairseq(ImportConfig(copied, tmp_path / "out"))
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def set_config(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        found = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(found | values))
+
+    return change
+
+
+def other_tokenizer(folder: Path) -> None:
+    tokens = [
+        ["<s>", 0],
+        ["<pad>", 0],
+        ["</s>", 0],
+        ["<unk>", 0],
+        *([f"x{i}", 0] for i in range(127)),
+        ["<mask>", 0],
+    ]
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}}))
+
+
+def fewer_pieces(folder: Path) -> None:
+    from sentencepiece import sentencepiece_model_pb2 as proto
+
+    path, model = folder / "sentencepiece.bpe.model", proto.ModelProto()
+    model.ParseFromString(path.read_bytes())
+    del model.pieces[-1]
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (truncate, "damaged"),
+        (other_tokenizer, "differ: piece 0"),
+        (fewer_pieces, "embeddings, and its tokenizer"),
+        (set_config(model_type="bert"), "type 'bert'"),
+        (set_config(hidden_act="relu"), "hidden_act='relu'"),
+        (set_config(num_attention_heads=4, hidden_size=64), "by its configuration"),
+        (lambda folder: (folder / "config.json").unlink(), "no file"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
+        (lambda folder: (folder / "sentencepiece.bpe.model").unlink(), "no SentencePiece model"),
+        (lambda folder: (folder / "sentencepiece.bpe.model").write_bytes(b"x"), "no SentencePiece model"),
+    ],
+)
+def test_what_does_not_belong_is_refused(
+    copied: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    harm(copied)
+    with pytest.raises(UserError, match=said):
+        run_hf(ImportConfig(copied, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_weight_is_named(foreign: Path) -> None:
+    with pytest.raises(UserError, match=r"no weight roberta\.embeddings"):
+        layouts.inwards({}, layouts.XLMR, str(foreign))

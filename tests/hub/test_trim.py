@@ -1,0 +1,71 @@
+"""A trimmed model gives the same scores on text of its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from corpora import vocab as vocabulary
+from xling.core import config
+from xling.core.errors import UserError
+from xling.data.packing import pack
+from xling.hub.trim import TrimConfig, run
+from xling.models import checkpoint
+from xling.transfer import tune
+from xling.transfer.encode import pieces
+
+
+def scores(folder: Path, text: str) -> tuple[list[str], torch.Tensor]:
+    """The pieces of a text, and the logits (length, length) of each of them at each place."""
+    model, processor = checkpoint.load_model(folder)[0].eval(), vocabulary.load(folder)
+    tokens = [0, *pieces(processor, text)[:60], 2]
+    example = {"id": np.array([0]), "tokens": np.array(tokens), "positions": np.arange(len(tokens))}
+    with torch.inference_mode():
+        logits = model.lm_head.logits(model(**pack([example])["net_input"]))
+    return processor.encode(text, out_type=str), logits[:, tokens]
+
+
+def test_scores_stay_the_same(model: Path, corpus: Path, tmp_path: Path) -> None:
+    english = corpus / "en.txt"
+    made = run(TrimConfig(model, tmp_path / "out", {"en": (str(english),)}))
+    assert made.counts["vocabulary"] < made.counts["vocabulary_before"]
+    for line in filter(None, english.read_text().split("\n")[:50]):
+        (before, wanted), (after, found) = scores(model, line), scores(tmp_path / "out", line)
+        assert before == after
+        assert torch.equal(wanted, found)
+    arabic = (corpus / "ar.txt").read_text().split("\n")[0]
+    assert vocabulary.load(model).encode(arabic).count(0) < vocabulary.load(tmp_path / "out").encode(
+        arabic
+    ).count(0)
+
+
+def test_task_models_are_trimmed_too(
+    corpus: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    tuned, folder, rows = task("classify")
+    files = {lang: (str(corpus / f"{lang}.txt"),) for lang in ("en", "th")}
+    run(TrimConfig(folder, tmp_path / "out", files))
+    small = tune.load(tmp_path / "out")
+    assert small.model.encoder.tokens.num_embeddings < tuned.model.encoder.tokens.num_embeddings
+    for (_, before), (_, after) in zip(tuned.encode(rows), small.encode(rows), strict=True):
+        wanted, found = (
+            m.model.eval()(pack([e | {"id": np.array([0])}])) for m, e in ((tuned, before), (small, after))
+        )
+        assert torch.equal(wanted, found)
+
+
+def test_no_text_is_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    for files in ({}, {"en": (str(tmp_path / "empty.txt"),)}):
+        with pytest.raises(UserError, match="no text"):
+            run(
+                config.from_dict(
+                    TrimConfig, {"checkpoint": str(model), "out": str(tmp_path / "o"), "corpora": files}
+                )
+            )
+    assert not (tmp_path / "o").exists()

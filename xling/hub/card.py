@@ -1,0 +1,128 @@
+"""The model card: what stands in the manifests of a model and of what it was made from, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core import manifest
+from xling.core.errors import UserError
+
+
+def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()) -> str:
+    """The card of a model in Markdown, with the front matter that the hub reads.
+
+    Args:
+        directory: published model.
+        settings: config.json of the export.
+        scores: ``scores.json`` files.
+
+    Raises:
+        UserError: a file of scores is none.
+    """
+    chain = list(ancestry(directory))
+    langs: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
+    parts = [
+        _front(langs),
+        f"# {directory.name}",
+        f"An encoder of `transformers` class `{settings['architectures'][0]}`: {settings['num_hidden_layers']} "
+        f"layers of {settings['hidden_size']}, {settings['vocab_size']:,} pieces, at most "
+        f"{settings['max_position_embeddings'] - 2} tokens. Trained with xling {chain[0].code_version}.",
+        _usage(settings["architectures"][0]),
+        *(_stage(m) for m in chain),
+        _scores(scores),
+        "## Limits\n\n"
+        "- Text in another language or script than those above was not seen.\n"
+        "- The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
+        "specials written in a text are read as specials. Where two segmentations have the same score up to "
+        "rounding, an older vocabulary may be cut at another place.\n"
+        "- Licences are those of the corpora named above; their data cards hold them.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def ancestry(directory: Path) -> Iterable[manifest.Manifest]:
+    """The manifest of a model, then those of what it was made from that are still at hand, nearest first."""
+    waiting, seen = [directory], set()
+    while waiting:
+        path = waiting.pop(0)
+        if path in seen or not (path / manifest.FILE_NAME).is_file():
+            continue
+        seen.add(path)
+        found = manifest.read(path)
+        yield found
+        waiting += [Path(name) for name in found.inputs]
+
+
+def _front(langs: Sequence[str]) -> str:
+    codes = "".join(f"\n- {json.dumps(lang.split('_')[0])}" for lang in langs)
+    language = f"\nlanguage:{codes}" if langs else ""
+    return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n---"
+
+
+def _usage(name: str) -> str:
+    return (
+        "```python\n"
+        f"from transformers import AutoTokenizer, {name}\n\n"
+        'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
+        f'model = {name}.from_pretrained("DIR")\n'
+        "```"
+    )
+
+
+def _stage(found: manifest.Manifest) -> str:
+    """One stage: its settings, its counts and the digests of its inputs."""
+    settings = {key: value for key, value in found.config.items() if value not in ("", None, [], {}, False)}
+    lines = [f"## `{found.stage}`", "Settings: `" + json.dumps(settings, ensure_ascii=False) + "`"]
+    if found.counts:
+        lines.append(_counts(found.counts))
+    if found.inputs:
+        rows = "\n".join(f"| `{name}` | `{digest[:16]}` |" for name, digest in found.inputs.items())
+        lines.append(f"| made from | SHA-256 |\n| --- | --- |\n{rows}")
+    return "\n\n".join(lines)
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    """Plain numbers on one line; numbers by language, as the shards have them, as a table."""
+    plain = {k: v for k, v in counts.items() if isinstance(v, int | float | str) and not isinstance(v, bool)}
+    parts = [", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in plain.items())]
+    trains = {
+        lang: splits["train"]
+        for lang, splits in counts.items()
+        if isinstance(splits, dict) and isinstance(splits.get("train"), dict)
+    }
+    if trains:
+        total = sum(c.get("tokens", 0) for c in trains.values()) or 1
+        rows = "\n".join(
+            f"| {lang} | {c.get('items', 0):,} | {c.get('tokens', 0):,} | {c.get('tokens', 0) / total:.1%} |"
+            for lang, c in trains.items()
+        )
+        parts.append(f"| language | items | tokens | share |\n| --- | ---: | ---: | ---: |\n{rows}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _scores(paths: Sequence[Path]) -> str:
+    """Every score with its signature.
+
+    Raises:
+        UserError: a file that holds no scores.
+    """
+    rows = []
+    for path in paths:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            rows += [
+                f"| {s['suite']} | {s['lang']} | {s['system']} | {s['metric']} {s['value']:.2f} | "
+                f"`{s['signature']}` |"
+                for s in (found["scores"] if isinstance(found, dict) else found)
+            ]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path} holds no scores: {error!r}", "tables/scores.json of `xling eval`"
+            ) from None
+    if not rows:
+        return ""
+    head = "| suite | language | system | score | signature |\n| --- | --- | --- | --- | --- |\n"
+    return "## Evaluation\n\n" + head + "\n".join(rows)

@@ -1,0 +1,56 @@
+"""Settings of the stages of this package; apart from them, since they load without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Settings of `xling.hub.export`.
+
+    Attributes:
+        checkpoint: directory of ``xling pretrain`` or, for ``hf``, of ``xling finetune``.
+        out: directory to publish.
+        scores: ``scores.json`` of evaluations, for the model card.
+    """
+
+    checkpoint: Path
+    out: Path
+    scores: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImportConfig:
+    """Settings of `xling.hub.imports`.
+
+    Attributes:
+        source: directory of the model: nothing is downloaded.
+        out: directory to publish, as ``xling pretrain`` does.
+        langs: languages of the model, for the record.
+        allow_pickle: read ``pytorch_model.bin`` where there is no safetensors file. Only tensors and plain values are
+            taken from it; one with anything else in it is refused.
+    """
+
+    source: Path
+    out: Path
+    langs: tuple[str, ...] = ()
+    allow_pickle: bool = False
+
+
+@dataclass(frozen=True)
+class TrimConfig:
+    """Settings of `xling.hub.trim`.
+
+    Attributes:
+        checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
+        out: directory to publish, of the same kind.
+        corpora: language -> files, globs or corpus directories of the text that must be cut as before.
+        least: how often a piece must be used to stay.
+    """
+
+    checkpoint: Path
+    out: Path
+    corpora: dict[str, tuple[str, ...]]
+    least: int = 1
