@@ -93,6 +93,12 @@ for _stage in (
         help="make code-switched text from aligned pairs, dictionaries or documents",
     ),
     Stage(
+        "corpus halves",
+        config="corpora.halves:HalvesConfig",
+        run="corpora.halves:run",
+        help="cut line-aligned files into non-parallel text of two languages",
+    ),
+    Stage(
         "corpus why",
         config="corpora.why:WhyConfig",
         run="corpora.why:run",
