@@ -69,7 +69,9 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
                 (made.path / name).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
             made.counts[lang] = {"lines": len(numbers)}
         made.counts["pairs"] = len(sides[0])
-        made.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(map(len, kept))
+        made.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(
+            map(len, kept)
+        )
     return manifest.read(out)
 
 
@@ -109,13 +111,13 @@ def halves(first: Sequence[str], second: Sequence[str], seed: int | None) -> tup
     barred = {second[i] for i in range(len(first)) if first[i] in shown}
     theirs = theirs[[second[i] not in barred for i in theirs]]
     if not len(mine) or not len(theirs):
-        raise UserError(f"{len(mine)} and {len(theirs)} lines are left of {len(first)}", "lines on both sides")
+        raise UserError(
+            f"{len(mine)} and {len(theirs)} lines are left of {len(first)}", "lines on both sides"
+        )
     return mine, theirs
 
 
-def check_disjoint(
-    first: Sequence[str], second: Sequence[str], mine: np.ndarray, theirs: np.ndarray
-) -> None:
+def check_disjoint(first: Sequence[str], second: Sequence[str], mine: np.ndarray, theirs: np.ndarray) -> None:
     """Make sure that no pair survives in two sets of line numbers: neither by number nor by text.
 
     Raises:

