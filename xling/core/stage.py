@@ -162,6 +162,18 @@ for _stage in (
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
     ),
     Stage(
+        "umt",
+        config="xling.transfer.umt:UmtConfig",
+        run="xling.transfer.umt:run",
+        help="train translation from monolingual text alone, select it without parallel text, and score it",
+    ),
+    Stage(
+        "bli",
+        config="corpora.lexicon.stage:BliConfig",
+        run="corpora.lexicon.stage:run",
+        help="induce a bilingual dictionary from the text of two languages, and score it",
+    ),
+    Stage(
         "translate",
         config="xling.transfer.translate:TranslateConfig",
         run="xling.transfer.translate:run",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
 
 def distinct_pairs(texts: Sequence[str]) -> float:
     """Different pairs of neighbouring words per pair, 0 where there is none."""
-    pairs = [pair for text in texts for pair in zip(found := text.split(), found[1:], strict=False)]
+    pairs = [pair for words in map(str.split, texts) for pair in pairwise(words)]
     return len(set(pairs)) / max(len(pairs), 1)
 
 
@@ -121,7 +122,13 @@ class Examiner:
         processor: Any,
         search: Search,
     ) -> None:
-        self.held, self.pairs, self.symbols, self.processor, self.search = held, pairs, symbols, processor, search
+        self.held, self.pairs, self.symbols, self.processor, self.search = (
+            held,
+            pairs,
+            symbols,
+            processor,
+            search,
+        )
 
     def __call__(self, model: Any) -> dict[str, float]:
         """By direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``, ``length_ratio``,
@@ -167,9 +174,7 @@ class Examiner:
         return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
 
 
-def check_alive(
-    events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig
-) -> None:
+def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig) -> None:
     """Stop a run that has collapsed.
 
     Args:
