@@ -108,13 +108,16 @@ test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 test-fast: install  ## run the tests that take seconds
 	$(BIN)/python -m pytest -m 'not slow and not slurm and not data' $$XLING_ARG_ARGS
 
-bench: install  ## run every benchmark in benchmarks/
+bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f
+	failed=()
 	for script in benchmarks/*.py; do
 	    [[ -e $$script ]] || { echo 'make bench: benchmarks/ is empty' >&2; exit 1; }
-	    echo "== $$script"
-	    $(BIN)/python "$$script"
+	    name=$$(basename "$$script" .py)
+	    echo "== $$name"
+	    $(BIN)/python -m "benchmarks.$$name" || failed+=("$$name")
 	done
+	if (( $${#failed[@]} )); then echo "make bench: not (wholly) run: $${failed[*]}; each says why above" >&2; exit 1; fi
 
 quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT=)
 	@$(XLING) quickstart $(common)

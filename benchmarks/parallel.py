@@ -1,7 +1,7 @@
 """Filters, alignment and mining of parallel text: how fast and how good, on real text.
 
-Usage: ``python benchmarks/parallel.py NAME DATA [ARGUMENT ...]``, where DATA is the folder of the project's data
-sets (or XLING_DATA) and NAME is one of
+Usage: ``python benchmarks/parallel.py [NAME [DATA [ARGUMENT ...]]]``, where DATA is the folder of the project's data
+sets (or XLING_DATA) and NAME is one of these, or nothing for all of them:
 
 - ``filters``: pairs a second of the default chain without model scores, on one core;
 - ``noise``: precision and recall of the default chain on Tatoeba pairs with planted noise;
@@ -305,19 +305,20 @@ def mine_bench(data: Path, *_: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one benchmark."""
-    if not arguments or arguments[0] not in NAMES:
-        raise SystemExit(__doc__)
-    name, *rest = arguments
-    folder = Path(rest[0] if rest else os.environ.get("XLING_DATA", ""))
-    run = {
-        "filters": filters,
-        "noise": noise,
-        "align": align_bench,
-        "mine-speed": mine_speed,
-        "mine": mine_bench,
-    }
-    run[name](folder, *rest[1:])
+    """Run one benchmark, or all that can run here; those that cannot are named at the end."""
+    run = dict(zip(NAMES, (filters, noise, align_bench, mine_speed, mine_bench), strict=True))
+    chosen, rest = (arguments[:1], arguments[1:]) if arguments else (list(NAMES), [])
+    data = rest[0] if rest else os.environ.get("XLING_DATA", "")
+    if not set(chosen) <= set(NAMES) or not data:
+        raise SystemExit(f"{__doc__}\ngiven: {arguments}, XLING_DATA={data!r}")
+    missed = []
+    for name in chosen:
+        try:
+            run[name](Path(data), *rest[1:])
+        except SystemExit as error:
+            missed.append(f"{name}: {error}")
+    if missed:
+        raise SystemExit("NOT RUN: " + "; ".join(missed))
 
 
 if __name__ == "__main__":

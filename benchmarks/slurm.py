@@ -3,6 +3,7 @@
 Run on the test bed, with SYNTHETIC data::
 
     eval "$(python -m slurm.testbed up --nodes 2 --cpus 8)"
+    python -m benchmarks.slurm                       all of these
     python -m benchmarks.slurm overhead [elements]
     python -m benchmarks.slurm scaling
     python -m benchmarks.slurm restart
@@ -14,6 +15,8 @@ Run on the test bed, with SYNTHETIC data::
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,22 +79,26 @@ def overhead(folder: Path, num_elements: int) -> None:
     report("last element to released barrier", step.outcome()["time"] - ended, "s")
 
 
-def scaling(folder: Path, shards: Path) -> None:
-    """Tokens per second of two processes, on one node and on two; side by side, so that both meet the same load."""
+def scaling(folder: Path, shards: Path, rounds: int = 3) -> None:
+    """Tokens per second of two processes, on one node and on two, one after the other in turn.
+
+    Not side by side: a kernel that schedules by session gives two slurmd twice the share of one.
+    """
     layouts = {"one": {"nodes": "1", "tasks_per_node": "2"}, "two": {"nodes": "2", "tasks_per_node": "1"}}
-    words = ["train.updates=60", "train.log_every=20", *DEEPER]
-    runs = {name: train(folder, shards, name, words, cpus_per_task="1", **layouts[name]) for name in layouts}
-    speeds = {}
-    for name, run in runs.items():
-        wait(run.steps["pretrain"].outcome)
-        lines = [json.loads(text) for text in (folder / name / "log.jsonl").read_text().splitlines()]
-        speeds[name] = [2 * line["tokens_per_s"] for line in lines if line["split"] == "train"]
-        report(
-            f"{name} node(s), 2 processes",
-            float(np.mean(speeds[name])),
-            f"tokens/s, by log line {speeds[name]}",
-        )
-    report("two nodes against one", float(np.mean(speeds["two"]) / np.mean(speeds["one"])), "")
+    words = ["train.updates=80", "train.log_every=20", *DEEPER]
+    speeds: dict[str, list[float]] = {name: [] for name in layouts}
+    for number in range(rounds):
+        for name, layout in layouts.items():
+            run = train(folder, shards, f"{name}{number}", words, cpus_per_task="1", **layout)
+            wait(run.steps["pretrain"].outcome)
+            text = (folder / f"{name}{number}" / "log.jsonl").read_text()
+            lines = [line for line in map(json.loads, text.splitlines()) if line["split"] == "train"]
+            # The first stretch holds the start.
+            speeds[name].append(float(np.mean([2 * line["tokens_per_s"] for line in lines[1:]])))
+    for name, found in speeds.items():
+        report(f"{name} node(s), 2 processes", float(np.mean(found)), f"tokens/s; by round {found}")
+    ratios = [two / one for one, two in zip(speeds["one"], speeds["two"], strict=True)]
+    report("two nodes against one", float(np.mean(ratios)), f"; by round {[round(r, 2) for r in ratios]}")
 
 
 DEEPER = ["model.layers=4", "model.dim=128", "model.ffn_dim=512", "train.batch_tokens=2048"]
@@ -193,16 +200,22 @@ def report(what: str, value: float, unit: str) -> None:
 
 
 def main() -> None:
-    """Run what the first word says in a folder of its own."""
-    word, number = sys.argv[1], int(float(sys.argv[2])) if len(sys.argv) > 2 else 0
-    with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as made:
-        folder = Path(made)
-        if word == "overhead":
-            overhead(folder, number or 100)
-        elif word == "index":
-            index(folder, number or 10**8)
-        else:
-            {"scaling": scaling, "restart": restart}[word](folder, make_shards(folder))
+    """Run what the first word says, or everything, in a folder of its own."""
+    words = sys.argv[1:2] or ["index", "overhead", "scaling", "restart"]
+    number = int(float(sys.argv[2])) if len(sys.argv) > 2 else 0
+    cluster = shutil.which("sinfo") and os.environ.get("SLURM_CONF")
+    missed = [word for word in words if word != "index" and not cluster]
+    for word in (word for word in words if word not in missed):
+        with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as made:
+            folder = Path(made)
+            if word == "overhead":
+                overhead(folder, number or 100)
+            elif word == "index":
+                index(folder, number or 10**8)
+            else:
+                {"scaling": scaling, "restart": restart}[word](folder, make_shards(folder))
+    if missed:
+        raise SystemExit(f"NOT RUN: {', '.join(missed)}: no Slurm.\n\n{__doc__}")
 
 
 if __name__ == "__main__":

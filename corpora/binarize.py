@@ -43,10 +43,10 @@ class BinarizeConfig:
         vocab: published vocabulary.
         out: directory to publish.
         corpora: language -> files, globs or corpus directories.
-        pairs: ``src-tgt`` -> the two line-aligned files.
-        switched: ``src-tgt`` -> a file with a code-switched sentence a line and, where it is known, a second one
-            with the language of each of its words, words and languages between single spaces; without it every
-            token counts as the pair's first language.
+        pairs: ``src-tgt`` -> the two line-aligned files, or the directory of `xling corpus parallel`.
+        switched: ``src-tgt`` -> the directory of `xling corpus codeswitch`; or a file with a code-switched sentence
+            a line and, where it is known, a second one with the language of each of its words, words and languages
+            between single spaces; without it every token counts as the pair's first language.
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
     """
 
@@ -73,8 +73,13 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
         languages.get(lang)
     out, vocab_dir = Path(cfg.out), Path(cfg.vocab)
     mono = {lang: reader.resolve(paths) for lang, paths in cfg.corpora.items()}
-    para = {pair: reader.resolve(paths) for pair, paths in cfg.pairs.items()}
-    mixed = {pair: reader.resolve(paths) for pair, paths in cfg.switched.items()}
+    para = {
+        pair: _aligned_files(paths, [f"train.{side}" for side in split_pair(pair)])
+        for pair, paths in cfg.pairs.items()
+    }
+    mixed = {
+        pair: _aligned_files(paths, ["train.txt", "train.langs"]) for pair, paths in cfg.switched.items()
+    }
     inputs = [vocab_dir, *(p for files in [*mono.values(), *para.values(), *mixed.values()] for p in files)]
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done
@@ -92,6 +97,13 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
                 cfg, processor, pair, files, made.path / pair
             )
     return manifest.read(out)
+
+
+def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
+    """The files given, or in a directory those of these names."""
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        return reader.resolve([str(Path(paths[0]) / name) for name in names])
+    return reader.resolve(paths)
 
 
 def split_pair(pair: str) -> tuple[str, str]:

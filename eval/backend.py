@@ -23,7 +23,8 @@ class FitConfig:
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
-        pair_features: of a sentence pair: the state of ``<s>``, or ``match`` with means, difference and product.
+        pair_features: of a sentence pair: the state of ``<s>`` (``cls``), with means, difference and product
+            (``match``), or from the word vectors alone what one text says and the other does not (``align``).
         freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
             drift away from the others.
     """
@@ -35,7 +36,7 @@ class FitConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
-    pair_features: Literal["cls", "match"] = "cls"
+    pair_features: Literal["cls", "match", "align"] = "cls"
 
 
 class Backend(Protocol):

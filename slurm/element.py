@@ -54,7 +54,7 @@ class Element:
             reason = job.stop_requested() or "the stage stopped by itself"
             if leader:
                 back = _may_come_back()
-                reason = reason if back else f"the job was cancelled, after: {reason}"
+                reason = reason if back else f"ended by Slurm (cancelled or requeued), after: {reason}"
                 part.append("stopped", reason=reason, saved=part.saved())
                 if back:
                     _come_back()

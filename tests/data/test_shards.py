@@ -184,6 +184,33 @@ def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: P
     assert sorted(seen) == sorted(wanted)
 
 
+def test_directories_of_parallel_and_switched_text_stand_for_their_files(tmp_path: Path, vocab: Path) -> None:
+    rows = {"train.en": "A cat.\n", "train.sw": "Paka.\n", "train.txt": "A paka\n", "train.langs": "en sw\n"}
+    (tmp_path / "made").mkdir()
+    for name, text in rows.items():
+        (tmp_path / "made" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "made" / "other.txt").write_text("not this\n", encoding="utf-8")
+    made = {
+        out: binarize.run(
+            binarize.BinarizeConfig(
+                vocab=str(vocab),
+                out=str(tmp_path / out),
+                pairs={"en-sw": pairs},
+                switched={"en-sw": switched},
+            )
+        ).files
+        for out, pairs, switched in (
+            ("a", (f"{tmp_path}/made",), (f"{tmp_path}/made",)),
+            (
+                "b",
+                tuple(f"{tmp_path}/made/{name}" for name in ("train.en", "train.sw")),
+                tuple(f"{tmp_path}/made/{name}" for name in ("train.txt", "train.langs")),
+            ),
+        )
+    }
+    assert made["a"] == made["b"] and len(made["a"]) > 8
+
+
 def test_binarising_twice_gives_the_same_bytes(tmp_path: Path, corpus: Path, vocab: Path) -> None:
     made = []
     for name in ("a", "b"):

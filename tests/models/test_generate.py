@@ -265,6 +265,16 @@ def test_outputs_end_at_the_last_position() -> None:
             assert {len(h.tokens) for h in found} == {limit}
 
 
+def test_every_source_has_an_output_even_where_nothing_can_end() -> None:
+    (found,) = search_all(MODELS["post"], sources(4), Search(min_len=9, max_len_a=0, max_len_b=2))
+    assert {len(h.tokens) for h in found} == {2}
+    broken = build(6)
+    with torch.no_grad():
+        broken.decoder.head.bias.fill_(torch.nan)
+    for ((tokens, score),) in search_all(broken, sources(4, 5), Search(beam=2)):
+        assert len(tokens) == 0 and score == -np.inf
+
+
 def test_a_batch_of_uneven_ends_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generating, "DROP_AT", 0.0)
     eager = search_all(MODELS["post"], sources(*range(2, 12)), Search())

@@ -75,7 +75,7 @@ def test_array_with_two_killed_and_one_that_always_fails(on_cluster: Path) -> No
     )
     events = step.part("clean", 3).events()
     assert [e["event"] for e in events] == ["start", "stopped", "start", "done"]
-    assert events[1]["reason"] == "the job was cancelled, after: preemption (SIGTERM)"
+    assert events[1]["reason"] == "ended by Slurm (cancelled or requeued), after: preemption (SIGTERM)"
     # Neither the next phase nor the barrier has started.
     assert not list(cfg.out.glob("tries.merge.*"))
     wait_until(

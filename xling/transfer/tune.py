@@ -31,7 +31,8 @@ from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.transfer.encode import Kind, Row, encode_row
 
 R3F_NOISE = 1e-5
-Features = Literal["cls", "match"]
+SHARPNESS = 20.0
+Features = Literal["cls", "match", "align"]
 TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
@@ -77,7 +78,8 @@ class TaskModel(nn.Module):
         labels: closed list of labels.
         drop: dropout before the classifier.
         features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
-            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1).
+            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
+            the word vectors alone (``align``), which leaves the layers above them out.
     """
 
     def __init__(
@@ -87,7 +89,9 @@ class TaskModel(nn.Module):
         dim = encoder.cfg.dim
         self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
         self.features: Features = features if kind == "pair" else "cls"
-        self.dense = nn.Linear(dim if self.features == "cls" else 5 * dim, dim) if kind != "tag" else None
+        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
+        self.norm = nn.LayerNorm(width) if self.features == "align" else None
+        self.dense = nn.Linear(width, dim) if kind != "tag" else None
         self.classifier = nn.Linear(dim, len(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
@@ -103,13 +107,16 @@ class TaskModel(nn.Module):
         words = self.encoder.tokens(inputs["src_tokens"])
         if noise:
             words = words + noise * torch.randn_like(words)
-        hidden = self.encoder.contextualise(
-            words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
-        )
-        chosen = hidden[sample["chosen"]]
-        if self.features == "match":
-            chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
-        hidden = chosen
+        if self.norm is not None:
+            hidden = self.norm(unmatched(words, sample["segments"], inputs["runs"]))
+        else:
+            hidden = self.encoder.contextualise(
+                words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+            )
+            chosen = hidden[sample["chosen"]]
+            if self.features == "match":
+                chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+            hidden = chosen
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
@@ -137,6 +144,35 @@ def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
         sides.append(total / count[:, None].to(hidden.dtype))
     u, v = sides
     return torch.cat([u, v, (u - v).abs(), u * v], 1)
+
+
+def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+    """What each text of a pair says that the other does not.
+
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
+    step of Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where the
+    words of one meaning lie together in all languages, so do these differences.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B pairs.
+        segments: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
+        runs: of the batch.
+
+    Returns:
+        (B, 4 D).
+    """
+    rows, start = [], 0
+    for count, length in runs:
+        block = slice(start, start + count * length)
+        start = block.stop
+        states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
+        unit = F.normalize(states, dim=-1)
+        other = sides[:, :, None] * sides[:, None, :] == 2  # 1 x 2: one token of each text
+        scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
+        left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
+        of_texts = [left * (sides == side)[..., None] for side in (1, 2)]
+        rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
+    return torch.cat(rows)
 
 
 @dataclass
