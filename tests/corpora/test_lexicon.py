@@ -12,8 +12,8 @@ from corpora.lexicon.stage import BliConfig, run
 from corpora.lexicon.vectors import learn
 from xling.core.errors import UserError
 
-TEXT = [f"the {a} {v} a {o} {n}" for a in "cat dog cow".split() for v in "sees wants".split()
-        for o in "boat house book".split() for n in "1 2 3".split()]  # fmt: skip
+TEXT = [f"the {a} {v} a {o} {n}" for a in ["cat", "dog", "cow"] for v in ["sees", "wants"]
+        for o in ["boat", "house", "book"] for n in ["1", "2", "3"]]  # fmt: skip
 
 
 def test_words_of_like_use_have_like_vectors() -> None:

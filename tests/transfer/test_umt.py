@@ -148,7 +148,7 @@ def test_copies_and_repetitions_are_counted() -> None:
 @given(st.text(alphabet="ab C,.'1 é", max_size=20))
 def test_word_by_word_leaves_all_but_words(text: str) -> None:
     assert wordbyword.translate(text, {}) == text
-    made = wordbyword.translate(text, {word: "x" for word in wordbyword.words(text)})
+    made = wordbyword.translate(text, dict.fromkeys(wordbyword.words(text), "x"))
     assert len(wordbyword.words(made)) == len(wordbyword.words(text))
 
 
