@@ -113,7 +113,7 @@ def main() -> None:
     for module in stock.modules():
         if hasattr(module, "p"):
             module.p = 0.0
-    texts = sorted(texts, key=len)
+    texts = sorted(texts, key=len, reverse=True)
     batches, start = [], 0
     while start < len(texts):
         count = max(1, args.batch_tokens // (len(texts[start]) + 2))

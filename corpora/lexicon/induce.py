@@ -2,7 +2,8 @@
 
 Seeds are words spelt alike, numerals among them; where these are few, words of like frequency, place in the sentence
 and distances to all other words join them. Then in turn: the best rotation for the present dictionary (Procrustes),
-and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place.
+and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
+spelling of one script in the other is learned from the dictionary too.
 
 Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et al. 2018
 (CSLS); Smith et al. 2017 (words spelt alike).
@@ -10,7 +11,8 @@ Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +35,8 @@ class Cues:
 
 def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> np.ndarray:
     """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
-    known = cue_scores(src, tgt, cues)
+    alike = spelling(src.words, tgt.words)
+    known = cue_scores(src, tgt, cues, alike)
     pairs = seeds(src, tgt, min_seeds)
     scores = known
     for _ in range(rounds):
@@ -42,7 +45,31 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> n
         pairs = mutual(scores)
         if not len(pairs[0]):
             break
+        spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
+        if cues.spelling and spelt != src.words:
+            known = cue_scores(src, tgt, cues, np.maximum(alike, spelling(spelt, tgt.words)))
     return scores
+
+
+def letters(
+    first: Sequence[str], second: Sequence[str], pairs: tuple[np.ndarray, np.ndarray]
+) -> dict[str, str]:
+    """What each letter becomes most often, by its place, in translations of the same length.
+
+    So one script is read in another from the dictionary found so far; of two languages in one script a letter mostly
+    stays what it is.
+    """
+    seen: dict[str, Counter[str]] = {}
+    for row, column in zip(*(side.tolist() for side in pairs), strict=True):
+        if len(first[row]) == len(second[column]):
+            for one, other in zip(first[row], second[column], strict=True):
+                seen.setdefault(one, Counter())[other] += 1
+    return {one: found.most_common(1)[0][0] for one, found in seen.items()}
+
+
+def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
+    """Words with their letters replaced; letters that the mapping does not know stay."""
+    return ["".join(mapping.get(letter, letter) for letter in word) for word in words]
 
 
 def seeds(src: Words, tgt: Words, at_least: int) -> tuple[np.ndarray, np.ndarray]:
@@ -97,9 +124,9 @@ def mutual(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows, best[rows]
 
 
-def cue_scores(src: Words, tgt: Words, cues: Cues) -> np.ndarray:
-    """Spelling (cosine of character n-grams), frequency and place of all pairs, (num_src, num_tgt)."""
-    total = cues.spelling * spelling(src.words, tgt.words)
+def cue_scores(src: Words, tgt: Words, cues: Cues, alike: np.ndarray) -> np.ndarray:
+    """Spelling (``alike``), frequency and place of all pairs, each (num_src, num_tgt)."""
+    total = cues.spelling * alike
     rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
     total -= cues.frequency * np.abs(rates[0][:, None] - rates[1])
     total -= cues.place * np.sqrt(np.maximum(distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
-from corpora.lexicon.induce import Cues, csls, induce, mutual, rotation, seeds, spelling
+from corpora import wordbyword
+from corpora.lexicon.induce import (
+    Cues,
+    csls,
+    induce,
+    letters,
+    mutual,
+    respelt,
+    rotation,
+    seeds,
+    spelling,
+)
 from corpora.lexicon.stage import BliConfig, run
 from corpora.lexicon.vectors import learn
+from corpora.toyworld import mono
 from xling.core.errors import UserError
 
 TEXT = [f"the {a} {v} a {o} {n}" for a in ["cat", "dog", "cow"] for v in ["sees", "wants"]
@@ -63,3 +77,33 @@ def test_it_publishes_both_directions_and_scores_against_gold(
     assert "P@1 100.00 on 2 of 3" in capsys.readouterr().out
     with pytest.raises(UserError, match="no text in sw"):
         run(BliConfig("en-sw", files, f"{tmp_path}/other"))
+
+
+def test_letters_and_respelling() -> None:
+    pairs = np.array([0, 1, 2]), np.array([1, 0, 2])
+    mapping = letters(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
+    assert mapping == {"a": "α", "b": "β"}
+    assert respelt(["abba", "cab"], mapping) == ["αββα", "cαβ"]
+
+
+# English with other letters, as K et al. 2020 make their Fake-English.
+GREEK = "αβγδεζηθικλμνξοπρστυφχψωϊϋ"
+CIPHER = str.maketrans(ascii_lowercase + ascii_uppercase, GREEK + GREEK.upper())
+
+
+def english(seed: int, num_docs: int) -> list[str]:
+    return [line for doc in mono("en", num_docs, seed) for line in doc.split("\n") if line]
+
+
+def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: Path) -> None:
+    (tmp_path / "en").write_text("\n".join(english(1, 1500)), encoding="utf-8")
+    (tmp_path / "el").write_text("\n".join(english(2, 1500)).translate(CIPHER), encoding="utf-8")
+    files = {lang: (f"{tmp_path}/{lang}",) for lang in ("en", "el")}
+    cues = Cues(spelling=1.0, frequency=0.1, place=1.0)
+    run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
+    entries = wordbyword.read(f"en-el={tmp_path}/out/en-el.txt")["en", "el"]
+    sources = english(3, 50)
+    made = [wordbyword.translate(line, entries) for line in sources]
+    bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
+    print(f"word by word, BLEU {bleu:.2f}")
+    assert bleu > 80
