@@ -96,7 +96,8 @@ def stock_of(model: Seq2SeqModel, symbols: Symbols) -> tuple[TransformerModel, D
         dictionary.add_symbol(f"piece{number}")
     args = Namespace(
         encoder_embed_dim=cfg.dim, encoder_ffn_embed_dim=cfg.ffn_dim, encoder_layers=cfg.layers,
-        encoder_attention_heads=cfg.heads, decoder_layers=len(model.decoder.layers), share_all_embeddings=True,
+        encoder_attention_heads=cfg.heads, decoder_attention_heads=cfg.heads,
+        decoder_layers=len(model.decoder.layers), share_all_embeddings=True,
         encoder_learned_pos=True, decoder_learned_pos=True, layernorm_embedding=True, no_scale_embedding=True,
         activation_fn="gelu", max_source_positions=cfg.max_positions, max_target_positions=cfg.max_positions,
     )  # fmt: skip
