@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +45,8 @@ STAGE = "pretrain"
 assert STAGE in STAGES
 MISHAPS = ("skipped_updates", "halved_batches")
 EMBEDDINGS = ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias")
+SELECTED = "selected.pt"
+Watch = Callable[[Trainer, Path], dict[str, float]]
 WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
@@ -135,8 +137,13 @@ class PretrainConfig:
     dry_run: bool = False
 
 
-def run(cfg: PretrainConfig) -> manifest.Manifest | str:
+def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | str:
     """Train and publish, or return the plan of a dry run.
+
+    Args:
+        cfg: settings.
+        watch: called at every validation with the trainer and ``OUT.partial``; what it returns is logged. A model
+            that it writes there as `SELECTED` is published instead of the last; an error that it raises stops the run.
 
     Raises:
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
@@ -159,17 +166,17 @@ def run(cfg: PretrainConfig) -> manifest.Manifest | str:
             trainer, _ = build_trainer(cfg, Path(folder))
             return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
     with parallel.joined():
-        _train_and_publish(cfg, out, inputs)
+        _train_and_publish(cfg, out, inputs, watch)
         parallel.wait()
     return manifest.read(out)
 
 
-def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> None:
+def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates = _train(cfg, trainer, partial, run_key)
+    updates = _train(cfg, trainer, partial, run_key, watch)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -179,7 +186,10 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path]) -> No
         for name in ("dict.txt", "spm.model"):
             shutil.copy(data / name, made.path / name)
         shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
-        checkpoint.save_model(made.path / "model.pt", trainer.get_model(), task.langs, data)
+        if (selected := partial / SELECTED).is_file():
+            shutil.copy(selected, made.path / "model.pt")
+        else:
+            checkpoint.save_model(made.path / "model.pt", trainer.get_model(), task.langs, data)
         made.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(trainer.get_model()),
@@ -317,7 +327,9 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")
 
 
-def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any]) -> Updates:
+def _train(
+    cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any], watch: Watch | None
+) -> Updates:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
     trainer.task.load_dataset("valid")
@@ -348,7 +360,8 @@ def _train(cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[s
                     progress.update(done - progress.done, log.write_train(trainer, updates))
                     job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * parallel.size())
                 if done % cfg.train.valid_every == 0 or last:
-                    log.write_valid(trainer, validate(trainer))
+                    losses = validate(trainer)
+                    log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done % cfg.train.save_every == 0 or last or stop:
                     if rank == 0:
                         writer.save(trainer, epoch_itr, run_key)
@@ -444,10 +457,10 @@ class Log:
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
 
-    def write_valid(self, trainer: Trainer, losses: dict[str, float]) -> None:
-        """Write validation losses and their perplexities, by objective and language."""
+    def write_valid(self, trainer: Trainer, losses: dict[str, float], more: dict[str, float]) -> None:
+        """Write validation losses and their perplexities, by objective and language, and what a `Watch` measured."""
         ppl = {f"ppl{key[4:]}": round(math.exp(min(value, 50)), 3) for key, value in losses.items()}
-        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl})
+        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl, **more})
 
     def _write(self, event: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as handle:

@@ -47,6 +47,7 @@ def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) 
 SETTINGS: dict[str, dict[str, str]] = {
     "xlco": {"queue_size": "64", "momentum": "0.9"},
     "hictl": {"num_words": "16"},
+    "umt": {"reuse": "2", "pool": "2", "sample": "true", "pairs": "en-ar,en-th"},
 }
 
 

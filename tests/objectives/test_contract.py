@@ -57,7 +57,7 @@ def test_starts_from_the_words_of_fairseq_train(name: str, bitext: Path) -> None
     dataset = task.dataset("train")
     sides = 2 if OBJECTIVES[name].decoder else 1
     assert dataset.sizes.max() <= 48 * sides
-    if sides == 2:
+    if sides == 2 and name != "umt":  # whose sources are made in training
         made = [dataset[i] for i in np.argsort(dataset.sizes)[-5:]]
         assert max(len(example[key]) for example in made for key in ("tokens", "target")) <= 48
         assert max(example["prev_positions"].max() for example in made) < 48
@@ -132,7 +132,8 @@ def test_a_batch_names_its_examples(name: str, build: Any) -> None:
         assert sorted(sample["id"].tolist()) == sorted(batch.tolist())
         assert sorted(i for half in dataset.halves(batch) for i in half.tolist()) == sorted(batch.tolist())
     flat = [int(i) for batch in batches for i in batch]
-    assert len(flat) == len(set(flat))
+    uses = 2 if name == "umt" else 1  # as the settings of the tests say
+    assert len(flat) == uses * len(set(flat))
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -95,6 +95,12 @@ for _stage in (
         help="make code-switched text from aligned pairs, dictionaries or documents",
     ),
     Stage(
+        "corpus halves",
+        config="corpora.halves:HalvesConfig",
+        run="corpora.halves:run",
+        help="cut line-aligned files into non-parallel text of two languages",
+    ),
+    Stage(
         "corpus why",
         config="corpora.why:WhyConfig",
         run="corpora.why:run",
@@ -156,6 +162,18 @@ for _stage in (
         config="xling.transfer.rewrite:GenerateConfig",
         run="xling.transfer.rewrite:run",
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
+    ),
+    Stage(
+        "umt",
+        config="xling.transfer.umt:UmtConfig",
+        run="xling.transfer.umt:run",
+        help="train translation from monolingual text alone, select it without parallel text, and score it",
+    ),
+    Stage(
+        "bli",
+        config="corpora.lexicon.stage:BliConfig",
+        run="corpora.lexicon.stage:run",
+        help="induce a bilingual dictionary from the text of two languages, and score it",
     ),
     Stage(
         "translate",

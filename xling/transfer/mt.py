@@ -88,7 +88,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
     inputs += [name for names in tests.values() for name in names]
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
-    sides = {pair: _aligned(pair, *names) for pair, names in tests.items()}
+    sides = {pair: aligned(pair, *names) for pair, names in tests.items()}
     trained = out.with_name(f"{out.name}.train")
     settings = pretraining(cfg, trained)
     for pair in sides:
@@ -194,7 +194,12 @@ def _back_pairs(cfg: MtConfig) -> list[str]:
     return shards.pairs_in(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
-def _aligned(pair: str, source: Path, reference: Path) -> tuple[list[str], list[str]]:
+def aligned(pair: str, source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """The lines of two aligned files.
+
+    Raises:
+        UserError: one is missing, or they differ in length.
+    """
     sides = []
     for path in (source, reference):
         if not path.is_file():

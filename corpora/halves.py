@@ -1,0 +1,134 @@
+"""``xling corpus halves``: non-parallel text of two languages out of two line-aligned files.
+
+The lines are cut by number into two disjoint halves; the first language keeps its side of one, the second its side of
+the other. A line whose text stands elsewhere too may still have its translation in the other half: such lines are left
+out, and before anything is published it is checked that no pair survives.
+
+Source: Lample et al. 2018, section 4.1 (Multi30k-Task1).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from corpora.binarize import split_pair
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+
+STAGE = "corpus halves"
+
+
+@dataclass(frozen=True)
+class HalvesConfig:
+    """Settings of `run`.
+
+    Attributes:
+        pair: ``src-tgt``.
+        files: the two line-aligned files, UTF-8 text or gzip.
+        out: directory to publish: ``SRC.txt`` and ``TGT.txt``, a blank line behind every line since each stands for
+            itself, and the line numbers (from 1) as ``SRC.lines`` and ``TGT.lines``.
+        cut: the first half of the file and the second (``order``), or a draw by the seed (``random``).
+    """
+
+    pair: str
+    files: tuple[str, ...]
+    out: str
+    cut: str = "order"
+    seed: int = 1
+
+
+def run(cfg: HalvesConfig) -> manifest.Manifest:
+    """Cut, check and publish.
+
+    Raises:
+        UserError: an unknown language, files that are missing or of unequal length, a side without text.
+    """
+    langs = split_pair(cfg.pair)
+    for lang in langs:
+        languages.get(lang)
+    if len(cfg.files) != 2:
+        raise UserError(f"files: {len(cfg.files)} given", "the two sides of the pair", "files=SRC,TGT")
+    if cfg.cut not in ("order", "random"):
+        raise UserError(f"cut={cfg.cut}", "order or random")
+    out, paths = Path(cfg.out), [Path(name) for name in cfg.files]
+    if done := manifest.up_to_date(out, STAGE, cfg, paths):
+        return done
+    sides = [read_side(path) for path in paths]
+    kept = halves(sides[0], sides[1], cfg.seed if cfg.cut == "random" else None)
+    check_disjoint(sides[0], sides[1], *kept)
+    with manifest.publish(out, STAGE, cfg, paths) as made:
+        for lang, side, numbers in zip(langs, sides, kept, strict=True):
+            text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line a document of its own
+            (made.path / f"{lang}.txt").write_text(text, encoding="utf-8")
+            (made.path / f"{lang}.lines").write_text("".join(f"{i + 1}\n" for i in numbers), encoding="utf-8")
+            made.counts[lang] = {"lines": len(numbers)}
+        made.counts["pairs"] = len(sides[0])
+        made.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(
+            map(len, kept)
+        )
+    return manifest.read(out)
+
+
+def read_side(path: Path) -> list[str]:
+    """The lines of one side, stripped; inner blanks as they are.
+
+    Raises:
+        UserError: there is no such file, or it is empty.
+    """
+    if not path.is_file():
+        raise UserError(f"no file at {path}", fix="check the path")
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = [line.strip() for line in raw.decode("utf-8").removesuffix("\n").split("\n")]
+    if not any(lines):
+        raise UserError(f"{path} holds no text", "one sentence a line")
+    return lines
+
+
+def halves(first: Sequence[str], second: Sequence[str], seed: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
+
+    Args:
+        first, second: line-aligned; a line that is empty on either side is left out.
+        seed: of the draw; None for the first half and the second.
+
+    Raises:
+        UserError: the sides differ in length, or nothing is left of one.
+    """
+    if len(first) != len(second):
+        raise UserError(f"{len(first)} lines on one side, {len(second)} on the other", "line-aligned files")
+    usable = np.array([i for i in range(len(first)) if first[i] and second[i]], dtype=np.int64)
+    if seed is not None:
+        usable = rng(seed, "halves").permutation(usable)
+    mine, theirs = np.sort(usable[: len(usable) // 2]), np.sort(usable[len(usable) // 2 :])
+    shown = {first[i] for i in mine}
+    # A translation of any sentence that the first side shows, by whichever line, must not be on the second.
+    barred = {second[i] for i in range(len(first)) if first[i] in shown}
+    theirs = theirs[[second[i] not in barred for i in theirs]]
+    if not len(mine) or not len(theirs):
+        raise UserError(
+            f"{len(mine)} and {len(theirs)} lines are left of {len(first)}", "lines on both sides"
+        )
+    return mine, theirs
+
+
+def check_disjoint(first: Sequence[str], second: Sequence[str], mine: np.ndarray, theirs: np.ndarray) -> None:
+    """Make sure that no pair survives in two sets of line numbers: neither by number nor by text.
+
+    Raises:
+        UserError: one does.
+    """
+    if len(both := np.intersect1d(mine, theirs)):
+        raise UserError(f"line {both[0] + 1} is in both halves ({len(both)} in all)", "disjoint halves")
+    texts = {first[i] for i in mine}, {second[i] for i in theirs}
+    leaks = [i for i in range(len(first)) if first[i] in texts[0] and second[i] in texts[1]]
+    if leaks:
+        raise UserError(
+            f"the pair of line {leaks[0] + 1} survives ({len(leaks)} in all): {first[leaks[0]][:60]!r}",
+            "no pair with both sides in the halves",
+        )

@@ -1,0 +1,1 @@
+"""Bilingual dictionaries out of the monolingual text of two languages."""

@@ -1,0 +1,154 @@
+"""A dictionary of two languages from their word vectors: seeds, then self-learning.
+
+Seeds are words spelt alike, numerals among them; where these are few, words of like frequency, place in the sentence
+and distances to all other words join them. Then in turn: the best rotation for the present dictionary (Procrustes),
+and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
+spelling of one script in the other is learned from the dictionary too.
+
+Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et al. 2018
+(CSLS); Smith et al. 2017 (words spelt alike).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from corpora.lexicon.vectors import Words, unit
+
+NEIGHBOURS = 10
+QUANTILES = 64
+
+
+@dataclass(frozen=True)
+class Cues:
+    """Weights of what counts beside the vectors, in units of cosine."""
+
+    spelling: float = 0.5
+    frequency: float = 0.05
+    place: float = 0.3
+
+
+def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> np.ndarray:
+    """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
+    alike = spelling(src.words, tgt.words)
+    known = cue_scores(src, tgt, cues, alike)
+    pairs = seeds(src, tgt, min_seeds)
+    scores = known
+    for _ in range(rounds):
+        turn = rotation(src.vectors[pairs[0]], tgt.vectors[pairs[1]])
+        scores = csls(src.vectors @ turn @ tgt.vectors.T) + known
+        pairs = mutual(scores)
+        if not len(pairs[0]):
+            break
+        spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
+        if cues.spelling and spelt != src.words:
+            known = cue_scores(src, tgt, cues, np.maximum(alike, spelling(spelt, tgt.words)))
+    return scores
+
+
+def letters(
+    first: Sequence[str], second: Sequence[str], pairs: tuple[np.ndarray, np.ndarray]
+) -> dict[str, str]:
+    """What each letter becomes most often, by its place, in translations of the same length.
+
+    So one script is read in another from the dictionary found so far; of two languages in one script a letter mostly
+    stays what it is.
+    """
+    seen: dict[str, Counter[str]] = {}
+    for row, column in zip(*(side.tolist() for side in pairs), strict=True):
+        if len(first[row]) == len(second[column]):
+            for one, other in zip(first[row], second[column], strict=True):
+                seen.setdefault(one, Counter())[other] += 1
+    return {one: found.most_common(1)[0][0] for one, found in seen.items()}
+
+
+def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
+    """Words with their letters replaced; letters that the mapping does not know stay."""
+    return ["".join(mapping.get(letter, letter) for letter in word) for word in words]
+
+
+def seeds(src: Words, tgt: Words, at_least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of words taken for translations at the start, int64 (n,) twice."""
+    there = {word: i for i, word in enumerate(tgt.words)}
+    alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there]
+    if len(alike) < at_least:
+        first, second = mutual(-distances(profiles(src), profiles(tgt)))
+        alike += [p for p in zip(first.tolist(), second.tolist(), strict=True) if p not in alike]
+    found = np.array(alike, dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def profiles(words: Words) -> np.ndarray:
+    """What a word is like in any language, float64 (num_words, features)."""
+    near = np.sort(words.vectors @ words.vectors.T, axis=1)
+    cuts = np.linspace(0, near.shape[1] - 1, QUANTILES).astype(int)
+    frequency = np.log(words.counts / words.counts.sum())[:, None]
+    return np.hstack([unit(near[:, cuts]), frequency, 3 * np.sqrt(words.places)])
+
+
+def distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Squared, between all rows, (n, m)."""
+    squares = (first**2).sum(1)[:, None] + (second**2).sum(1)
+    out: np.ndarray = squares - 2 * first @ second.T
+    return out
+
+
+def rotation(src: np.ndarray, tgt: np.ndarray) -> np.ndarray:
+    """The orthogonal map that takes rows of ``src`` nearest to those of ``tgt``, both (n, dim).
+
+    Vectors of two widths are met by the map of the singular vectors that both have.
+    """
+    left, _, right = np.linalg.svd(src.T @ tgt, full_matrices=False)
+    out: np.ndarray = left @ right
+    return out
+
+
+def csls(cosines: np.ndarray) -> np.ndarray:
+    """Twice the cosine less the mean of each side's nearest, (n, m); Conneau et al. 2018, equation 7."""
+    k = min(NEIGHBOURS, *cosines.shape)
+    rows = np.partition(cosines, -k, axis=1)[:, -k:].mean(1)
+    columns = np.partition(cosines, -k, axis=0)[-k:].mean(0)
+    out: np.ndarray = 2 * cosines - rows[:, None] - columns
+    return out
+
+
+def mutual(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns that are each other's best."""
+    best, back = scores.argmax(1), scores.argmax(0)
+    rows = np.flatnonzero(back[best] == np.arange(len(best)))
+    return rows, best[rows]
+
+
+def cue_scores(src: Words, tgt: Words, cues: Cues, alike: np.ndarray) -> np.ndarray:
+    """Spelling (``alike``), frequency and place of all pairs, each (num_src, num_tgt)."""
+    total = cues.spelling * alike
+    rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
+    total -= cues.frequency * np.abs(rates[0][:, None] - rates[1])
+    total -= cues.place * np.sqrt(np.maximum(distances(np.sqrt(src.places), np.sqrt(tgt.places)), 0))
+    return total
+
+
+def spelling(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    """Cosine of the counts of character 2- and 3-grams, (n, m), 0 where none is shared."""
+    index: dict[str, int] = {}
+    matrices = []
+    for words in (first, second):
+        rows, columns = [], []
+        for row, word in enumerate(words):
+            marked = f"<{word}>"
+            for n in (2, 3):
+                for i in range(len(marked) - n + 1):
+                    rows.append(row)
+                    columns.append(index.setdefault(marked[i : i + n], len(index)))
+        matrices.append((rows, columns, len(words)))
+    made = []
+    for rows, columns, count in matrices:
+        counts = sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
+        length = np.sqrt(counts.multiply(counts).sum(1))
+        made.append(sparse.csr_matrix(counts.multiply(1 / length)))
+    return np.asarray((made[0] @ made[1].T).todense())

@@ -1,0 +1,110 @@
+"""``xling bli``: a bilingual dictionary from monolingual text, in MUSE's format both ways, and its precision at 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from corpora import reader
+from corpora.binarize import split_pair
+from corpora.codeswitch.dictionary import read_dictionary
+from corpora.lexicon.induce import Cues, induce
+from corpora.lexicon.vectors import Words, learn
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+
+STAGE = "bli"
+
+
+@dataclass(frozen=True)
+class BliConfig:
+    """Settings of `run`.
+
+    Attributes:
+        pair: ``src-tgt``.
+        corpora: language -> files, globs or corpus directories, one sentence a line.
+        out: directory to publish: ``SRC-TGT.txt`` and ``TGT-SRC.txt``, one translation for each word.
+        gold: dictionary in MUSE's format to score against; it is never learned from.
+        size: words of each language.
+        dim: of the vectors.
+        window: words on each side that are context.
+        min_count: occurrences of a word at least.
+        rounds: of self-learning.
+        min_seeds: where fewer words are spelt alike, words of like use are seeds too.
+    """
+
+    pair: str
+    corpora: dict[str, tuple[str, ...]]
+    out: str
+    gold: str = ""
+    size: int = 5000
+    dim: int = 150
+    window: int = 3
+    min_count: int = 3
+    rounds: int = 10
+    min_seeds: int = 50
+    cues: Cues = field(default_factory=Cues)
+
+
+def run(cfg: BliConfig) -> manifest.Manifest:
+    """Learn vectors, induce both directions, score and publish.
+
+    Raises:
+        UserError: a language twice, unknown or without text, sizes that are none.
+    """
+    langs = split_pair(cfg.pair)
+    for lang in langs:
+        languages.get(lang)
+        if lang not in cfg.corpora:
+            raise UserError(f"no text in {lang}", f"corpora.{lang}=FILE,...")
+    for name in ("size", "dim", "window", "min_count", "rounds"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    out = Path(cfg.out)
+    files = {lang: reader.resolve(cfg.corpora[lang]) for lang in langs}
+    inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
+    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return done
+    src, tgt = (
+        learn(
+            (line for path in files[lang] for line in reader.lines(path)),
+            cfg.size,
+            cfg.dim,
+            cfg.window,
+            cfg.min_count,
+        )
+        for lang in langs
+    )
+    scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        made.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
+        for (a, b), one, two, table in (
+            (langs, src, tgt, scores),
+            (langs[::-1], tgt, src, scores.T),
+        ):
+            rows = zip(one.words, table.argmax(1), strict=True)
+            text = "".join(f"{word}\t{two.words[best]}\n" for word, best in rows)
+            (made.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
+        if cfg.gold:
+            made.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
+    result = manifest.read(out)
+    if cfg.gold:
+        found = result.counts["gold"]
+        print(
+            f"{cfg.pair}: P@1 {100 * found['p1']:.2f} on {found['scored']} of {found['entries']} words of {cfg.gold} "
+            "(the others are not in the text of both languages)",
+            flush=True,
+        )
+    return result
+
+
+def precision(src: Words, tgt: Words, scores: np.ndarray, gold: Path) -> dict[str, float]:
+    """Share of the gold dictionary's words, of those in both texts, whose best translation is right."""
+    rows = {word: i for i, word in enumerate(src.words)}
+    there = set(tgt.words)
+    entries = {word: {t.lower() for t in found} for word, found in read_dictionary(gold).items()}
+    scored = [word for word, found in entries.items() if word in rows and found & there]
+    right = sum(tgt.words[int(scores[rows[word]].argmax())] in entries[word] for word in scored)
+    return {"p1": right / max(len(scored), 1), "scored": len(scored), "entries": len(entries)}

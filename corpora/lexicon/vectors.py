@@ -1,0 +1,115 @@
+"""Monolingual word vectors by truncated SVD of positive pointwise mutual information, and what else tells words apart.
+
+Source: Levy & Goldberg 2014; Levy et al. 2015, section 3 (context distribution smoothing .75, square root of the
+singular values).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import svds
+
+from corpora.wordbyword import words as words_of
+from xling.core.errors import UserError
+
+SMOOTHING = 0.75
+BINS = 8  # of the place of a word in its sentence
+
+
+@dataclass(frozen=True)
+class Words:
+    """The most frequent words of a language.
+
+    Attributes:
+        words: most frequent first.
+        counts: of each, int64 (num_words,).
+        places: how its occurrences spread from the beginning to the end of sentences, rows sum to 1,
+            float64 (num_words, BINS).
+        vectors: of unit length, float64 (num_words, dim).
+    """
+
+    words: list[str]
+    counts: np.ndarray
+    places: np.ndarray
+    vectors: np.ndarray
+
+
+def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:
+    """Count, weigh and factorise.
+
+    Args:
+        lines: sentences.
+        size: words kept at most.
+        dim: of the vectors, at most.
+        window: words on each side that count as context.
+        min_count: occurrences of a word at least.
+
+    Raises:
+        UserError: fewer than three words are left.
+    """
+    sentences = [words_of(line) for line in lines]
+    counted = Counter(word for sentence in sentences for word in sentence)
+    kept = sorted((w for w, n in counted.items() if n >= min_count), key=lambda w: (-counted[w], w))[:size]
+    if len(kept) < 3:
+        raise UserError(f"{len(kept)} words occur {min_count} times or more", "three words", "give more text")
+    index = {word: i for i, word in enumerate(kept)}
+    # Words that are left out keep their place, so that contexts do not close up.
+    rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
+    stream = np.concatenate([np.append(row, np.full(window, -1)) for row in rows])
+    counts = np.array([counted[word] for word in kept])
+    return Words(kept, counts, _places(rows, len(kept)), _factorise(_ppmi(stream, len(kept), window), dim))
+
+
+def _ppmi(stream: np.ndarray, size: int, window: int) -> sparse.csr_matrix:
+    """Of words (rows) and the words up to ``window`` places before and behind them, each place its own column."""
+    blocks = []
+    for distance in range(1, window + 1):
+        left, right = stream[:-distance], stream[distance:]
+        both = (left >= 0) & (right >= 0)
+        ones = np.ones(int(both.sum()))
+        near = sparse.coo_matrix((ones, (left[both], right[both])), (size, size)).tocsr()
+        # Side by side where order matters most, summed where it does not.
+        blocks.append((near, near.T.tocsr()))
+    (after, before), far = blocks[0], blocks[1:]
+    joined = [after, before]
+    if far:
+        joined.append(sum((a + b for a, b in far[1:]), far[0][0] + far[0][1]))
+    return sparse.hstack([_positive_pmi(counts.tocoo()) for counts in joined]).tocsr()
+
+
+def _positive_pmi(counts: sparse.coo_matrix) -> sparse.coo_matrix:
+    rows = np.asarray(counts.sum(1)).ravel()
+    columns = np.asarray(counts.sum(0)).ravel() ** SMOOTHING
+    share = columns / max(columns.sum(), 1e-12)
+    values = np.log(counts.data / (rows[counts.row] * share[counts.col]))
+    found = sparse.coo_matrix((np.maximum(values, 0), (counts.row, counts.col)), counts.shape)
+    return found
+
+
+def _factorise(matrix: sparse.csr_matrix, dim: int) -> np.ndarray:
+    rank = min(dim, min(matrix.shape) - 1)
+    start = np.random.default_rng(1).standard_normal(min(matrix.shape))  # else svds draws its own
+    left, values, _ = svds(matrix, k=rank, v0=start)
+    return unit(left[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0)))
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows centred and of length 1; zeros stay."""
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    rows = rows - rows.mean(0)
+    out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return out
+
+
+def _places(rows: list[np.ndarray], size: int) -> np.ndarray:
+    flat = np.concatenate(rows)
+    place = np.concatenate([np.arange(len(row)) * BINS // len(row) for row in rows])
+    found = np.full((size, BINS), 0.5)
+    np.add.at(found, (flat[flat >= 0], place[flat >= 0]), 1)
+    out: np.ndarray = found / found.sum(1, keepdims=True)
+    return out

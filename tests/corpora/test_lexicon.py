@@ -1,0 +1,109 @@
+"""Induced dictionaries: vectors, seeds, CSLS, and a language that is another one re-lettered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from corpora import wordbyword
+from corpora.lexicon.induce import (
+    Cues,
+    csls,
+    induce,
+    letters,
+    mutual,
+    respelt,
+    rotation,
+    seeds,
+    spelling,
+)
+from corpora.lexicon.stage import BliConfig, run
+from corpora.lexicon.vectors import learn
+from corpora.toyworld import mono
+from xling.core.errors import UserError
+
+TEXT = [f"the {a} {v} a {o} {n}" for a in ["cat", "dog", "cow"] for v in ["sees", "wants"]
+        for o in ["boat", "house", "book"] for n in ["1", "2", "3"]]  # fmt: skip
+
+
+def test_words_of_like_use_have_like_vectors() -> None:
+    words = learn(TEXT, 50, 6, 2, 1)
+    assert words.words[:2] == ["a", "the"] and words.counts[0] == len(TEXT)
+    vector = dict(zip(words.words, words.vectors, strict=True))
+    assert vector["cat"] @ vector["dog"] > 0.8 > vector["cat"] @ vector["boat"]
+    assert np.allclose(np.linalg.norm(words.vectors, axis=1), 1)
+    with pytest.raises(UserError, match="words occur 9 times"):
+        learn(["a b"], 50, 6, 2, 9)
+
+
+def test_procrustes_finds_a_rotation_and_csls_is_as_in_the_paper() -> None:
+    random = np.random.default_rng(1)
+    points, turn = random.standard_normal((20, 4)), np.linalg.qr(random.standard_normal((4, 4)))[0]
+    assert np.allclose(rotation(points, points @ turn), turn)
+    cosines = np.array([[1.0, 0.5], [0.0, 0.5]])
+    # With all neighbours counted: rows .75, .25; columns .5, .5.
+    assert np.allclose(csls(cosines), [[2 - 1.25, 1 - 1.25], [0 - 0.75, 1 - 0.75]])
+    rows, columns = mutual(csls(cosines))
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+
+
+def test_spelling_and_seeds() -> None:
+    table = spelling(["nation", "1998"], ["nation", "natur", "xyz"])
+    assert table[0, 0] == pytest.approx(1) and 0 < table[0, 1] < 1 and table[0, 2] == table[1, 0] == 0
+    words = learn(TEXT, 50, 6, 2, 1)
+    rows, columns = seeds(words, words, 1)
+    assert rows.tolist() == columns.tolist() == list(range(len(words.words)))
+
+
+def test_a_text_finds_its_own_words_again_through_its_numerals() -> None:
+    words = learn(TEXT, 50, 6, 2, 1)
+    found = induce(words, words, Cues(), 3, 1).argmax(1)
+    assert found.tolist() == list(range(len(words.words)))
+
+
+def test_it_publishes_both_directions_and_scores_against_gold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "en").write_text("\n".join(TEXT) + "\n", encoding="utf-8")
+    (tmp_path / "gold").write_text("cat\tcat\ndog\tdog\nunseen\tx\n", encoding="utf-8")
+    files = {"en": (f"{tmp_path}/en",), "fr": (f"{tmp_path}/en",)}
+    cfg = BliConfig("en-fr", files, f"{tmp_path}/out", f"{tmp_path}/gold", min_count=1, min_seeds=1)
+    assert run(cfg).counts["gold"] == {"p1": 1.0, "scored": 2, "entries": 3}
+    assert "cat\tcat\n" in (tmp_path / "out/fr-en.txt").read_text()
+    assert "P@1 100.00 on 2 of 3" in capsys.readouterr().out
+    with pytest.raises(UserError, match="no text in sw"):
+        run(BliConfig("en-sw", files, f"{tmp_path}/other"))
+
+
+def test_letters_and_respelling() -> None:
+    pairs = np.array([0, 1, 2]), np.array([1, 0, 2])
+    mapping = letters(["ab", "ba", "abc"], ["βα", "αβ", "xy"], pairs)
+    assert mapping == {"a": "α", "b": "β"}
+    assert respelt(["abba", "cab"], mapping) == ["αββα", "cαβ"]
+
+
+# English with other letters, as K et al. 2020 make their Fake-English.
+GREEK = "αβγδεζηθικλμνξοπρστυφχψωϊϋ"
+CIPHER = str.maketrans(ascii_lowercase + ascii_uppercase, GREEK + GREEK.upper())
+
+
+def english(seed: int, num_docs: int) -> list[str]:
+    return [line for doc in mono("en", num_docs, seed) for line in doc.split("\n") if line]
+
+
+def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: Path) -> None:
+    (tmp_path / "en").write_text("\n".join(english(1, 1500)), encoding="utf-8")
+    (tmp_path / "el").write_text("\n".join(english(2, 1500)).translate(CIPHER), encoding="utf-8")
+    files = {lang: (f"{tmp_path}/{lang}",) for lang in ("en", "el")}
+    cues = Cues(spelling=1.0, frequency=0.1, place=1.0)
+    run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
+    entries = wordbyword.read(f"en-el={tmp_path}/out/en-el.txt")["en", "el"]
+    sources = english(3, 50)
+    made = [wordbyword.translate(line, entries) for line in sources]
+    bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
+    print(f"word by word, BLEU {bleu:.2f}")
+    assert bleu > 80

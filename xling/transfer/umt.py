@@ -1,0 +1,319 @@
+"""``xling umt``: train translation from monolingual text alone, select without parallel text, score at the end.
+
+Training is `xling.train` on the objective ``umt`` beside ``dae`` or ``mass``, both in every update, so it resumes
+exactly after a kill. At every validation held-out sentences go there and back (`xling.transfer.unsupervised`): the
+best model is kept, and a collapsed run stops. The test sets are read when training is over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from corpora import vocab, wordbyword
+from corpora.binarize import split_pair
+from xling import parallel, train
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.data import shards
+from xling.data.symbols import Symbols
+from xling.models import checkpoint
+from xling.models.generate import Search
+from xling.objectives.base import load_dictionary
+from xling.objectives.umt import count_pieces
+from xling.train import ModelConfig, PretrainConfig, TrainConfig
+from xling.transfer.mt import aligned, scores_of, start_of
+from xling.transfer.translate import Translator
+from xling.transfer.unsupervised import CollapseConfig, Examiner, Held, check_alive
+
+STAGE = "umt"
+TOKEN = re.compile(r"\w+|[^\w\s]")
+SELECTION = {
+    "two_way": "two_way: round trips of monolingual text, no parallel text",
+    "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
+    "last": "last: the weights of the last update",
+}
+
+
+@dataclass(frozen=True)
+class UmtConfig:
+    """Settings of `run`.
+
+    Attributes:
+        data: binarised directory with monolingual text of the languages.
+        out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
+        pairs: ``src-tgt``, trained in both directions.
+        checkpoint: model to start from: an encoder (mmlm, tlm), which gives both sides their start, or a model with a
+            decoder (mass, mbart, dae); it decides the shape. Empty for fresh weights of the shape ``model``.
+        back: settings of back-translation, see `xling.objectives.umt.UmtConfig`.
+        denoise: what stands beside back-translation in every update.
+        denoise_settings: of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update, for example XLM's
+            ``0:1,100000:0.1,300000:0``.
+        parallel_data: binarised directory with pairs over the same vocabulary, for a semi-supervised run.
+        tokens_per_sample: longest sequence of either side.
+        select: the best by the unsupervised criterion, by BLEU on ``oracle`` (marked as such), or the last.
+        oracle: ``src-tgt`` -> two line-aligned files whose BLEU is logged; used only by ``select=oracle``.
+        test: ``src-tgt`` -> the two line-aligned files to score on at the end.
+        valid_lines: held-out sentences of each language that go there and back.
+        search: how test sets are translated.
+        collapse: when a run is given up.
+    """
+
+    data: str
+    out: str
+    pairs: tuple[str, ...]
+    checkpoint: str = ""
+    back: dict[str, str] = field(default_factory=dict)
+    denoise: Literal["dae", "mass", "none"] = "dae"
+    denoise_settings: dict[str, str] = field(default_factory=dict)
+    parallel_data: str = ""
+    tokens_per_sample: int = 128
+    select: Literal["two_way", "oracle", "last"] = "two_way"
+    oracle: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    valid_lines: int = 200
+    search: Search = field(default_factory=lambda: Search(beam=1))
+    collapse: CollapseConfig = field(default_factory=CollapseConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = 1
+
+
+def run(cfg: UmtConfig) -> manifest.Manifest:
+    """Train, select, translate, score and publish; a rerun after a kill goes on where the training stood.
+
+    Raises:
+        UserError: a language twice or without text, a checkpoint that has never seen it, a collapsed run, a test set
+            that is missing or whose sides differ in length.
+    """
+    out = Path(cfg.out)
+    named = {**cfg.oracle, **cfg.test}
+    for pair, names in named.items():
+        if len(names) != 2:
+            raise UserError(f"{pair}: {len(names)} files", "source and reference", f"test.{pair}=SRC,REF")
+    inputs = [Path(name) for name in (cfg.data, cfg.checkpoint, cfg.parallel_data) if name]
+    inputs += [Path(name) for two in (*cfg.oracle.values(), *cfg.test.values()) for name in two]
+    inputs += [Path(p.partition("=")[2]) for p in cfg.back.get("dictionaries", "").split(",") if p]
+    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return done
+    tests = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
+    trained = out.with_name(f"{out.name}.train")
+    settings = pretraining(cfg, trained)
+    for pair in named:
+        if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
+            raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
+    for pair in cfg.pairs:
+        warn_of_strangers(Path(cfg.data), pair)
+    train.run(settings, Watcher(cfg, settings))
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        for path in trained.iterdir():
+            if path.name != manifest.FILE_NAME:
+                shutil.copy(path, made.path / path.name)
+        scores = summary(cfg, trained / "log.jsonl")
+        translator = Translator(trained, cfg.search)
+        for pair, two in tests.items():
+            scores["test"][pair] = score(cfg, translator, pair, *two, made.path)
+        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+        made.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
+    shutil.rmtree(trained)
+    print(report(scores), flush=True)
+    return manifest.read(out)
+
+
+def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
+    """The training as `xling.train` knows it.
+
+    Raises:
+        UserError: no pair, a language twice or without text, a checkpoint that has never seen it.
+    """
+    there = shards.languages_in(Path(cfg.data))
+    if not cfg.pairs:
+        raise UserError("no pair is named", "pairs=SRC-TGT,...", "for example pairs=en-fr")
+    spoken = sorted({lang for pair in cfg.pairs for lang in split_pair(pair)})
+    for lang in spoken:
+        languages.get(lang)
+        if lang not in there:
+            raise UserError(f"no text in {lang} in {cfg.data}", ", ".join(there), "binarize corpora of it")
+    model, langs = cfg.model, spoken
+    if cfg.checkpoint:
+        model, langs = start_of(Path(cfg.checkpoint), cfg.model)
+        if missing := [lang for lang in spoken if lang not in langs]:
+            raise UserError(
+                f"{cfg.checkpoint} has never seen {missing[0]!r}",
+                ", ".join(langs),
+                "pre-train it on text of that language too",
+            )
+    length = {"tokens_per_sample": str(cfg.tokens_per_sample)}
+    objectives = {"umt": {**length, "pairs": ",".join(cfg.pairs), **cfg.back}}
+    if cfg.denoise != "none":
+        objectives[cfg.denoise] = {**length, **cfg.denoise_settings}
+    if cfg.parallel_data:
+        objectives["translation"] = {**length, "data": cfg.parallel_data}
+    return PretrainConfig(
+        data=cfg.data,
+        out=str(out),
+        objectives=objectives,
+        mix="sum",
+        langs=tuple(langs),
+        model=model,
+        train=cfg.train,
+        seed=cfg.seed,
+        init=cfg.checkpoint,
+    )
+
+
+def warn_of_strangers(data: Path, pair: str) -> None:
+    """Say on standard error what to expect of two languages whose texts have no piece in common."""
+    langs = list(split_pair(pair))
+    counts = count_pieces(data, langs, len(load_dictionary(data)))
+    if not bool((counts > 0).all(0).any()):
+        print(
+            f"xling: warning: {' and '.join(langs)} share no vocabulary item: nothing ties the two together at the "
+            "start, so expect a BLEU near 0 unless the checkpoint saw translations or dictionaries are given",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class Watcher:
+    """Called at every validation: measures, keeps the best model, stops a collapsed run.
+
+    Args:
+        cfg: of the stage.
+        settings: of the training.
+    """
+
+    def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
+        self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
+        self.processor = vocab.load(data)
+        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs))
+        pairs = [split_pair(pair) for pair in cfg.pairs]
+        codes = [(self.langs.index(a), self.langs.index(b)) for a, b in pairs]
+        self.directions = [f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1])]
+        self.oracle = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.oracle.items()}
+        if cfg.select == "oracle" and not self.oracle:
+            raise UserError("select=oracle without parallel text", "oracle.SRC-TGT=SRC,REF")
+        held = {lang: self.held(data, self.langs[lang]) for pair in codes for lang in pair}
+        self.examine = Examiner(held, codes, symbols, self.processor, Search(beam=1))
+
+    def held(self, data: Path, lang: str) -> Held:
+        """Held-out sentences of a language.
+
+        Raises:
+            UserError: there is none.
+        """
+        shard = shards.open_shard(data / lang / "valid")
+        starts, sizes = shard.starts(), shard.sizes
+        rows = [i for i in range(len(sizes)) if sizes[i] > 1][: self.cfg.valid_lines]
+        if not rows:
+            raise UserError(
+                f"no held-out text in {lang} in {data}", fix="give `xling binarize` more text, or valid_docs="
+            )
+        tokens = [shard.tokens[starts[i] : starts[i] + sizes[i] - 1].astype(np.int64) for i in rows]
+        return Held(tokens, [str(self.processor.decode([int(i) - 1 for i in t if i > 3])) for t in tokens])
+
+    def __call__(self, trainer: Any, partial: Path) -> dict[str, float]:
+        """The numbers of this validation; see `Examiner` and, with ``oracle``, BLEU as ``oracle``."""
+        model, update = trainer.get_model(), trainer.get_num_updates()
+        seen = self.examine(model)
+        if self.oracle:
+            found = [self.bleu(model, pair, *two) for pair, two in self.oracle.items()]
+            seen |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, found, strict=True)}
+            seen["oracle"] = sum(found) / len(found)
+        past = validations(partial / "log.jsonl")
+        key = self.cfg.select
+        if key != "last" and seen[key] > max((event[key] for event in past), default=-1.0):
+            self.keep(model, partial / train.SELECTED)
+        check_alive([*past, {"update": update, **seen}], self.directions, self.cfg.collapse)
+        return seen
+
+    def keep(self, model: Any, path: Path) -> None:
+        """Write the model that is to be published."""
+        if parallel.rank() == 0:
+            temporary = path.with_suffix(".tmp")
+            checkpoint.save_model(temporary, model, self.langs, Path(self.cfg.data))
+            temporary.replace(path)
+
+    def bleu(self, model: Any, pair: str, sources: Sequence[str], references: Sequence[str]) -> float:
+        """BLEU of the present weights on parallel text."""
+        src, tgt = (self.langs.index(lang) for lang in split_pair(pair))
+        tokens = [
+            np.array([3 if i == 0 else i + 1 for i in ids], dtype=np.int64)
+            for ids in self.processor.encode(list(sources))
+        ]
+        made = self.examine.texts(self.examine.outputs(model, tokens, src, tgt))
+        return float(str(scores_of(made, references, split_pair(pair)[1])["bleu"]))
+
+
+def validations(log: Path) -> list[dict[str, Any]]:
+    """The validations of a run so far, in order."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    return [event for event in map(json.loads, lines) if event["split"] == "valid" and "two_way" in event]
+
+
+def summary(cfg: UmtConfig, log: Path) -> dict[str, Any]:
+    """How the model was selected, the criterion over time, and what an oracle would have taken."""
+    curve = validations(log)
+    found: dict[str, Any] = {"selection": SELECTION[cfg.select], "test": {}}
+    chosen = curve[-1] if cfg.select == "last" else max(curve, key=lambda event: event[cfg.select])
+    found["update"] = chosen["update"]
+    found["two_way"] = {event["update"]: event["two_way"] for event in curve}
+    if cfg.oracle:
+        best = max(curve, key=lambda event: event["oracle"])
+        found["oracle"] = {event["update"]: round(event["oracle"], 2) for event in curve}
+        found["behind_oracle"] = round(best["oracle"] - chosen["oracle"], 2)
+    return found
+
+
+def score(
+    cfg: UmtConfig,
+    translator: Translator,
+    pair: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    folder: Path,
+) -> dict[str, Any]:
+    """Both conventions of BLEU for the model and for the baselines copy and word-by-word."""
+    src, tgt = split_pair(pair)
+    outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
+    entries = wordbyword.read(cfg.back.get("dictionaries", "")).get((src, tgt))
+    if entries is not None:
+        outputs["word_by_word"] = [wordbyword.translate(text, entries) for text in sources]
+    (folder / f"test.{pair}.txt").write_text(
+        "".join(f"{line}\n" for line in outputs["model"]), encoding="utf-8"
+    )
+    return {
+        name: {**scores_of(made, references, tgt), "tokenised_bleu": tokenised_bleu(made, references)}
+        for name, made in outputs.items()
+    }
+
+
+def tokenised_bleu(made: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU of lower-cased words and single marks, as published figures count, though their tokenisers differ."""
+    both = [[" ".join(TOKEN.findall(line.lower())) for line in side] for side in (made, references)]
+    return float(BLEU(tokenize="none", force=True).corpus_score(both[0], [both[1]]).score)
+
+
+def report(scores: dict[str, Any]) -> str:
+    """The scores in lines."""
+    lines = [f"selected update {scores['update']} by {scores['selection']}"]
+    if "behind_oracle" in scores:
+        lines.append(
+            f"an oracle would have gained {scores['behind_oracle']:.2f} BLEU on its development text"
+        )
+    for pair, systems in scores["test"].items():
+        for name, found in systems.items():
+            lines.append(
+                f"{pair} {name}: sacreBLEU {found['bleu']:.2f}, tokenised lower-cased BLEU "
+                f"{found['tokenised_bleu']:.2f} ({found['signature']})"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,202 @@
+"""What is measured of a translation model without parallel text: round trips, and whether it has collapsed.
+
+The criterion is that of Lample et al. 2018 (section 3.3): the mean over both directions of the BLEU between sentences
+and their translation there and back. A model that copies has a perfect round trip, so what goes there must be in the
+other language: by the pieces of both languages' training text (naive Bayes), and not by copying.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corpora import wordbyword
+from xling.core.errors import UserError
+from xling.models.generate import Search
+from xling.objectives.base import FIRST_PIECE
+from xling.objectives.umt import translate
+from xling.transfer.mt import scores_of
+
+
+@dataclass(frozen=True)
+class CollapseConfig:
+    """When a run is given up: one of these, in one direction, at ``patience`` validations in a row.
+
+    Attributes:
+        copied: share of the output's words that stand in the source, at most.
+        in_language: share of outputs in the language asked for, at least.
+        shortest, longest: tokens of all outputs per token of the sources.
+        distinct: different pairs of neighbouring words per pair, of that of real text in the language, at least.
+        patience: validations in a row; 0 never stops.
+        after: updates before which nothing is stopped.
+    """
+
+    copied: float = 0.8
+    in_language: float = 0.5
+    shortest: float = 0.4
+    longest: float = 2.5
+    distinct: float = 0.1
+    patience: int = 3
+    after: int = 1000
+
+    def reason(self, seen: dict[str, float]) -> str:
+        """What is wrong with the numbers of a direction, empty for nothing."""
+        if seen["copied"] > self.copied:
+            return f"copies {seen['copied']:.0%} of its words from the source"
+        if seen["in_language"] < self.in_language:
+            return f"writes the language asked for in {seen['in_language']:.0%} of the outputs"
+        if not self.shortest <= seen["length_ratio"] <= self.longest:
+            return f"writes {seen['length_ratio']:.2f} tokens for one of the source"
+        if seen["distinct"] < self.distinct:
+            return f"repeats itself: {seen['distinct']:.0%} of the different word pairs of real text"
+        return ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Held-out sentences of one language: pieces without specials (length,) each, and as text."""
+
+    pieces: list[np.ndarray]
+    texts: list[str]
+
+
+def language_shares(counts: Tensor, tokens: Sequence[np.ndarray], wanted: int, among: Sequence[int]) -> float:
+    """Share of texts that naive Bayes over pieces finds to be in a language.
+
+    Args:
+        counts: of pieces by language, (num_langs, vocabulary).
+        tokens: pieces of each text; an empty one is in no language.
+        wanted: the language.
+        among: languages to choose from.
+    """
+    smooth = counts.double()[list(among)] + 0.1
+    logs = (smooth / smooth.sum(1, keepdim=True)).log()
+    logs[:, :FIRST_PIECE] = 0
+    right = 0
+    for text in tokens:
+        if len(text):
+            sums = logs[:, torch.from_numpy(np.minimum(text, logs.shape[1] - 1))].sum(1)
+            right += list(among)[int(sums.argmax())] == wanted
+    return right / max(len(tokens), 1)
+
+
+def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
+    """Share of the outputs' words that stand in their source, each as often as it stands there."""
+    shared = total = 0
+    for source, output in zip(sources, outputs, strict=True):
+        own = Counter(wordbyword.words(output))
+        shared += sum((own & Counter(wordbyword.words(source))).values())
+        total += sum(own.values())
+    return shared / max(total, 1)
+
+
+def distinct_pairs(texts: Sequence[str]) -> float:
+    """Different pairs of neighbouring words per pair, 0 where there is none."""
+    pairs = [pair for words in map(str.split, texts) for pair in pairwise(words)]
+    return len(set(pairs)) / max(len(pairs), 1)
+
+
+class Examiner:
+    """Measures a model on held-out monolingual sentences.
+
+    Args:
+        held: sentences by language index.
+        pairs: of language indices, each examined both ways.
+        symbols: of the model.
+        processor: SentencePiece.
+        search: how outputs are made.
+    """
+
+    def __init__(
+        self,
+        held: dict[int, Held],
+        pairs: Sequence[tuple[int, int]],
+        symbols: Any,
+        processor: Any,
+        search: Search,
+    ) -> None:
+        self.held, self.pairs, self.symbols, self.processor, self.search = (
+            held,
+            pairs,
+            symbols,
+            processor,
+            search,
+        )
+
+    def __call__(self, model: Any) -> dict[str, float]:
+        """By direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``, ``length_ratio``,
+        ``distinct``; and ``two_way``, the criterion, 0 where a direction fails to translate.
+        """  # noqa: D205
+        found: dict[str, float] = {}
+        scores = []
+        for pair in self.pairs:
+            for src, tgt in (pair, pair[::-1]):
+                seen = self.direction(model, src, tgt)
+                name = f"{self.symbols.langs[src]}-{self.symbols.langs[tgt]}"
+                found |= {f"{name}/{key}": round(value, 4) for key, value in seen.items()}
+                # What goes there counts as far as it is in the language asked for and not copied.
+                sound = seen["in_language"] >= 0.5 and seen["copied"] <= 0.8
+                scores.append(seen["round_trip"] if sound else 0.0)
+        found["two_way"] = round(sum(scores) / len(scores), 4)
+        return found
+
+    def direction(self, model: Any, src: int, tgt: int) -> dict[str, float]:
+        """The numbers of one direction and the way back."""
+        held, langs = self.held[src], self.symbols.langs
+        there = self.outputs(model, held.pieces, src, tgt)
+        back = self.outputs(model, there, tgt, src)
+        shown = self.texts(there)
+        bleu: Any = scores_of(self.texts(back), held.texts, langs[src])["bleu"]
+        real = distinct_pairs(self.held[tgt].texts)
+        return {
+            "round_trip": float(bleu),
+            "copied": copied_share(held.texts, shown),
+            "in_language": language_shares(model.extras["umt"].counts.cpu(), there, tgt, (src, tgt)),
+            "length_ratio": sum(map(len, there)) / max(sum(map(len, held.pieces)), 1),
+            "distinct": distinct_pairs(shown) / max(real, 1e-9),
+        }
+
+    def outputs(self, model: Any, texts: list[np.ndarray], src: int, tgt: int) -> list[np.ndarray]:
+        """The best translation of each text, as pieces."""
+        room = model.cfg.max_positions - 2
+        cut = [text[:room] for text in texts]
+        return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
+
+    def texts(self, tokens: Sequence[np.ndarray]) -> list[str]:
+        """Pieces as text."""
+        return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
+
+
+def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], limits: CollapseConfig) -> None:
+    """Stop a run that has collapsed.
+
+    Args:
+        events: the validations so far, in order, each with ``update`` and the numbers of `Examiner`.
+        directions: ``src-tgt``.
+        limits: what counts as a collapse.
+
+    Raises:
+        UserError: it has, with what is wrong.
+    """
+    last = [event for event in events if event["update"] > limits.after][-limits.patience :]
+    if not limits.patience or len(last) < limits.patience:
+        return
+    for name in directions:
+        reasons = [
+            limits.reason({k.partition("/")[2]: v for k, v in event.items() if k.startswith(f"{name}/")})
+            for event in last
+        ]
+        if all(reasons):
+            raise UserError(
+                f"{name} has collapsed after {last[-1]['update']} updates: it {reasons[-1]}, "
+                f"at {len(last)} validations in a row",
+                fix="start from a pre-trained model or a dictionary, set own_pieces, lower train.lr, or "
+                "collapse.patience=0 to go on",
+            )
