@@ -306,7 +306,7 @@ _STAGES = """
 import sys
 from xling.core.stage import STAGES, load
 for name, stage in STAGES.items():
-    if name not in ("pretrain", "swap", "translate", "finetune mt", "finetune generate"):
+    if name not in ("pretrain", "swap", "translate", "finetune mt", "finetune generate", "umt"):
         load(stage.config)
         assert not {"torch", "fairseq"} & set(sys.modules), name
 """

@@ -99,6 +99,7 @@ def test_masked_lm_gives_our_logits(model: Path, exported: Path) -> None:
         assert (row[: len(tokens)] - mine).abs().max() < 1e-5
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # hydra's, of old ways in which fairseq reads a model
 def test_fairseq_gives_our_logits(model: Path, tmp_path: Path) -> None:
     from fairseq.models.roberta import RobertaModel
 
