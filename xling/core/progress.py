@@ -54,7 +54,8 @@ class Progress:
         of = f" of {self.total:,}" if self.total else ""
         left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate > 0 else ""
         tail = f", {note}" if note else ""
-        text = f"{self.what}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s, {elapsed:.0f} s{left}{tail}"
+        shown = f"{rate:,.0f}" if rate >= 1 or rate == 0 else f"{rate:.2g}"
+        text = f"{self.what}: {self.done:,}{of} {self.unit}, {shown}/s, {elapsed:.0f} s{left}{tail}"
         print(text, file=self.stream, flush=True)
 
     def __enter__(self) -> Progress:
