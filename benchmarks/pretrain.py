@@ -380,6 +380,10 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     changed = {k: v for k in ("updates", "batch_tokens", "blocks", "length") if (v := getattr(given, k))}
     shape = Shape(**{**vars(SHAPES[given.shape]), **changed})
+    if shape.updates <= WARM + shape.blocks:
+        parser.error(
+            f"--updates {shape.updates}: more than {WARM + shape.blocks}, so that every block has one"
+        )
     with tempfile.TemporaryDirectory() as folder:
         made = write_data(Path(folder), shape)
         data = given.data or made / "mono"
