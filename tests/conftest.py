@@ -21,6 +21,27 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("xling", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("xling")
 
+_NO_DATA: list[pytest.Item] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests on real data where there is none; the summary says so."""
+    if "XLING_DATA" in os.environ:
+        return
+    _NO_DATA.extend(item for item in items if item.get_closest_marker("data"))
+    config.hook.pytest_deselected(items=_NO_DATA)
+    items[:] = [item for item in items if not item.get_closest_marker("data")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what was left out."""
+    if _NO_DATA:
+        terminalreporter.section("TESTS ON REAL DATA NOT RUN", sep="#", red=True, bold=True)
+        terminalreporter.line(
+            f"{len(_NO_DATA)} tests need XLING_DATA to name the folder of real data", red=True
+        )
+
+
 # Subject, verb, object, place: every combination is a correct sentence.
 _PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "en": (

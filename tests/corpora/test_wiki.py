@@ -127,7 +127,6 @@ def test_golden_article() -> None:
 
 
 @pytest.mark.data
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder")
 def test_real_dumps_leave_no_markup() -> None:
     folder = Path(os.environ["XLING_DATA"]) / "wiki"
     for path in sorted(folder.glob("*.bz2")):

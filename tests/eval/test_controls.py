@@ -102,7 +102,6 @@ def test_vectors_of_ngrams_are_equal_for_equal_texts_and_near_for_cognates() -> 
 
 
 @pytest.mark.data
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
 def test_the_floors_of_sib200(tmp_path: Path) -> None:
     """Published on 205 languages: majority 25.0; n-grams from English 74.5 in English and 34.1 on average."""
     cfg = EvalConfig(("sib200",), tmp_path / "out", Path(os.environ["XLING_DATA"]))

@@ -140,7 +140,6 @@ def test_rows_of_ones_own_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
 def test_real_rows_survive_the_common_format(tmp_path: Path) -> None:
     data = Path(os.environ["XLING_DATA"])
     for name, suite in suites().items():

@@ -67,7 +67,6 @@ def test_the_systems_of_this_package_build() -> None:
 
 
 @pytest.mark.data
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
 def test_real_files_read_with_their_recorded_sizes(suite: Suite) -> None:
     data = Path(os.environ["XLING_DATA"])
     for split in suite.splits:

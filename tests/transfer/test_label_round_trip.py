@@ -129,7 +129,6 @@ def test_no_word_of_any_language_loses_its_label(processor: Any, lang: str) -> N
 
 
 @pytest.mark.data
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data")
 def test_no_word_of_real_sentences_loses_its_label(processor: Any) -> None:
     data, suite, checked = Path(os.environ["XLING_DATA"]), suites()["ntrex"], 0
     for lang in suite.languages:

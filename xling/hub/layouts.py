@@ -1,6 +1,6 @@
-"""Names of the weights elsewhere: Hugging Face's XLM-R and BERT, and fairseq's RoBERTa.
+"""Names of the weights elsewhere: those of XLM-R in transformers, and of RoBERTa in fairseq.
 
-All three are the encoder of BERT with another name on each part, one projection each for query, key and value where
+Both are the encoder of BERT with another name on each part, one projection each for query, key and value where
 ours is a single one, and position tables that start at another row.
 """
 
@@ -70,17 +70,6 @@ XLMR = Layout(
     head_norm="lm_head.layer_norm",
     bias="lm_head.bias",
     first_position=2,
-    **_HF_LAYER,
-)
-BERT = Layout(
-    tokens="bert.embeddings.word_embeddings",
-    positions="bert.embeddings.position_embeddings",
-    norm="bert.embeddings.LayerNorm",
-    types="bert.embeddings.token_type_embeddings",
-    layer="bert.encoder.layer.{}.",
-    dense="cls.predictions.transform.dense",
-    head_norm="cls.predictions.transform.LayerNorm",
-    bias="cls.predictions.bias",
     **_HF_LAYER,
 )
 FAIRSEQ = Layout(

@@ -18,7 +18,6 @@ from xling.core import languages
 
 pytestmark = [
     pytest.mark.data,
-    pytest.mark.skipif("XLING_DATA" not in os.environ, reason="XLING_DATA names no folder of real data"),
 ]
 
 
