@@ -309,6 +309,17 @@ def test_parquet_and_hub_data_sets(tmp_path: Path) -> None:
     assert len(docs) == 4
 
 
+@pytest.mark.parametrize("body", [b"ab", b"\r\nab", b"\nab", b"a\r\n\r\nb", b"a\n\nb"])
+@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n", b"\n\r\n", b"\r\n\n"])
+def test_the_block_begins_behind_the_first_empty_line(end: bytes, body: bytes) -> None:
+    head = b"WARC/1.0\nWARC-Type: conversion\nContent-Length: %d" % len(body)
+    (found,) = records(iter([head + end + body]), Ledger())
+    assert (found.headers, found.body) == (
+        {"warc-type": "conversion", "content-length": str(len(body))},
+        body,
+    )
+
+
 def hub_repository(root: Path, configs: dict[str, str], suffix: str = "parquet") -> Path:
     """A folder as a hub repository of data files is: a card that names the configurations, and their files."""
     card = "".join(
