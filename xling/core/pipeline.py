@@ -8,9 +8,9 @@ Format::
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
-``${name}`` is replaced by the value under ``vars``, where a variable may use those above it. Overrides are
-``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands under
-``scales: NAME:`` over the file.
+``${name}``, in a key too, is replaced by the value under ``vars``, where a variable may use those above it. Overrides
+are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
+under ``scales: NAME:`` over the file.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
 
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, Mapping):
-        return {k: _substitute(v, variables, path) for k, v in value.items()}
+        return {_substitute(k, variables, path): _substitute(v, variables, path) for k, v in value.items()}
     if isinstance(value, list):
         return [_substitute(v, variables, path) for v in value]
 

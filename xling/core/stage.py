@@ -186,7 +186,7 @@ for _stage in (
         "swap",
         config="xling.transfer.swap:SwapConfig",
         run="xling.transfer.swap:run",
-        help="give a fine-tuned model the vocabulary and embeddings of another language",
+        help="give a fine-tuned model the embeddings or the language adapters of another language",
     ),
     Stage(
         "eval",
