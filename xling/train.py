@@ -159,7 +159,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             ``OUT.partial`` belongs to other settings.
     """
     out, data = Path(cfg.out), Path(cfg.data)
-    inputs = [data, *([Path(cfg.init)] if cfg.init else [])]
+    teachers = [settings["teacher"] for settings in cfg.objectives.values() if settings.get("teacher")]
+    inputs = [data, *(Path(name) for name in (cfg.init, *teachers) if name)]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done
     for path in inputs:

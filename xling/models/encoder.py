@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -177,12 +177,12 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
-        before, after = _compiled() if self.compiled else (_before_attention, _after_attention)
+        before, after = _compiled() if self.compiled else (projections, _after_attention)
         qkv = before(self, x)
         return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
 
 
-def _before_attention(layer: Layer, x: Tensor) -> Tensor:
+def projections(layer: Layer, x: Tensor) -> Tensor:
     """(N, D) -> queries, keys and values (N, 3, H, C)."""
     qkv: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
     return qkv.view(len(x), 3, layer.heads, -1)
@@ -208,7 +208,7 @@ def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """
     both = (
         torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
-        for half in (_before_attention, _after_attention)
+        for half in (projections, _after_attention)
     )
     return next(both), next(both)
 
@@ -265,18 +265,32 @@ class Encoder(nn.Module):
         layer: int | None = None,
     ) -> Tensor:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
+        for x in self.states(words, positions, how, langs, layer):  # noqa: B007 - the last one counts
+            pass
+        out: Tensor = self.final_norm(x)
+        return out
+
+    def states(
+        self,
+        words: Tensor,
+        positions: Tensor,
+        how: Attention,
+        langs: Tensor | None = None,
+        layer: int | None = None,
+    ) -> Iterator[Tensor]:
+        """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
         x = words + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
+        yield x
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block in self.layers[:layer]:
             # Dropout draws from torch's state, which is put back for the second time.
             x = checkpoint(block, x, how, use_reentrant=False) if again else block(x, how)
-        out: Tensor = self.final_norm(x)
-        return out
+            yield x
 
 
 class LMHead(nn.Module):
