@@ -302,6 +302,8 @@ class LMHead(nn.Module):
         invertible: of the encoder, undone before the embeddings; it stays the encoder's own.
     """
 
+    _invertible: adapters.Invertible | None
+
     def __init__(self, dim: int, weight: Tensor, invertible: adapters.Invertible | None = None) -> None:
         super().__init__()
         self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once

@@ -37,6 +37,7 @@ class Int8Linear(nn.Module):
         values, scales = rounded(linear.weight.detach())
         self.values: Tensor
         self.scales: Tensor
+        self.bias: Tensor
         self.register_buffer("values", values)
         self.register_buffer("scales", scales.flatten())
         self.register_buffer("bias", linear.bias.detach().float())

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from corpora.vocab import vocab_digest
 from xling.core.errors import UserError
 from xling.models import checkpoint
-from xling.models.encoder import Attention, EncoderModel, Runs, projections
+from xling.models.encoder import Attention, EncoderModel, Layer, Runs, projections
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
 
@@ -121,10 +121,9 @@ class Distill(Mmlm):
             rows = rows + cfg.hidden * hidden_loss(ours, theirs, lesson.projection)
         if cfg.relations:
             place = (cfg.teacher_layer or teacher.cfg.layers) - 1
-            vectors = (
-                projections(model.encoder.layers[-1], ours[-2]),
-                projections(teacher.encoder.layers[place], theirs[place]),
-            )
+            last, taught_by = model.encoder.layers[-1], teacher.encoder.layers[place]
+            assert isinstance(last, Layer) and isinstance(taught_by, Layer)
+            vectors = projections(last, ours[-2]), projections(taught_by, theirs[place])
             heads = cfg.relation_heads or teacher.cfg.heads
             rows = rows + cfg.relations * relation_loss(*vectors, heads, inputs["runs"])
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
