@@ -9,8 +9,8 @@ Format::
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
 ``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
-are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands under
-``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
+are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
+under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
 """
 
 from __future__ import annotations
