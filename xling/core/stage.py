@@ -265,6 +265,13 @@ for _stage in (
         help="leave out the pieces of a model that no text of the given languages uses",
     ),
     Stage(
+        "quantize",
+        config="xling.hub.config:QuantizeConfig",
+        run="xling.hub.quantize:run",
+        positional="checkpoint out",
+        help="write a model with its matrices in 8-bit integers: a quarter of the size",
+    ),
+    Stage(
         "import hf",
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_hf",

@@ -33,6 +33,7 @@ AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
+INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = ("encoder.tokens.weight", "lm_head.bias", "decoder.head.bias")  # a row for each token id
 
 
@@ -231,7 +232,7 @@ def write_published(
 
 
 def read_published(path: Path, *kinds: str) -> dict[str, Any]:
-    """The contents of a published model file of one of ``kinds``; no code in it is run.
+    """The contents of a published model file of one of ``kinds``, weights in float32; no code in it is run.
 
     Raises:
         UserError: no such file, a damaged or foreign one, or a vocabulary beside it that it was not trained with.
@@ -253,6 +254,8 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
             "make it with `xling pretrain` or `xling finetune`",
         )
     check_vocabulary(state["vocab_digest"], path.parent, path)
+    for name, (values, scales) in state.get(INT8, {}).items():
+        state["weights"][name] = values * scales
     return state
 
 
