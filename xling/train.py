@@ -28,6 +28,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
+from corpora import vocab
 from xling import parallel, plan
 from xling.core import config, job, manifest
 from xling.core.errors import UserError
@@ -54,7 +55,7 @@ WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder
 class ModelConfig:
     """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
 
-    The last two count where an objective needs a decoder.
+    ``decoder_layers``, ``plain_head`` and ``unbiased_head`` count where an objective needs a decoder.
     """
 
     layers: int = 4
@@ -69,8 +70,11 @@ class ModelConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     decoder_layers: int = 0
     plain_head: bool = False
+    unbiased_head: bool = False
     checkpoint_activations: bool = False
     compile: bool = False
+    scale_embeddings: bool = False
+    norm_eps: float = 1e-5
 
 
 @dataclass(frozen=True)
@@ -183,8 +187,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
     if parallel.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
-        for name in ("dict.txt", "spm.model"):
-            shutil.copy(data / name, made.path / name)
+        vocab.copy(data, made.path)
         shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, made.path / "model.pt")
@@ -252,6 +255,10 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
         raise UserError(
             f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
         )
+    if model.unbiased_head and not model.plain_head:
+        raise UserError("model.unbiased_head=true with model.plain_head=false", "both, or neither")
+    if model.norm_eps <= 0:
+        raise UserError(f"model.norm_eps={model.norm_eps}", "a number above 0")
     for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
         if getattr(train, name) < 1:
             raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
@@ -310,7 +317,7 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     shape = asdict(cfg.model)
     if any(OBJECTIVES[name].decoder for name in cfg.objectives):
         return "xling_seq2seq", OmegaConf.create(shape)
-    for name in ("decoder_layers", "plain_head"):
+    for name in ("decoder_layers", "plain_head", "unbiased_head"):
         if shape.pop(name):
             raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
     return "xling_encoder", OmegaConf.create(shape)

@@ -27,9 +27,7 @@ def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()
     parts = [
         _front(langs),
         f"# {directory.name}",
-        f"An encoder of `transformers` class `{settings['architectures'][0]}`: {settings['num_hidden_layers']} "
-        f"layers of {settings['hidden_size']}, {settings['vocab_size']:,} pieces, at most "
-        f"{settings['max_position_embeddings'] - 2} tokens. Trained with xling {chain[0].code_version}.",
+        f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
         _usage(settings["architectures"][0]),
         *(_stage(m) for m in chain),
         _scores(scores),
@@ -62,7 +60,33 @@ def _front(langs: Sequence[str]) -> str:
     return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n---"
 
 
+def _shape(settings: dict[str, Any]) -> str:
+    name, size = settings["architectures"][0], settings["vocab_size"]
+    if "d_model" in settings:
+        return (
+            f"An encoder-decoder of `transformers` class `{name}`: {settings['encoder_layers']} and "
+            f"{settings['decoder_layers']} layers of {settings['d_model']}, {size:,} ids, at most "
+            f"{settings['max_position_embeddings']} tokens on either side."
+        )
+    return (
+        f"An encoder of `transformers` class `{name}`: {settings['num_hidden_layers']} layers of "
+        f"{settings['hidden_size']}, {size:,} pieces, at most {settings['max_position_embeddings'] - 2} tokens."
+    )
+
+
 def _usage(name: str) -> str:
+    if name == "MBartForConditionalGeneration":
+        return (
+            "```python\n"
+            f"from transformers import AutoTokenizer, {name}\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
+            f'model = {name}.from_pretrained("DIR")\n'
+            'batch = tokenizer("a text", "[SOURCE]", return_tensors="pt")  # the language of the text\n'
+            'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
+            "made = model.generate(**batch, decoder_start_token_id=wanted)\n"
+            "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"
+            "```"
+        )
     return (
         "```python\n"
         f"from transformers import AutoTokenizer, {name}\n\n"

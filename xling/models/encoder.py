@@ -31,7 +31,8 @@ class EncoderConfig(FairseqDataclass):
 
     XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
     the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
-    attentions.
+    attentions. ``scale_embeddings`` multiplies word vectors by the square root of ``dim`` (Vaswani et al. 2017,
+    section 3.4; mBART); ``norm_eps`` is what layer norms add to the variance, 1e-12 in BERT.
     """
 
     layers: int = 4
@@ -46,6 +47,8 @@ class EncoderConfig(FairseqDataclass):
     precision: str = "auto"
     checkpoint_activations: bool = False
     compile: bool = False
+    scale_embeddings: bool = False
+    norm_eps: float = 1e-5
 
 
 @dataclass(frozen=True)
@@ -164,10 +167,10 @@ class Layer(nn.Module):
         self.compiled = cfg.compile
         self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
         self.out = nn.Linear(cfg.dim, cfg.dim)
-        self.attn_norm = nn.LayerNorm(cfg.dim)
+        self.attn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.up = nn.Linear(cfg.dim, cfg.ffn_dim)
         self.down = nn.Linear(cfg.ffn_dim, cfg.dim)
-        self.ffn_norm = nn.LayerNorm(cfg.dim)
+        self.ffn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
@@ -220,9 +223,9 @@ class Encoder(nn.Module):
         self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
         self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
-        self.norm = nn.LayerNorm(cfg.dim)
+        self.norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
-        self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
+        self.final_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps) if cfg.pre_norm else nn.Identity()
         self.apply(initialise)
 
     def forward(
@@ -253,7 +256,7 @@ class Encoder(nn.Module):
         layer: int | None = None,
     ) -> Tensor:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
-        x = words + self.positions(positions)
+        x = scaled(words, self.cfg) + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
@@ -266,13 +269,18 @@ class Encoder(nn.Module):
         return out
 
 
+def scaled(words: Tensor, cfg: EncoderConfig) -> Tensor:
+    """Word vectors as they are added to the positions."""
+    return words * math.sqrt(cfg.dim) if cfg.scale_embeddings else words
+
+
 class LMHead(nn.Module):
     """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head."""
 
-    def __init__(self, dim: int, weight: Tensor) -> None:
+    def __init__(self, dim: int, weight: Tensor, eps: float = 1e-5) -> None:
         super().__init__()
         self.dense = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
+        self.norm = nn.LayerNorm(dim, eps)
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(len(weight)))
         self.dense.apply(initialise)
@@ -299,7 +307,7 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         super().__init__()
         self.cfg = cfg
         self.encoder = Encoder(cfg, vocab_size, num_langs)
-        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight)
+        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight, cfg.norm_eps)
         self.extras = nn.ModuleDict()
 
     @classmethod
