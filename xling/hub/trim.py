@@ -7,7 +7,6 @@ leaving others out makes no cut better. Source: Abdaoui et al. 2020, "Load What 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -43,6 +42,10 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     paths = [path for names in cfg.corpora.values() for path in reader.resolve(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
+    if (cfg.checkpoint / vocab.WORDPIECE).is_file():
+        raise UserError(
+            f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
+        )
     inputs = [cfg.checkpoint, *paths]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
@@ -66,8 +69,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             for name in ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias"):
                 state[name] = state[name][rows]
             small.load_state_dict(state)
-            for name in ("dict.txt", "spm.model"):
-                shutil.copy(vocabulary / name, made.path / name)
+            vocab.copy(vocabulary, made.path)
             checkpoint.save_model(made.path / "model.pt", small, langs, made.path)
         made.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
     return manifest.read(cfg.out)
