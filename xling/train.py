@@ -180,7 +180,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates = _train(cfg, trainer, partial, run_key, watch)
+    updates, seen = _train(cfg, trainer, partial, run_key, watch)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -200,6 +200,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
             "halved_batches": updates.halved,
             "langs": task.langs,
             "frozen": frozen,
+            "seen": seen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
@@ -336,7 +337,7 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
 
 def _train(
     cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any], watch: Watch | None
-) -> Updates:
+) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
     trainer.task.load_dataset("valid")
@@ -351,7 +352,7 @@ def _train(
     updates.skipped, updates.halved = log.mishaps
     told, clock = 0, Clock(f"pretrain {cfg.out}")
     writer = checkpoint.Writer(partial, cfg.train.keep)
-    title = f"pretrain {cfg.out}"
+    title, seen = f"pretrain {cfg.out}", dict[str, Any]()
     with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
@@ -378,12 +379,28 @@ def _train(
                     told = writer.saved
                     job.beat(done, cfg.train.updates, "updates", saved=told)
                 if last:
+                    seen = text_seen(trainer, epoch_itr)
                     break
                 if stop:
                     parallel.wait()
                     raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
-    return updates
+    return updates, seen or text_seen(trainer, epoch_itr)
+
+
+def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
+    """How many epochs were made, and by language, pair or objective the tokens that are there and those read.
+
+    Read are the tokens of the present epoch as often as there were epochs; the draw of another differs little.
+    """
+    before = getattr(epoch_itr, "begins_at", 0)
+    made = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    epochs = epoch_itr.epoch - 1 + made / max(before + len(epoch_itr.frozen_batches), 1)
+    mixture = trainer.task.dataset("train").mixture()
+    tokens = {
+        name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
+    }
+    return {"epochs": round(epochs, 4), "tokens": tokens}
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:

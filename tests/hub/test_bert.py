@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,13 +36,38 @@ from xling.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces
 
-WORDS = ("the", "old", "woman", "see", "##s", "a", "red", "boat", "near", "river", ".", ",", "near", "##er", "two", "books")
-LETTERS = "abcdefghijklmnopqrstuvwxyzหญิงชราเ็นอสีแดใกล้แม่น้ำบ้าขยพตัวื่ไมหมอครูลูพีองเ0123456789ابتثجحخدذرزسشصضطظعغفقكلمنهويةىئؤأإآء"
+WORDS = (
+    "the",
+    "old",
+    "woman",
+    "see",
+    "##s",
+    "a",
+    "red",
+    "boat",
+    "near",
+    "river",
+    ".",
+    ",",
+    "near",
+    "##er",
+    "two",
+    "books",
+)
+LETTERS = (
+    "abcdefghijklmnopqrstuvwxyzหญิงชราเ็นอสีแดใกล้แม่น้ำบ้าขยพตัวื่ไมหมอครู"
+    "ลูพีองเ0123456789ابتثجحخدذرزسشصضطظعغفقكلمنهويةىئؤأإآء"
+)
 NAMES = list(dict.fromkeys([
     "[PAD]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<S>", *WORDS, *LETTERS,
     *("##" + c for c in LETTERS), *LETTERS.upper(), "中", "文", "é", "##é", "!", "##!", "#", "[", "]",
 ]))  # fmt: skip
-LINES = ("the old woman sees a red boat near the river.", "THE Éléphant 中文 xyz!", "", "หญิงชรา two books nearer [MASK]")
+LINES = (
+    "the old woman sees a red boat near the river.",
+    "THE Éléphant 中文 xyz!",
+    "",
+    "หญิงชรา two books nearer [MASK]",
+)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +170,9 @@ def test_pretraining_goes_on_from_it(
     assert made.counts["updates"] == 2  # type: ignore[union-attr]
     old, new = (checkpoint.load_model(x)[0].encoder.tokens.weight for x in (imported, tmp_path / "out"))
     assert torch.allclose(old, new, atol=1e-6)
-    assert vocabulary.load(tmp_path / "out").encode("two books") == vocabulary.load(imported).encode("two books")
+    assert vocabulary.load(tmp_path / "out").encode("two books") == vocabulary.load(imported).encode(
+        "two books"
+    )
 
 
 @pytest.mark.parametrize("kind", ["classify", "span", "tag"])
@@ -169,7 +195,9 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
         return
     for row in ROWS[kind]:
         (example,) = encode_row(tuned.processor, kind, row, labels, 64)  # type: ignore[arg-type]
-        texts = [row.fields[name] for name in ("question", "context") if name in row.fields] or [row.fields["text"]]
+        texts = [row.fields[name] for name in ("question", "context") if name in row.fields] or [
+            row.fields["text"]
+        ]
         batch = fast(*texts, return_tensors="pt")
         assert batch["input_ids"][0].tolist() == example["tokens"].tolist()
         with torch.inference_mode():
@@ -183,7 +211,9 @@ def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Pat
     from safetensors.torch import load_file
 
     state = {
-        name.removeprefix("bert.").replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): x
+        name.removeprefix("bert.")
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): x
         for name, x in load_file(copied / "model.safetensors").items()
         if name.startswith("bert.")
     }

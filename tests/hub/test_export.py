@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import unicodedata
@@ -18,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import vocab as vocabulary
-from xling.core import config
+from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.hub import charsmap, tokenizer
+from xling.hub import card, charsmap, tokenizer
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
 from xling.train import PretrainConfig
@@ -280,10 +281,36 @@ def test_intents_with_slots_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "mono" / "sw"
+    (corpus / "shards").mkdir(parents=True)
+    (corpus / "card.md").write_text("# Swahili")
+    (corpus / "stats.json").write_text(json.dumps({"sources": [{"uri": "x", "licence": "CC BY 4.0"}] * 2}))
+    (corpus / "shards" / "sw-00000.parquet").write_text("")
+    with manifest.publish(tmp_path / "shards", "binarize", {}, [corpus / "shards" / "sw-00000.parquet"]):
+        pass
+    with manifest.publish(tmp_path / "copy", "import hf", {}, [tmp_path / "shards"]):
+        pass
+    text = card.write(tmp_path / "copy", {"architectures": ["X"], "num_hidden_layers": 1, "hidden_size": 2,
+                                          "vocab_size": 3, "max_position_embeddings": 4})  # fmt: skip
+    digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
+    assert f"| `sw` | `{digest}` | CC BY 4.0 |" in text
+    assert "others have trained" in text and "others have trained" not in card.write(
+        model,
+        json.loads(
+            '{"architectures": ["X"], "num_hidden_layers": 1, "hidden_size": 2, "vocab_size": 3, "max_position_embeddings": 4}'
+        ),
+    )
+
+
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:
     text = (exported / "README.md").read_text()
     assert "`pretrain`" in text and "`binarize`" in text and "| en |" in text
     assert checkpoint.load_model(model)[1][0] in text.split("---")[1]
+    seen = manifest.read(model).counts["seen"]
+    assert seen["epochs"] > 0 and set(seen["tokens"]) == {"ar", "en", "th"}
+    there, read = (seen["tokens"]["ar"][key] for key in ("there", "read"))
+    assert f"| ar | {there:,} | {read:,} | {read / there:.2f} |" in text and "objectives: mmlm" in text
     bad = tmp_path / "scores.json"
     bad.write_text("[]}")
     with pytest.raises(UserError, match="holds no scores"):

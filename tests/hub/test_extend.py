@@ -25,8 +25,26 @@ from xling.train import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer.encode import pieces
 
-STEMS = "ona uza penda tafuta soma andika nunua pika lala enda kimbia cheza imba safiri fundisha".split()
-SWAHILI = [a + b + stem for a in ("a", "wa", "ni", "tu", "m") for b in ("na", "li", "ta", "me") for stem in STEMS]
+STEMS = [
+    "ona",
+    "uza",
+    "penda",
+    "tafuta",
+    "soma",
+    "andika",
+    "nunua",
+    "pika",
+    "lala",
+    "enda",
+    "kimbia",
+    "cheza",
+    "imba",
+    "safiri",
+    "fundisha",
+]
+SWAHILI = [
+    a + b + stem for a in ("a", "wa", "ni", "tu", "m") for b in ("na", "li", "ta", "me") for stem in STEMS
+]
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +145,7 @@ def test_pretraining_goes_on_with_the_new_pieces(
     run_hf(replace(ImportConfig(foreign, tmp_path / "m", ("en", "sw")), extend_vocab=swahili))
     (tmp_path / "sw.txt").write_text("\n\n".join(" ".join(SWAHILI[i : i + 9]) for i in range(40)))
     paths = {"sw": (str(tmp_path / "sw.txt"),)}
-    binarize.run(
-        binarize.BinarizeConfig(vocab=str(tmp_path / "m"), out=str(tmp_path / "d"), corpora=paths)
-    )
+    binarize.run(binarize.BinarizeConfig(vocab=str(tmp_path / "m"), out=str(tmp_path / "d"), corpora=paths))
     words = [*tiny, "model.heads=4", "model.ffn_dim=48", "train.updates=2", f"data={tmp_path / 'd'}"]
     words += [f"out={tmp_path / 'out'}", f"init={tmp_path / 'm'}", "train.lr=1e-9"]
     pretrain(config.load(PretrainConfig, overrides=words))
