@@ -291,16 +291,12 @@ def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
         pass
     with manifest.publish(tmp_path / "copy", "import hf", {}, [tmp_path / "shards"]):
         pass
-    text = card.write(tmp_path / "copy", {"architectures": ["X"], "num_hidden_layers": 1, "hidden_size": 2,
-                                          "vocab_size": 3, "max_position_embeddings": 4})  # fmt: skip
+    sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
+    settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
+    text = card.write(tmp_path / "copy", settings)
     digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
-    assert f"| `sw` | `{digest}` | CC BY 4.0 |" in text
-    assert "others have trained" in text and "others have trained" not in card.write(
-        model,
-        json.loads(
-            '{"architectures": ["X"], "num_hidden_layers": 1, "hidden_size": 2, "vocab_size": 3, "max_position_embeddings": 4}'
-        ),
-    )
+    assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
+    assert "others have trained" in text and "others have trained" not in card.write(model, settings)
 
 
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:

@@ -25,23 +25,10 @@ from xling.train import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer.encode import pieces
 
-STEMS = [
-    "ona",
-    "uza",
-    "penda",
-    "tafuta",
-    "soma",
-    "andika",
-    "nunua",
-    "pika",
-    "lala",
-    "enda",
-    "kimbia",
-    "cheza",
-    "imba",
-    "safiri",
-    "fundisha",
-]
+STEMS = (
+    "ona", "uza", "penda", "tafuta", "soma", "andika", "nunua", "pika", "lala", "enda", "kimbia", "cheza", "imba",
+    "safiri", "fundisha",
+)  # fmt: skip
 SWAHILI = [
     a + b + stem for a in ("a", "wa", "ni", "tu", "m") for b in ("na", "li", "ta", "me") for stem in STEMS
 ]
