@@ -72,7 +72,12 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Tensor]:
     Raises:
         UserError: there is none, it is no WordPiece, or it has another number of ids than the model has ``rows``.
     """
-    listed = files.tokens_of(folder) or _lines(folder / "vocab.txt")
+    told, path = files.tokens_of(folder), folder / "vocab.txt"
+    listed = told if told and not path.is_file() else _lines(path)
+    if told and told != listed:
+        raise UserError(
+            f"{folder}: tokenizer.json and vocab.txt differ", "the same pieces", "give the files of one model"
+        )
     needed = (*wordpiece.SPECIALS, wordpiece.MASK)
     if missing := [name for name in needed if name not in listed]:
         raise UserError(
