@@ -2,7 +2,7 @@
 
 Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
 
-    dict.txt spm.model
+    dict.txt spm.model                        (wordpiece.json where an imported model has no SentencePiece)
     en/{train,valid}.{bin,idx}                one item a paragraph, an item of </s> alone between documents
     en-sw/{train,valid}.en-sw.{en,sw}.{bin,idx}   aligned items
     en-sw/{train,valid}.en-sw.switched.{bin,idx}  code-switched sentences, and beside them, token by token, the
@@ -11,7 +11,6 @@ Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
 
 from __future__ import annotations
 
-import shutil
 import struct
 from array import array
 from collections.abc import Iterable, Iterator
@@ -85,8 +84,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
         return done
     processor = vocabulary.load(vocab_dir)
     with manifest.publish(out, "binarize", cfg, inputs) as made:
-        for name in ("dict.txt", "spm.model"):
-            shutil.copy(vocab_dir / name, made.path / name)
+        vocabulary.copy(vocab_dir, made.path)
         made.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
         for lang, paths in cfg.corpora.items():
             made.counts[lang] = _binarize_language(cfg, processor, lang, paths, made.path / lang)

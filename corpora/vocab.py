@@ -7,10 +7,11 @@ SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2 as proto
@@ -23,6 +24,8 @@ from xling.core.sampling import alpha_shares, rng
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
 SCORE_STEPS = 256
+SPM, WORDPIECE, DICTIONARY = "spm.model", "wordpiece.json", "dict.txt"
+"""Files of a vocabulary: the dictionary, and one of the others."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +145,30 @@ def _write_dictionary(out: Path) -> None:
         handle.writelines(f"{line.split(chr(9))[0]} 1\n" for line in pieces)
 
 
-def load(directory: Path) -> spm.SentencePieceProcessor:
-    """The SentencePiece model of a published vocabulary.
+def copy(directory: Path, out: Path) -> None:
+    """Copy the files of the vocabulary in ``directory`` into ``out``.
+
+    Raises:
+        UserError: there is none.
+    """
+    vocab_digest(directory)
+    load(directory)
+    for name in (DICTIONARY, SPM, WORDPIECE):
+        if (directory / name).is_file():
+            shutil.copy(directory / name, out / name)
+
+
+def load(directory: Path) -> Any:
+    """The SentencePiece model of a published vocabulary, or what stands for it in an imported one of WordPieces.
 
     Raises:
         UserError: the directory holds no vocabulary or a damaged one.
     """
-    path = directory / "spm.model"
+    if (directory / WORDPIECE).is_file():
+        from corpora.wordpiece import WordPieceProcessor
+
+        return WordPieceProcessor(directory / WORDPIECE)
+    path = directory / SPM
     if not path.is_file():
         raise UserError(
             f"no vocabulary at {directory}", "a directory with spm.model", "run `xling vocab` first"

@@ -28,7 +28,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from corpora.vocab import vocab_digest
+from corpora import vocab
 from xling import parallel, plan
 from xling.core import config, job, manifest
 from xling.core.errors import UserError
@@ -56,8 +56,8 @@ WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder
 class ModelConfig:
     """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
 
-    ``decoder_layers`` and ``plain_head`` count where an objective needs a decoder, ``lang_adapter`` (a width) and
-    ``invertible`` where none does.
+    ``decoder_layers``, ``plain_head`` and ``unbiased_head`` count where an objective needs a decoder,
+    ``lang_adapter`` (a width) and ``invertible`` where none does.
     """
 
     layers: int = 4
@@ -72,10 +72,13 @@ class ModelConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     decoder_layers: int = 0
     plain_head: bool = False
+    unbiased_head: bool = False
     checkpoint_activations: bool = False
     compile: bool = False
     lang_adapter: int = 0
     invertible: bool = False
+    scale_embeddings: bool = False
+    norm_eps: float = 1e-5
 
 
 @dataclass(frozen=True)
@@ -186,15 +189,14 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates = _train(cfg, trainer, partial, run_key, watch)
+    updates, seen = _train(cfg, trainer, partial, run_key, watch)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
     if parallel.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
-        for name in ("dict.txt", "spm.model"):
-            shutil.copy(data / name, made.path / name)
+        vocab.copy(data, made.path)
         shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, made.path / "model.pt")
@@ -207,6 +209,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
             "halved_batches": updates.halved,
             "langs": task.langs,
             "frozen": frozen,
+            "seen": seen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }
     shutil.rmtree(partial)
@@ -233,7 +236,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 def _leaves_embeddings(cfg: PretrainConfig) -> bool:
     """Whether the embeddings of ``init`` are replaced by new ones."""
     with_adapters = cfg.model.lang_adapter or cfg.model.invertible
-    same = with_adapters and vocab_digest(Path(cfg.init)) == vocab_digest(Path(cfg.data))
+    same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
     return cfg.freeze == "body" and not same
 
 
@@ -272,6 +275,10 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
         raise UserError(
             f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
         )
+    if model.unbiased_head and not model.plain_head:
+        raise UserError("model.unbiased_head=true with model.plain_head=false", "both, or neither")
+    if model.norm_eps <= 0:
+        raise UserError(f"model.norm_eps={model.norm_eps}", "a number above 0")
     for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
         if getattr(train, name) < 1:
             raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
@@ -339,7 +346,7 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
                     f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"
                 )
         return "xling_seq2seq", OmegaConf.create(shape)
-    for name in ("decoder_layers", "plain_head"):
+    for name in ("decoder_layers", "plain_head", "unbiased_head"):
         if shape.pop(name):
             raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
     return "xling_encoder", OmegaConf.create(shape)
@@ -358,7 +365,7 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
 
 def _train(
     cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any], watch: Watch | None
-) -> Updates:
+) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
     trainer.task.load_dataset("valid")
@@ -373,7 +380,7 @@ def _train(
     updates.skipped, updates.halved = log.mishaps
     told, clock = 0, Clock(f"pretrain {cfg.out}")
     writer = checkpoint.Writer(partial, cfg.train.keep)
-    title = f"pretrain {cfg.out}"
+    title, seen = f"pretrain {cfg.out}", dict[str, Any]()
     with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
@@ -400,12 +407,28 @@ def _train(
                     told = writer.saved
                     job.beat(done, cfg.train.updates, "updates", saved=told)
                 if last:
+                    seen = text_seen(trainer, epoch_itr)
                     break
                 if stop:
                     parallel.wait()
                     raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
-    return updates
+    return updates, seen or text_seen(trainer, epoch_itr)
+
+
+def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
+    """How many epochs were made, and by language, pair or objective the tokens that are there and those read.
+
+    Read are the tokens of the present epoch as often as there were epochs; the draw of another differs little.
+    """
+    before = getattr(epoch_itr, "begins_at", 0)
+    made = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    epochs = epoch_itr.epoch - 1 + made / max(before + len(epoch_itr.frozen_batches), 1)
+    mixture = trainer.task.dataset("train").mixture()
+    tokens = {
+        name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
+    }
+    return {"epochs": round(epochs, 4), "tokens": tokens}
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:

@@ -37,6 +37,28 @@ ROWS = {
         Row(str(i), {"text_a": a, "text_b": b}, LABELS[i % 3])
         for i, (a, b) in enumerate((("a red boat", "two"), ("", "books"), ("جارتي", "my neighbour")))
     ],
+    "span": [
+        Row(str(i), {"context": context, "question": question}, ((answer, context.index(answer)),))
+        for i, (context, question, answer) in enumerate(
+            (
+                ("The old woman sees a red boat near the river.", "What does she see?", "a red boat"),
+                ("หญิงชราเห็นเรือสีแดงใกล้แม่น้ำ", "", "เรือสีแดง"),
+                ("  جارتي تبيع\u200f خبزا 👩‍👧 طازجا  ", "ماذا تبيع؟", "خبزا"),
+            )
+        )
+    ],
+    "choice": [
+        Row(str(i), {"premise": premise, "question": asked, "choices": choices}, i % 2)
+        for i, (premise, asked, choices) in enumerate(
+            (
+                ("My neighbour sells bread.", "cause", ("She wants two books.", "at home")),
+                ("", "effect", ("the long letter", "")),
+            )
+        )
+    ],
+    "intent_slots": [
+        Row("0", {"tokens": ("two", "books")}, ("no", ("yes", "maybe"))),
+    ],
     "tag": [
         Row(str(i), {"tokens": words}, tuple(LABELS[len(w) % 3] for w in words))
         for i, words in enumerate((("My", "neighbour", "sees"), ("books",), ("البيت", "الصغير", "x-y")))
@@ -50,7 +72,9 @@ def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.Tuned, Path, l
 
     def made(kind: str, **settings: Any) -> tuple[tune.Tuned, Path, list[Any]]:
         cfg = tune.TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32", **settings)
-        tuned = tune.fit(model, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+        labels = (*(f"intent:{name}" for name in LABELS), *LABELS) if kind == "intent_slots" else LABELS
+        labels = () if kind in ("span", "choice") else labels
+        tuned = tune.fit(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
         folder = tmp_path / "task"
         with manifest.publish(folder, "finetune", cfg, [model]) as out:
             tune.save(tuned, out.path, model, checkpoint.load_model(model)[1])

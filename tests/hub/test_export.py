@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import unicodedata
@@ -18,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import vocab as vocabulary
-from xling.core import config
+from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.hub import charsmap, tokenizer
+from xling.hub import card, charsmap, tokenizer
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
 from xling.train import PretrainConfig
@@ -144,6 +145,60 @@ def test_task_models_give_our_scores(
         assert (found - mine).abs().max() < 1e-5
 
 
+def test_a_span_model_gives_our_scores(
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    from transformers import AutoTokenizer, XLMRobertaForQuestionAnswering
+
+    tuned, folder, rows = task("span")
+    run_hf(ExportConfig(folder, tmp_path / "out"))
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == [
+        "XLMRobertaForQuestionAnswering"
+    ]
+    theirs, report = XLMRobertaForQuestionAnswering.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    fast = AutoTokenizer.from_pretrained(tmp_path / "out")
+    for row in rows:
+        (example,) = encode_row(tuned.processor, "span", row, (), 64)
+        given = fast(row.fields["question"], row.fields["context"], return_tensors="pt")
+        assert given["input_ids"][0].tolist() == example["tokens"].tolist()
+        with torch.inference_mode():
+            mine = tuned.model(pack([example | {"id": np.array([0])}]))
+            found = theirs.eval()(**given)
+        both = torch.stack([found.start_logits[0], found.end_logits[0]], 1)[example["chosen"]]
+        assert mine.abs().max() > 1e-3 and len(mine) > 5
+        assert (both - mine).abs().max() < 1e-5
+        shown = (
+            found.start_logits[0, example["chosen"]].argmax(),
+            found.end_logits[0, example["chosen"]].argmax(),
+        )
+        assert shown == tuple(mine.argmax(0))
+
+
+def test_a_choice_model_gives_our_scores(
+    model: Path, tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    from transformers import AutoTokenizer, XLMRobertaForMultipleChoice
+
+    tuned, folder, rows = task("choice")
+    run_hf(ExportConfig(folder, tmp_path / "out"))
+    theirs, report = XLMRobertaForMultipleChoice.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    fast = AutoTokenizer.from_pretrained(tmp_path / "out")
+    for row in rows:
+        examples = encode_row(tuned.processor, "choice", row, (), 64)
+        premise, choices = row.fields["premise"], row.fields["choices"]
+        asked = row.fields["question"] == "cause"
+        pairs = [(c, premise) if asked else (premise, c) for c in choices]
+        given = fast(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            found = theirs.eval()(**{k: v[None] for k, v in given.items()}).logits[0]
+            mine = [tuned.model(pack([e | {"id": np.array([0])}]))[0, 0] for e in examples]
+        assert (found - torch.stack(mine)).abs().max() < 1e-5
+
+
 def same_ids(folder: Path, model: Path, lines: list[str]) -> None:
     from transformers import AutoTokenizer
 
@@ -217,10 +272,41 @@ def test_match_features_are_refused(
         run_hf(ExportConfig(folder, tmp_path / "out"))
 
 
+def test_intents_with_slots_are_refused(
+    tmp_path: Path, task: Callable[..., tuple[tune.Tuned, Path, list[Any]]]
+) -> None:
+    _, folder, _ = task("intent_slots")
+    with pytest.raises(UserError, match="a head for intent_slots"):
+        run_hf(ExportConfig(folder, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "mono" / "sw"
+    (corpus / "shards").mkdir(parents=True)
+    (corpus / "card.md").write_text("# Swahili")
+    (corpus / "stats.json").write_text(json.dumps({"sources": [{"uri": "x", "licence": "CC BY 4.0"}] * 2}))
+    (corpus / "shards" / "sw-00000.parquet").write_text("")
+    with manifest.publish(tmp_path / "shards", "binarize", {}, [corpus / "shards" / "sw-00000.parquet"]):
+        pass
+    with manifest.publish(tmp_path / "copy", "import hf", {}, [tmp_path / "shards"]):
+        pass
+    sizes = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
+    settings = {"architectures": ["X"], **dict.fromkeys(sizes, 4)}
+    text = card.write(tmp_path / "copy", settings)
+    digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
+    assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
+    assert "others have trained" in text and "others have trained" not in card.write(model, settings)
+
+
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:
     text = (exported / "README.md").read_text()
     assert "`pretrain`" in text and "`binarize`" in text and "| en |" in text
     assert checkpoint.load_model(model)[1][0] in text.split("---")[1]
+    seen = manifest.read(model).counts["seen"]
+    assert seen["epochs"] > 0 and set(seen["tokens"]) == {"ar", "en", "th"}
+    there, read = (seen["tokens"]["ar"][key] for key in ("there", "read"))
+    assert f"| ar | {there:,} | {read:,} | {read / there:.2f} |" in text and "objectives: mmlm" in text
     bad = tmp_path / "scores.json"
     bad.write_text("[]}")
     with pytest.raises(UserError, match="holds no scores"):

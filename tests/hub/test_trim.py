@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from corpora import vocab as vocabulary
+from tests.hub.test_mbart import publish
 from xling.core import config
 from xling.core.errors import UserError
-from xling.data.packing import pack
+from xling.data.packing import pack, pack_seq2seq
 from xling.hub.trim import TrimConfig, run
 from xling.models import checkpoint
+from xling.objectives.seq2seq import example
 from xling.transfer import tune
 from xling.transfer.encode import pieces
 
@@ -69,3 +71,22 @@ def test_no_text_is_refused(model: Path, tmp_path: Path) -> None:
                 )
             )
     assert not (tmp_path / "o").exists()
+
+
+def test_a_decoder_keeps_its_language_tokens(vocab: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = publish(tmp_path / "m", vocab)
+    made = run(TrimConfig(folder, tmp_path / "out", {"en": (str(corpus / "en.txt"),)}))
+    assert made.counts["vocabulary"] < made.counts["vocabulary_before"]
+    (old, before), (new, after) = (checkpoint.load_seq2seq(x) for x in (folder, tmp_path / "out"))
+    assert after.langs == before.langs and after.sentinels == before.sentinels
+    processors = [vocabulary.load(x) for x in (folder, tmp_path / "out")]
+    line = "The old woman sees a red boat near the river."
+    found = []
+    for model, symbols, processor in zip((old, new), (before, after), processors, strict=True):
+        tokens = np.array(pieces(processor, line))
+        pair = example(np.append(tokens, 2), np.append(tokens[:9], 2), 1, 2, symbols) | {"id": np.array([0])}
+        with torch.inference_mode():
+            logits = model.eval().decoder.head.logits(model(**pack_seq2seq([pair])["net_input"]))
+        kept = [*tokens, *range(symbols.mask, symbols.size)]
+        found.append(logits[:, kept])
+    assert torch.equal(*found)

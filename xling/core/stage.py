@@ -255,7 +255,7 @@ for _stage in (
         config="xling.hub.config:ExportConfig",
         run="xling.hub.export:run_fairseq",
         positional="checkpoint out",
-        help="write a pre-trained model as stock fairseq's RoBERTa loads it",
+        help="write a pre-trained model as stock fairseq's RoBERTa or mBART loads it",
     ),
     Stage(
         "trim",
@@ -276,14 +276,14 @@ for _stage in (
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_hf",
         positional="source out",
-        help="take a directory of Hugging Face of the type XLM-R as a checkpoint",
+        help="take a model of Hugging Face of the types XLM-R, BERT or mBART as a checkpoint",
     ),
     Stage(
         "import fairseq",
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_fairseq",
         positional="source out",
-        help="take a checkpoint of stock fairseq's RoBERTa or XLM-R",
+        help="take a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
         "report",

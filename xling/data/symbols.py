@@ -16,21 +16,33 @@ class Symbols:
 
     Attributes:
         mask: id of ``<mask>``, the first behind the pieces.
-        langs: the languages, whose tokens follow in this order; then come `NUM_SENTINELS` sentinels.
+        langs: the languages, whose tokens follow in this order; then come the sentinels.
+        sentinels: how many; models that others have trained have none.
     """
 
     mask: int
     langs: tuple[str, ...]
+    sentinels: int = NUM_SENTINELS
 
     @classmethod
     def of_size(cls, size: int, langs: Sequence[str]) -> Symbols:
-        """The symbols of a model with ``size`` token ids."""
+        """The symbols of a model of ours with ``size`` token ids."""
         return cls(size - NUM_SENTINELS - len(langs) - 1, tuple(langs))
+
+    @classmethod
+    def behind(cls, mask: int, size: int, langs: Sequence[str]) -> Symbols:
+        """The symbols of a model with ``size`` token ids, of which those below ``mask`` are pieces."""
+        return cls(mask, tuple(langs), size - mask - 1 - len(langs))
 
     @property
     def size(self) -> int:
         """Number of token ids in all."""
-        return self.sentinel(NUM_SENTINELS)
+        return self.sentinel(self.sentinels)
+
+    @property
+    def default(self) -> int:
+        """Index of the language where none is named: English, else the first."""
+        return self.langs.index("en") if "en" in self.langs else 0
 
     def lang(self, index: int) -> int:
         """Id of the token of the language with this index."""
@@ -56,4 +68,4 @@ class Symbols:
 
     def names(self) -> list[str]:
         """What follows ``<mask>`` in the dictionary."""
-        return [f"[{lang}]" for lang in self.langs] + [f"<extra_id_{i}>" for i in range(NUM_SENTINELS)]
+        return [f"[{lang}]" for lang in self.langs] + [f"<extra_id_{i}>" for i in range(self.sentinels)]

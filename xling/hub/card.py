@@ -10,6 +10,8 @@ from typing import Any
 from xling.core import manifest
 from xling.core.errors import UserError
 
+_CARD, _STATS = "card.md", "stats.json"  # of a corpus
+
 
 def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()) -> str:
     """The card of a model in Markdown, with the front matter that the hub reads.
@@ -27,20 +29,70 @@ def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()
     parts = [
         _front(langs),
         f"# {directory.name}",
-        f"An encoder of `transformers` class `{settings['architectures'][0]}`: {settings['num_hidden_layers']} "
-        f"layers of {settings['hidden_size']}, {settings['vocab_size']:,} pieces, at most "
-        f"{settings['max_position_embeddings'] - 2} tokens. Trained with xling {chain[0].code_version}.",
+        f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
         _usage(settings["architectures"][0]),
+        _objectives(chain),
         *(_stage(m) for m in chain),
+        _corpora(chain),
         _scores(scores),
-        "## Limits\n\n"
-        "- Text in another language or script than those above was not seen.\n"
-        "- The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
-        "specials written in a text are read as specials. Where two segmentations have the same score up to "
-        "rounding, an older vocabulary may be cut at another place.\n"
-        "- Licences are those of the corpora named above; their data cards hold them.",
+        _limits(chain),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _objectives(chain: Sequence[manifest.Manifest]) -> str:
+    """What the model learnt from: the objectives of every pre-training, the text that each read, how often."""
+    parts = []
+    for found in chain:
+        if not isinstance(found.config.get("objectives"), dict):
+            continue
+        mix = "; ".join(
+            name + "".join(f", {key} {value}" for key, value in settings.items())
+            for name, settings in found.config["objectives"].items()
+        )
+        seen = found.counts.get("seen", {})
+        rows = "\n".join(
+            f"| {name} | {n['there']:,} | {n['read']:,} | {n['read'] / max(n['there'], 1):.2f} |"
+            for name, n in seen.get("tokens", {}).items()
+        )
+        head = "| text | tokens there | tokens read | epochs |\n| --- | ---: | ---: | ---: |\n"
+        updates = f"{found.counts['updates']:,} updates" if "updates" in found.counts else ""
+        parts += [f"{updates}, objectives: {mix}.", head + rows if rows else ""]
+    return "\n\n".join(["## Training", *(part for part in parts if part)]) if parts else ""
+
+
+def _corpora(chain: Sequence[manifest.Manifest]) -> str:
+    """The corpora that are still at hand: the digests of their data cards and the licences of their sources."""
+    folders = {
+        folder: None
+        for found in chain
+        for name in found.inputs
+        for folder in (Path(name), *list(Path(name).parents)[:2])
+        if (folder / _CARD).is_file() and (folder / _STATS).is_file()
+    }
+    rows = []
+    for folder in folders:
+        stats = json.loads((folder / _STATS).read_text(encoding="utf-8"))
+        terms = "; ".join(dict.fromkeys(str(source["licence"]) for source in stats.get("sources", [])))
+        digest = manifest.sha256(folder / _CARD)[:16]
+        rows.append(f"| `{folder.name}` | `{digest}` | {terms or 'not stated'} |")
+    if not rows:
+        return ""
+    head = "| corpus | SHA-256 of its data card | licences of its sources |\n| --- | --- | --- |\n"
+    return "## Corpora\n\n" + head + "\n".join(rows)
+
+
+def _limits(chain: Sequence[manifest.Manifest]) -> str:
+    lines = [
+        "Text in another language or script than those above was not seen.",
+        "The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
+        "specials written in a text are read as specials. Where two segmentations have the same score up to rounding, "
+        "an older vocabulary may be cut at another place.",
+        "Licences are those of the corpora above. Of text without a data card they are not known here.",
+    ]
+    if any(found.stage.startswith("import") for found in chain):
+        lines.append("It goes on from a model that others have trained, whose licence and limits hold too.")
+    return "## Limits\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def ancestry(directory: Path) -> Iterable[manifest.Manifest]:
@@ -62,7 +114,33 @@ def _front(langs: Sequence[str]) -> str:
     return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n---"
 
 
+def _shape(settings: dict[str, Any]) -> str:
+    name, size = settings["architectures"][0], settings["vocab_size"]
+    if "d_model" in settings:
+        return (
+            f"An encoder-decoder of `transformers` class `{name}`: {settings['encoder_layers']} and "
+            f"{settings['decoder_layers']} layers of {settings['d_model']}, {size:,} ids, at most "
+            f"{settings['max_position_embeddings']} tokens on either side."
+        )
+    return (
+        f"An encoder of `transformers` class `{name}`: {settings['num_hidden_layers']} layers of "
+        f"{settings['hidden_size']}, {size:,} pieces, at most {settings['max_position_embeddings'] - 2} tokens."
+    )
+
+
 def _usage(name: str) -> str:
+    if name == "MBartForConditionalGeneration":
+        return (
+            "```python\n"
+            f"from transformers import AutoTokenizer, {name}\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
+            f'model = {name}.from_pretrained("DIR")\n'
+            'batch = tokenizer("a text", "[SOURCE]", return_tensors="pt")  # the language of the text\n'
+            'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
+            "made = model.generate(**batch, decoder_start_token_id=wanted)\n"
+            "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"
+            "```"
+        )
     return (
         "```python\n"
         f"from transformers import AutoTokenizer, {name}\n\n"

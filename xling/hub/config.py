@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,26 @@ class ImportConfig:
     """Settings of `xling.hub.imports`.
 
     Attributes:
-        source: directory of the model: nothing is downloaded.
+        source: directory of the model, or for ``hf`` its name on the hub.
         out: directory to publish, as ``xling pretrain`` does.
-        langs: languages of the model, for the record.
+        langs: languages of the model, for the record; of mBART without ``tokenizer.json`` those of its language tokens,
+            in their order.
         allow_pickle: read ``pytorch_model.bin`` where there is no safetensors file. Only tensors and plain values are
             taken from it; one with anything else in it is refused.
+        revision: of a model on the hub.
+        extend_vocab: a SentencePiece model, or the directory of ``xling vocab``, whose pieces are added.
+        init: the rows of added pieces: the ``mean`` of all old ones; ``fvt``, the mean of the old pieces that the new
+            one is cut into; ``overlap``, a copy of the old piece with the same letters (with or without the word's
+            start, in any case). Where ``fvt`` and ``overlap`` find nothing, the mean of all.
     """
 
     source: Path
     out: Path
     langs: tuple[str, ...] = ()
     allow_pickle: bool = False
+    revision: str = ""
+    extend_vocab: Path | None = None
+    init: Literal["mean", "fvt", "overlap"] = "fvt"
 
 
 @dataclass(frozen=True)

@@ -5,29 +5,65 @@ from __future__ import annotations
 import json
 import shutil
 from argparse import Namespace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
+from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.hub import card, layouts, tokenizer
+from xling.data.symbols import Symbols
+from xling.hub import card, layouts, mbart, tokenizer
 from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
+from xling.models.generate import BOS, EOS
+from xling.models.seq2seq import Seq2SeqConfig
 from xling.transfer import tune
 
-BOS, EOS = 0, 2
+HEADS = {
+    "pair": "XLMRobertaForSequenceClassification",
+    "classify": "XLMRobertaForSequenceClassification",
+    "tag": "XLMRobertaForTokenClassification",
+    "span": "XLMRobertaForQuestionAnswering",
+    "choice": "XLMRobertaForMultipleChoice",
+}
+"""The class of a fine-tuned model by the kind of its rows."""
+_NAMES = {
+    "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
+    "XLMRobertaForTokenClassification": {"classifier": "classifier"},
+    "XLMRobertaForQuestionAnswering": {"classifier": "qa_outputs"},
+    "XLMRobertaForMultipleChoice": {"dense": "roberta.pooler.dense", "classifier": "classifier"},
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A published model as it is exported.
+
+    Attributes:
+        shape: of the encoder, or of both sides.
+        state: our weights by our names.
+        facts: what config.json says of the task.
+        symbols: of a model with a decoder.
+    """
+
+    shape: EncoderConfig
+    state: dict[str, Tensor]
+    facts: dict[str, Any] = field(default_factory=dict)
+    symbols: Symbols | None = None
 
 
 def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
 
-    A pre-trained model becomes an ``XLMRobertaForMaskedLM``; one fine-tuned on texts or pairs an
-    ``XLMRobertaForSequenceClassification``, one on words an ``XLMRobertaForTokenClassification``.
+    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, one that is fine-tuned the class in `HEADS`, a model
+    with a decoder an ``MBartForConditionalGeneration`` with its generation config.
 
     Raises:
         UserError: the model has a part that these classes have not, or there is no model.
@@ -35,23 +71,23 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     inputs = [cfg.checkpoint, *cfg.scores]
     if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
         return done
-    shape, state, facts = _read(cfg.checkpoint)
-    weights = layouts.outwards(state, layouts.XLMR)
-    settings = _config(shape, len(weights[f"{layouts.XLMR.tokens}.weight"])) | facts
-    if "classifier.weight" in state:
-        weights |= _classifier(state, tagging=not any(k.startswith("dense.") for k in state))
-    fast = tokenizer.build(cfg.checkpoint / "spm.model")
-    if fast.get_vocab_size() != settings["vocab_size"]:
-        raise UserError(
-            f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of "
-            f"{fast.get_vocab_size()}",
-            "a model with one row for each piece",
-        )
+    model = _read(cfg.checkpoint)
+    fast = tokenizer.of_model(cfg.checkpoint, model.symbols)
+    both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
+    settings, weights = _as_mbart(model) if both else _as_xlmr(model)
+    _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as made:
         save_file(weights, made.path / "model.safetensors", metadata={"format": "pt"})
-        (made.path / "config.json").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
-        tokenizer.save(fast, made.path, shape.max_positions)
-        shutil.copy(cfg.checkpoint / "spm.model", made.path / "sentencepiece.bpe.model")
+        _write_json(made.path / "config.json", settings)
+        tokenizer.save(
+            fast, made.path, model.shape.max_positions, model.symbols.names() if model.symbols else ()
+        )
+        if model.symbols is not None:
+            assert isinstance(model.shape, Seq2SeqConfig)
+            _write_json(
+                made.path / "generation_config.json", mbart.generation_config(model.shape, model.symbols)
+            )
+        _copy_spm(cfg.checkpoint, made.path)
         text = card.write(cfg.checkpoint, settings, cfg.scores)
         (made.path / "README.md").write_text(text, encoding="utf-8")
         made.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
@@ -59,64 +95,113 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
 
 
 def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
-    """Write ``model.pt`` and ``dict.txt`` as stock fairseq's ``RobertaModel.from_pretrained`` reads them.
+    """Write ``model.pt`` and ``dict.txt`` as stock fairseq's ``RobertaModel`` or ``BARTModel`` reads them.
 
     Raises:
-        UserError: the model has a part that RoBERTa has not, or there is no pre-trained model.
+        UserError: the model has a part that RoBERTa or mBART has not, or there is no pre-trained model.
     """
     if done := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
         return done
-    shape, state, _ = _read(cfg.checkpoint)
-    if "classifier.weight" in state:
+    model = _read(cfg.checkpoint)
+    if "classifier.weight" in model.state:
         raise UserError(f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "export hf it")
-    weights = layouts.outwards(state, layouts.FAIRSEQ)
-    weights["encoder.lm_head.weight"] = weights[f"{layouts.FAIRSEQ.tokens}.weight"]
+    if not (cfg.checkpoint / vocab.SPM).is_file():
+        raise UserError(f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "export hf it")
+    if model.shape.norm_eps != 1e-5:
+        raise UserError(
+            f"{cfg.checkpoint} has layer norms with model.norm_eps={model.shape.norm_eps}", "1e-05, fairseq's"
+        )
+    if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
+        name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
+    else:
+        name, state = "RobertaModel", _roberta_state(model)
     with manifest.publish(cfg.out, "export fairseq", cfg, [cfg.checkpoint]) as made:
-        torch.save(_fairseq_state(shape, weights), made.path / "model.pt")
-        shutil.copy(cfg.checkpoint / "dict.txt", made.path / "dict.txt")
-        shutil.copy(cfg.checkpoint / "spm.model", made.path / "sentencepiece.bpe.model")
-        made.counts |= {"class": "RobertaModel", "parameters": _count(weights)}
+        torch.save(state, made.path / "model.pt")
+        shutil.copy(cfg.checkpoint / vocab.DICTIONARY, made.path / vocab.DICTIONARY)
+        _copy_spm(cfg.checkpoint, made.path)
+        made.counts |= {"class": name, "parameters": _count(state["model"])}
     return manifest.read(cfg.out)
 
 
-def _read(directory: Path) -> tuple[EncoderConfig, dict[str, Tensor], dict[str, Any]]:
-    """Shape, weights and what config.json says of the task.
+def _read(directory: Path) -> Model:
+    """A published model.
 
     Raises:
-        UserError: no model, or one that XLM-R's classes cannot express.
+        UserError: no model, or one that the classes elsewhere cannot express.
     """
-    facts: dict[str, Any]
     if (directory / tune.TASK_FILE).is_file():
-        tuned = tune.load(directory)
-        model, shape, state = tuned.model, tuned.model.encoder.cfg, tuned.model.state_dict()
-        names = dict(enumerate(model.labels))
-        facts = {
-            "architectures": [
-                "XLMRobertaForTokenClassification"
-                if model.kind == "tag"
-                else "XLMRobertaForSequenceClassification"
-            ],
-            "id2label": {str(k): v for k, v in names.items()},
-            "label2id": {v: k for k, v in names.items()},
-        }
-        odd = ["the match features of pairs (fit.pair_features=match)"] if model.features != "cls" else []
+        model, odd = _read_tuned(directory)
+    elif checkpoint.has_decoder(directory):
+        both, symbols = checkpoint.load_seq2seq(directory)
+        model, odd = Model(both.cfg, both.state_dict(), symbols=symbols), mbart.oddities(both.cfg)
     else:
         loaded, _ = checkpoint.load_model(directory)
-        shape, state = loaded.cfg, loaded.state_dict()
-        facts, odd = {"architectures": ["XLMRobertaForMaskedLM"]}, []
-    if shape.pre_norm:
-        odd.append("layer norms before the blocks (model.pre_norm)")
-    if shape.lang_embeddings:
-        odd.append("language embeddings (model.lang_embeddings)")
-    if shape.lang_adapter or shape.task_adapter or shape.invertible:
-        odd.append("adapters (model.lang_adapter, model.invertible, fit.task_adapter)")
+        model, odd = Model(loaded.cfg, loaded.state_dict(), {"architectures": ["XLMRobertaForMaskedLM"]}), []
+    if model.symbols is None:
+        odd += _oddities(model.shape)
     if odd:
         raise UserError(
-            f"{directory} has {' and '.join(odd)}, which XLM-R's classes cannot express",
+            f"{directory} has {' and '.join(odd)}, which {'XLM-R' if model.symbols is None else 'mBART'}'s classes "
+            "cannot express",
             "a model without",
             "train one without, or keep using it here",
         )
-    return shape, state, facts
+    return model
+
+
+def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
+    """A model of `xling finetune`, and what XLM-R's classes have not in its head."""
+    model = tune.load(directory).model
+    odd = []
+    if model.features != "cls":
+        odd.append(f"the match features of pairs (fit.pair_features={model.features})")
+    if model.kind not in HEADS:
+        odd.append(f"a head for {model.kind}")
+    facts: dict[str, Any] = {"architectures": [HEADS.get(model.kind, "")]}
+    if model.labels:
+        names = dict(enumerate(model.labels))
+        facts |= {
+            "id2label": {str(k): v for k, v in names.items()},
+            "label2id": {v: k for k, v in names.items()},
+        }
+    return Model(model.encoder.cfg, model.state_dict(), facts), odd
+
+
+def _oddities(shape: EncoderConfig) -> list[str]:
+    """What an encoder has that XLM-R has not."""
+    parts = {
+        "layer norms before the blocks (model.pre_norm)": shape.pre_norm,
+        "language embeddings (model.lang_embeddings)": shape.lang_embeddings,
+        "scaled embeddings (model.scale_embeddings)": shape.scale_embeddings,
+        "adapters (model.lang_adapter, model.invertible, fit.task_adapter)": bool(
+            shape.lang_adapter or shape.task_adapter or shape.invertible
+        ),
+    }
+    return [name for name, there in parts.items() if there]
+
+
+def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and weights of XLM-R's class for the model."""
+    weights = layouts.outwards(model.state, layouts.XLMR)
+    settings = _config(model.shape, len(weights[f"{layouts.XLMR.tokens}.weight"])) | model.facts
+    for here, there in _NAMES.get(settings["architectures"][0], {}).items():
+        for kind in ("weight", "bias"):
+            weights[f"{there}.{kind}"] = model.state[f"{here}.{kind}"].detach().float().clone()
+    return settings, weights
+
+
+def _as_mbart(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and weights of ``MBartForConditionalGeneration`` for the model."""
+    assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
+    return mbart.hf_config(model.shape, model.symbols), mbart.hf_weights(model.state)
+
+
+def _check_vocabulary(directory: Path, fast: Tokenizer, rows: int) -> None:
+    if fast.get_vocab_size() != rows:
+        raise UserError(
+            f"{directory} has {rows} embeddings and a vocabulary of {fast.get_vocab_size()}",
+            "a model with one row for each piece",
+        )
 
 
 def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
@@ -132,7 +217,7 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
         "attention_probs_dropout_prob": shape.attention_dropout,
         "max_position_embeddings": shape.max_positions + layouts.XLMR.first_position,
         "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5,
+        "layer_norm_eps": shape.norm_eps,
         "initializer_range": 0.02,
         "position_embedding_type": "absolute",
         "pad_token_id": PAD,
@@ -143,20 +228,10 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
     }
 
 
-def _classifier(state: dict[str, Tensor], tagging: bool) -> dict[str, Tensor]:
-    """The head on top under the names of `transformers`."""
-    names = {"classifier": "classifier"} if tagging else {"dense": "classifier.dense"}
-    if not tagging:
-        names["classifier"] = "classifier.out_proj"
-    return {
-        f"{there}.{kind}": state[f"{here}.{kind}"].detach().float().clone()
-        for here, there in names.items()
-        for kind in ("weight", "bias")
-    }
-
-
-def _fairseq_state(shape: EncoderConfig, weights: dict[str, Tensor]) -> dict[str, Any]:
-    """A checkpoint of fairseq: its settings as the ``Namespace`` that released models have, no optimiser."""
+def _roberta_state(model: Model) -> dict[str, Any]:
+    """A checkpoint of fairseq's RoBERTa: its settings as the ``Namespace`` that released models have."""
+    shape, weights = model.shape, layouts.outwards(model.state, layouts.FAIRSEQ)
+    weights["encoder.lm_head.weight"] = weights[f"{layouts.FAIRSEQ.tokens}.weight"]
     args = Namespace(
         arch="roberta",
         task="masked_lm",
@@ -177,8 +252,32 @@ def _fairseq_state(shape: EncoderConfig, weights: dict[str, Tensor]) -> dict[str
         pooler_activation_fn="tanh",
         pooler_dropout=0.0,
     )
+    return _fairseq_state(args, weights, "MaskedLmLoss")
+
+
+def _mbart_state(
+    directory: Path, shape: Seq2SeqConfig, state: dict[str, Tensor], symbols: Symbols
+) -> dict[str, Any]:
+    """A checkpoint of fairseq's mBART.
+
+    Raises:
+        UserError: the model adds a bias to its output, and fairseq's does not.
+    """
+    bias = state.get("decoder.head.bias")
+    if bias is not None and bool(bias.any()):
+        raise UserError(
+            f"{directory} has a bias at its output, which stock fairseq's mBART has not",
+            "a model trained with model.unbiased_head=true",
+            "export hf it",
+        )
+    args = mbart.fairseq_args(shape, symbols.langs)
+    return _fairseq_state(args, mbart.fairseq_weights(state, symbols), "CrossEntropyCriterion")
+
+
+def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
+    """A checkpoint of fairseq without the state of an optimiser."""
     history = {
-        "criterion_name": "MaskedLmLoss",
+        "criterion_name": criterion,
         "optimizer_name": "FairseqAdam",
         "lr_scheduler_state": {},
         "num_updates": 0,
@@ -189,6 +288,15 @@ def _fairseq_state(shape: EncoderConfig, weights: dict[str, Tensor]) -> dict[str
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
+
+
+def _copy_spm(directory: Path, out: Path) -> None:
+    if (directory / vocab.SPM).is_file():
+        shutil.copy(directory / vocab.SPM, out / "sentencepiece.bpe.model")
+
+
+def _write_json(path: Path, settings: dict[str, Any]) -> None:
+    path.write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _count(weights: dict[str, Tensor]) -> int:

@@ -2,242 +2,206 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import layouts, tokenizer
+from xling.hub import bert, extend, files, layouts, mbart, tokenizer
 from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
-SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")
-SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+T5 = "relative position biases, RMSNorm and gated feed-forward blocks without biases, which layers here have not"
+UNFIT = {
+    "t5": f"T5 has {T5}",
+    "mt5": f"mT5 has {T5}",
+    "umt5": f"umT5 has {T5}",
+    "m2m_100": "M2M-100 and NLLB have sinusoidal positions and no norm of the embeddings",
+    "xlm": "XLM has norms in other places, and language embeddings of its own",
+    "bart": "BART has a byte-level vocabulary",
+    "roberta": "RoBERTa has a byte-level vocabulary",
+}
+"""Why a type that looks near cannot be taken."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A model of others in our terms: what `_publish` writes."""
+
+    shape: EncoderConfig
+    weights: dict[str, Tensor]
+    vocabulary: files.Vocabulary
+    langs: list[str]
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Import a directory of Hugging Face of the type XLM-R (also InfoXLM and others of that shape).
+    """Import a model of Hugging Face of the types XLM-R (also InfoXLM and others of that shape), BERT or mBART.
 
     Raises:
         UserError: no such model, a damaged file, another type, a tokenizer of other weights, a pickle without
-            ``allow_pickle`` or with code in it.
+            ``allow_pickle`` or with code in it, no network.
     """
-    config = _json(cfg.source / "config.json")
-    if config.get("model_type") != "xlm-roberta":
+    folder = files.located(cfg.source, cfg.allow_pickle, cfg.revision)
+    config = files.read_json(folder / "config.json")
+    kind = str(config.get("model_type"))
+    if kind not in READERS:
+        reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
         raise UserError(
-            f"{cfg.source} is of type {config.get('model_type')!r}",
-            "xlm-roberta, whose vocabulary is a SentencePiece model",
-            "choose a model of that type",
+            f"{cfg.source} is of type {kind!r}{reason}",
+            ", ".join(READERS),
+            "choose a model of one of these types",
         )
-    _refuse_odd(config, cfg.source)
-    shape = EncoderConfig(
-        layers=int(config["num_hidden_layers"]),
-        dim=int(config["hidden_size"]),
-        heads=int(config["num_attention_heads"]),
-        ffn_dim=int(config["intermediate_size"]),
-        max_positions=int(config["max_position_embeddings"]) - layouts.XLMR.first_position,
-    )
-    state = _hf_weights(cfg)
-    if not any(name.startswith("roberta.") for name in state):
-        state = {f"roberta.{name}": tensor for name, tensor in state.items()}
-    tied = state.get("lm_head.decoder.weight")
-    if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
-        raise UserError(f"{cfg.source} has an LM head with a matrix of its own", "one tied to the embeddings")
-    pieces = _pieces(cfg.source)
-    _check_tokenizer(cfg.source, pieces)
-    return _publish(cfg, "import hf", shape, layouts.inwards(state, layouts.XLMR, str(cfg.source)), pieces)
+    langs = [languages.get(lang).code for lang in cfg.langs]
+    state = files.hf_weights(folder, cfg.allow_pickle)
+    return _publish(cfg, "import hf", folder, READERS[kind](config, state, folder, langs))
 
 
 def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
-    """Import a directory with ``model.pt`` and ``dict.txt`` of stock fairseq's RoBERTa or XLM-R.
+    """Import a directory with ``model.pt`` and ``dict.txt`` of stock fairseq's RoBERTa, XLM-R or mBART.
 
     Raises:
         UserError: as `run_hf`.
     """
     path = cfg.source / "model.pt"
     compat.install()
-    found = _unpickle(path)
-    told: Any = found.get("args")
-    if isinstance(found.get("cfg"), Mapping):
-        told = found["cfg"].get("model")
-    args = dict(told) if isinstance(told, Mapping) else vars(told) if told is not None else {}
-    if "model" not in found or "encoder_attention_heads" not in args:
-        raise UserError(f"{path} is no RoBERTa of fairseq", "a checkpoint with `cfg` or `args` and `model`")
+    found = files.unpickle(path)
+    args = _settings(found)
+    if not isinstance(found.get("model"), Mapping) or "encoder_attention_heads" not in args:
+        raise UserError(
+            f"{path} is no RoBERTa or mBART of fairseq", "a checkpoint with `cfg` or `args` and `model`"
+        )
+    langs = [languages.get(lang).code for lang in cfg.langs]
+    vocabulary = files.sentencepiece(cfg.source)
+    files.compare(files.dictionary(cfg.source / "dict.txt"), vocabulary.pieces, cfg.source / "dict.txt")
+    if "decoder.embed_tokens.weight" in found["model"]:
+        shape, weights, known = mbart.read_fairseq(args, found["model"], vocabulary, path)
+        _same_languages(langs, known, path)
+        return _publish(cfg, "import fairseq", cfg.source, Foreign(shape, weights, vocabulary, known))
     state = {_renamed(name): tensor for name, tensor in found["model"].items()}
-    names = layouts.FAIRSEQ
-    weights = layouts.inwards(state, names, str(path))
-    dim = weights["encoder.norm.weight"].shape[0]
-    shape = EncoderConfig(
+    weights = layouts.inwards(state, layouts.FAIRSEQ, str(path))
+    encoder = EncoderConfig(
         layers=layouts.num_layers(weights),
-        dim=dim,
+        dim=weights["encoder.norm.weight"].shape[0],
         heads=int(args["encoder_attention_heads"]),
         ffn_dim=weights["encoder.layers.0.up.weight"].shape[0],
         max_positions=len(weights["encoder.positions.weight"]),
     )
     if args.get("encoder_normalize_before") or args.get("activation_fn", "gelu") != "gelu":
         raise UserError(f"{path} has layer norms before the blocks or no gelu", "XLM-R's own settings")
-    pieces = _pieces(cfg.source)
-    listed = (cfg.source / "dict.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    _compare([line.rsplit(" ", 1)[0] for line in listed], pieces, cfg.source / "dict.txt")
-    return _publish(cfg, "import fairseq", shape, weights, pieces)
+    return _publish(cfg, "import fairseq", cfg.source, Foreign(encoder, weights, vocabulary, langs))
 
 
-def _publish(
-    cfg: ImportConfig, stage: str, shape: EncoderConfig, weights: dict[str, Tensor], pieces: list[str]
-) -> manifest.Manifest:
-    rows, wanted = len(weights["encoder.tokens.weight"]), len(pieces) + len(tokenizer.SPECIALS) + 1
-    if rows != wanted:
-        raise UserError(
-            f"{cfg.source} has {rows} embeddings, and its tokenizer {wanted} ids",
-            "weights and tokenizer of one model",
-            "give the SentencePiece model that the weights were trained with",
-        )
-    for lang in cfg.langs:
-        languages.get(lang)
-    if done := manifest.up_to_date(cfg.out, stage, cfg, [cfg.source]):
-        return done
-    model = EncoderModel(shape, rows)
-    ours = model.state_dict()
-    for name, tensor in weights.items():
-        if name not in ours or ours[name].shape != tensor.shape:
-            wanted_shape = tuple(ours[name].shape) if name in ours else "nothing"
-            raise UserError(
-                f"{cfg.source}: {name} is {tuple(tensor.shape)}",
-                f"{wanted_shape} by its configuration",
-                "the file is of another model",
-            )
-    model.load_state_dict(weights, strict=False)
-    with manifest.publish(cfg.out, stage, cfg, [cfg.source]) as made:
-        (made.path / "dict.txt").write_text("".join(f"{p} 1\n" for p in pieces), encoding="utf-8")
-        shutil.copy(_spm(cfg.source), made.path / "spm.model")
-        checkpoint.save_model(made.path / "model.pt", model, list(cfg.langs), made.path)
-        made.counts |= {"langs": list(cfg.langs), "vocabulary": rows, "shape": checkpoint.shape_of(shape)}
-    return manifest.read(cfg.out)
+def _settings(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Model and task settings of a checkpoint of fairseq, old (``args``) or new (``cfg``)."""
+    cfg = found.get("cfg")
+    parts = [cfg.get("task"), cfg.get("model")] if isinstance(cfg, Mapping) else [found.get("args")]
+    args: dict[str, Any] = {}
+    for told in parts:
+        args |= dict(told) if isinstance(told, Mapping) else vars(told) if told is not None else {}
+    return args
 
 
-def _refuse_odd(config: Mapping[str, Any], where: Path) -> None:
+def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
     wanted = {
         "hidden_act": "gelu",
         "position_embedding_type": "absolute",
-        "layer_norm_eps": 1e-5,
         "type_vocab_size": 1,
         "is_decoder": False,
     }
-    for name, value in wanted.items():
-        if config.get(name, value) != value:
-            raise UserError(f"{where}/config.json: {name}={config[name]!r}", f"{value!r}, as in XLM-R")
-    sizes = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-    if missing := [name for name in (*sizes, "max_position_embeddings") if name not in config]:
-        raise UserError(f"{where}/config.json does not say {', '.join(missing)}")
+    files.refuse_odd(config, wanted, bert.SIZES, folder)
+    if not any(name.startswith("roberta.") for name in state):
+        state = {f"roberta.{name}": tensor for name, tensor in state.items()}
+    tied = state.get("lm_head.decoder.weight")
+    if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
+        raise UserError(f"{folder} has an LM head with a matrix of its own", "one tied to the embeddings")
+    vocabulary = files.sentencepiece(folder)
+    files.check_tokenizer(folder, vocabulary.pieces)
+    shape = EncoderConfig(
+        layers=config["num_hidden_layers"],
+        dim=config["hidden_size"],
+        heads=config["num_attention_heads"],
+        ffn_dim=config["intermediate_size"],
+        max_positions=config["max_position_embeddings"] - layouts.XLMR.first_position,
+        norm_eps=float(config.get("layer_norm_eps", 1e-12)),
+    )
+    return Foreign(shape, layouts.inwards(state, layouts.XLMR, str(folder)), vocabulary, langs)
 
 
-def _hf_weights(cfg: ImportConfig) -> dict[str, Tensor]:
-    """All tensors of the model, from safetensors, or from a pickle where that is allowed."""
-    folder = cfg.source
-    if (folder / SAFE_INDEX).is_file():
-        names = sorted(set(_json(folder / SAFE_INDEX)["weight_map"].values()))
-    else:
-        names = [SAFE]
-    if (folder / names[0]).is_file():
-        state: dict[str, Tensor] = {}
-        for name in names:
-            try:
-                state |= load_file(folder / name)
-            except (SafetensorError, OSError) as error:
-                raise UserError(
-                    f"{folder / name} is damaged or missing: {error}", fix="copy it again"
-                ) from None
-        return state
-    if not (folder / PICKLE).is_file():
-        raise UserError(f"no weights in {folder}", f"{SAFE}, or {PICKLE} with allow_pickle=true")
-    if not cfg.allow_pickle:
-        raise UserError(
-            f"{folder / PICKLE} is a pickle, which can hold code",
-            SAFE,
-            "allow_pickle=true reads tensors and plain values from it and refuses anything else",
-        )
-    return _unpickle(folder / PICKLE)
+def _bert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+    return Foreign(*bert.read(config, state, folder), langs)
 
 
-def _unpickle(path: Path) -> dict[str, Any]:
-    """Tensors and plain values of a pickle; code in it is never run.
+def _mbart(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+    vocabulary = files.sentencepiece(folder)
+    shape, weights, known = mbart.read_hf(config, state, vocabulary, folder, langs)
+    _same_languages(langs, known, folder)
+    return Foreign(shape, weights, vocabulary, known)
+
+
+READERS = {"xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart}
+
+
+def _same_languages(given: list[str], known: list[str], what: Path) -> None:
+    if given and given != known:
+        raise UserError(f"{what} has tokens for {', '.join(known)}, not {', '.join(given)}", "no langs=")
+
+
+def _publish(cfg: ImportConfig, stage: str, folder: Path, found: Foreign) -> manifest.Manifest:
+    vocabulary, weights = found.vocabulary, found.weights
+    rows = len(weights["encoder.tokens.weight"])
+    if not isinstance(found.shape, Seq2SeqConfig):
+        mbart.check_rows(rows, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, cfg.source)
+    counts: dict[str, Any] = {}
+    inputs = [folder, *([cfg.extend_vocab] if cfg.extend_vocab else [])]
+    if cfg.extend_vocab:
+        vocabulary, sources, counts = extend.extended(vocabulary, cfg.extend_vocab, cfg.init, cfg.source)
+        weights = extend.grow(weights, len(found.vocabulary.pieces), sources)
+        rows += len(sources)
+    if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
+        return done
+    model = _filled(found.shape, weights, rows, cfg.source)
+    with manifest.publish(cfg.out, stage, cfg, inputs) as made:
+        vocabulary.write(made.path)
+        checkpoint.save_model(made.path / "model.pt", model, found.langs, made.path)
+        kind = checkpoint.SEQ2SEQ if isinstance(model, Seq2SeqModel) else checkpoint.ENCODER
+        shape = checkpoint.shape_of(found.shape, kind)
+        made.counts |= {"langs": found.langs, "vocabulary": rows, "shape": shape} | counts
+    return manifest.read(cfg.out)
+
+
+def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: Path) -> EncoderModel:
+    """A model of ``shape`` with these weights.
 
     Raises:
-        UserError: no such file, none of torch's, or something else in it.
+        UserError: one of them has another shape than the settings say, or is missing.
     """
-    if not path.is_file():
-        raise UserError(f"no file {path}", fix="check the path")
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise UserError(
-            f"{path} is damaged or holds more than tensors, and was not read: {str(error).splitlines()[0]}",
-            "a file of tensors and plain values",
-            "ask its authors for safetensors",
-        ) from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path} holds no weights by name")
-    return found
+    if shape.heads < 1 or shape.dim % shape.heads:
+        raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
+    model = Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
+    ours = model.state_dict()
+    for name, tensor in weights.items():
+        if name not in ours or ours[name].shape != tensor.shape:
+            wanted = tuple(ours[name].shape) if name in ours else "nothing"
+            raise UserError(
+                f"{what}: {name} is {tuple(tensor.shape)}",
+                f"{wanted} by its configuration",
+                "the file is of another model",
+            )
+    missing, _ = model.load_state_dict(weights, strict=False)
+    if lost := sorted(set(missing) - set(checkpoint.TIED)):
+        raise UserError(f"{what} has no {lost[0]}", "as many layers as its configuration says")
+    return model
 
 
 def _renamed(name: str) -> str:
     """Names of the released XLM-R, which are older than today's fairseq, as today's."""
     name = name.removeprefix("decoder.").removeprefix("encoder.")
     return "encoder." + name.replace(".emb_layer_norm.", ".layernorm_embedding.")
-
-
-def _spm(folder: Path) -> Path:
-    for name in SPM_NAMES:
-        if (folder / name).is_file():
-            return folder / name
-    raise UserError(f"{folder} has no SentencePiece model", " or ".join(SPM_NAMES))
-
-
-def _pieces(folder: Path) -> list[str]:
-    """Pieces of the SentencePiece model without its three specials."""
-    return [p.piece for p in tokenizer.read_model(_spm(folder)).pieces[tokenizer.NUM_SPM_SPECIALS :]]
-
-
-def _check_tokenizer(folder: Path, pieces: list[str]) -> None:
-    """Compare the pieces with those of ``tokenizer.json``, where there is one."""
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        return
-    found = _json(path).get("model", {}).get("vocab", [])
-    tokens = [t[0] for t in found] if isinstance(found, list) else sorted(found, key=found.get)
-    first = len(tokenizer.SPECIALS)
-    _compare(tokens[first : first + len(pieces)], pieces, path)
-
-
-def _compare(listed: list[str], pieces: list[str], what: Path) -> None:
-    if listed == pieces:
-        return
-    place = next((i for i, (a, b) in enumerate(zip(listed, pieces, strict=False)) if a != b), -1)
-    seen = f"piece {place} is {listed[place]!r}" if place >= 0 else f"it has {len(listed)} pieces"
-    raise UserError(
-        f"{what} and {what.parent}'s SentencePiece model differ: {seen}",
-        repr(pieces[place]) if place >= 0 else f"{len(pieces)}",
-        "give the files of one model",
-    )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise UserError(f"no file {path}", "a directory as Hugging Face's save_pretrained writes it")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path} holds no settings")
-    return found

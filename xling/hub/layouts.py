@@ -1,13 +1,13 @@
-"""Names of the weights elsewhere: those of XLM-R in transformers, and of RoBERTa in fairseq.
+"""Names of the weights elsewhere: of XLM-R and BERT in transformers, of RoBERTa in fairseq, of mBART in both.
 
-Both are the encoder of BERT with another name on each part, one projection each for query, key and value where
-ours is a single one, and position tables that start at another row.
+All are the encoder of BERT with another name on each part, one projection each for query, key and value where
+ours is a single one, and position tables that start at another row; mBART has a decoder of the same parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,18 +15,20 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 
-HEAD = ("lm_head.dense", "lm_head.norm")
+Take = Callable[[str], Tensor]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each part stands.
+    """Where each part of an encoder or a decoder stands.
 
     Attributes:
         tokens, positions, norm: of the embeddings.
         layer: prefix of layer ``{}``.
         query, key, value, out, attn_norm, up, down, ffn_norm: within a layer.
-        dense, head_norm, bias: of the LM head.
+        cross: of the attention to the source, the same names as ours; empty in an encoder.
+        final_norm: behind the layers, where norms stand before the blocks.
+        dense, head_norm, bias: of the LM head, empty where there is none.
         types: segment embeddings, empty where there are none.
         first_position: row of the position table that position 0 reads.
     """
@@ -43,9 +45,11 @@ class Layout:
     up: str
     down: str
     ffn_norm: str
-    dense: str
-    head_norm: str
-    bias: str
+    cross: Mapping[str, str] = field(default_factory=dict)
+    final_norm: str = ""
+    dense: str = ""
+    head_norm: str = ""
+    bias: str = ""
     types: str = ""
     first_position: int = 0
 
@@ -60,6 +64,16 @@ _HF_LAYER: dict[str, Any] = {
     "down": "output.dense",
     "ffn_norm": "output.LayerNorm",
 }
+_FAIRSEQ_LAYER: dict[str, Any] = {
+    "query": "self_attn.q_proj",
+    "key": "self_attn.k_proj",
+    "value": "self_attn.v_proj",
+    "out": "self_attn.out_proj",
+    "attn_norm": "self_attn_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+    "ffn_norm": "final_layer_norm",
+}
 XLMR = Layout(
     tokens="roberta.embeddings.word_embeddings",
     positions="roberta.embeddings.position_embeddings",
@@ -72,35 +86,63 @@ XLMR = Layout(
     first_position=2,
     **_HF_LAYER,
 )
+BERT = Layout(
+    tokens="bert.embeddings.word_embeddings",
+    positions="bert.embeddings.position_embeddings",
+    norm="bert.embeddings.LayerNorm",
+    types="bert.embeddings.token_type_embeddings",
+    layer="bert.encoder.layer.{}.",
+    dense="cls.predictions.transform.dense",
+    head_norm="cls.predictions.transform.LayerNorm",
+    bias="cls.predictions.bias",
+    **_HF_LAYER,
+)
 FAIRSEQ = Layout(
     tokens="encoder.sentence_encoder.embed_tokens",
     positions="encoder.sentence_encoder.embed_positions",
     norm="encoder.sentence_encoder.layernorm_embedding",
     layer="encoder.sentence_encoder.layers.{}.",
-    query="self_attn.q_proj",
-    key="self_attn.k_proj",
-    value="self_attn.v_proj",
-    out="self_attn.out_proj",
-    attn_norm="self_attn_layer_norm",
-    up="fc1",
-    down="fc2",
-    ffn_norm="final_layer_norm",
     dense="encoder.lm_head.dense",
     head_norm="encoder.lm_head.layer_norm",
     bias="encoder.lm_head.bias",
     first_position=2,
+    **_FAIRSEQ_LAYER,
 )
+
+
+def _mbart(side: str, **more: Any) -> Layout:
+    return Layout(
+        tokens=f"{side}.embed_tokens",
+        positions=f"{side}.embed_positions",
+        norm=f"{side}.layernorm_embedding",
+        layer=f"{side}.layers.{{}}.",
+        final_norm=f"{side}.layer_norm",
+        first_position=2,
+        **_FAIRSEQ_LAYER,
+        **more,
+    )
+
+
+_CROSS = {
+    "cross_query": "encoder_attn.q_proj",
+    "cross_key": "encoder_attn.k_proj",
+    "cross_value": "encoder_attn.v_proj",
+    "cross_out": "encoder_attn.out_proj",
+    "cross_norm": "encoder_attn_layer_norm",
+}
+MBART = {"encoder": _mbart("encoder"), "decoder": _mbart("decoder", cross=_CROSS)}
+"""The two sides of mBART in fairseq; transformers has the same names behind ``model.``."""
 _WHOLE = ("out", "attn_norm", "up", "down", "ffn_norm")
 _KINDS = ("weight", "bias")
 
 
-def num_layers(state: Mapping[str, Tensor]) -> int:
-    """Layers in a state of ours."""
-    return 1 + max(int(name.split(".")[2]) for name in state if name.startswith("encoder.layers."))
+def num_layers(state: Mapping[str, Tensor], side: str = "encoder") -> int:
+    """Layers of a side in a state of ours."""
+    return 1 + max(int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers."))
 
 
 def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
-    """Our weights under the names of ``layout``.
+    """The weights of an encoder of ours, and of its LM head, under the names of ``layout``.
 
     Args:
         state: names as in `xling.models.encoder.EncoderModel`; the LM head may be missing.
@@ -109,27 +151,46 @@ def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
     Returns:
         Contiguous float32 tensors; segment embeddings, where the layout has them, are one row of zeros.
     """
-    made = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]}
-    positions = state["encoder.positions.weight"]
-    before = positions.new_zeros(layout.first_position, positions.shape[1])
-    made[f"{layout.positions}.weight"] = torch.cat([before, positions])
+    made = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
     if layout.types:
+        positions = state["encoder.positions.weight"]
         made[f"{layout.types}.weight"] = positions.new_zeros(1, positions.shape[1])
-    for kind in _KINDS:
-        made[f"{layout.norm}.{kind}"] = state[f"encoder.norm.{kind}"]
-        for index in range(num_layers(state)):
-            here, there = f"encoder.layers.{index}.", layout.layer.format(index)
-            parts = state[f"{here}qkv.{kind}"].chunk(3)
-            for name, part in zip(("query", "key", "value"), parts, strict=True):
-                made[f"{there}{getattr(layout, name)}.{kind}"] = part
-            for name in _WHOLE:
-                made[f"{there}{getattr(layout, name)}.{kind}"] = state[f"{here}{name}.{kind}"]
-        if "lm_head.bias" in state:
+    if "lm_head.bias" in state:
+        for kind in _KINDS:
             made[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
             made[f"{layout.head_norm}.{kind}"] = state[f"lm_head.norm.{kind}"]
-    if "lm_head.bias" in state:
         made[layout.bias] = state["lm_head.bias"]
-    return {name: tensor.detach().float().contiguous().clone() for name, tensor in made.items()}
+    return plain(made)
+
+
+def plain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each tensor as float32 with memory of its own."""
+    return {name: tensor.detach().float().contiguous().clone() for name, tensor in state.items()}
+
+
+def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, Tensor]:
+    """Positions, norms and layers of a side of ours under the names of ``layout``."""
+    positions = state[f"{side}.positions.weight"]
+    before = positions.new_zeros(layout.first_position, positions.shape[1])
+    made = {f"{layout.positions}.weight": torch.cat([before, positions])}
+    for kind in _KINDS:
+        made[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
+        if layout.final_norm:
+            made[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
+        for index in range(num_layers(state, side)):
+            here, there = f"{side}.layers.{index}.", layout.layer.format(index)
+            parts = dict(zip(("query", "key", "value"), state[f"{here}qkv.{kind}"].chunk(3), strict=True)) | {
+                name: state[f"{here}{name}.{kind}"] for name in _WHOLE
+            }
+            for name, part in parts.items():
+                made[f"{there}{getattr(layout, name)}.{kind}"] = part
+            if layout.cross:
+                key, value = state[f"{here}cross_kv.{kind}"].chunk(2)
+                both = {"cross_key": key, "cross_value": value}
+                for name, theirs in layout.cross.items():
+                    part = both[name] if name in both else state[f"{here}{name}.{kind}"]
+                    made[f"{there}{theirs}.{kind}"] = part
+    return made
 
 
 def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str, Tensor]:
@@ -141,43 +202,61 @@ def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str,
     Raises:
         UserError: a weight that the layout has is missing; ``what`` names the checkpoint.
     """
-    depth = _depth(state, layout)
-    taken: set[str] = set()
+    take = taker(state, layout, what)
+    made = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
+    made |= read_trunk(state, take, "encoder", layout)
+    if layout.types and f"{layout.types}.weight" in state:
+        made["encoder.positions.weight"] += take(f"{layout.types}.weight")[0]
+    if layout.bias not in state:
+        return made | no_head(made["encoder.tokens.weight"])
+    for kind in _KINDS:
+        made[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
+        made[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
+    return made | {"lm_head.bias": take(layout.bias)}
+
+
+def no_head(tokens: Tensor) -> dict[str, Tensor]:
+    """An LM head over the embeddings (V, D) where a model has none: the identity, without training."""
+    size, width = tokens.shape
+    made = {"lm_head.bias": torch.zeros(size)}
+    made |= {"lm_head.dense.weight": torch.eye(width), "lm_head.dense.bias": torch.zeros(width)}
+    return made | {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
+
+
+def taker(state: Mapping[str, Tensor], layout: Layout, what: str) -> Take:
+    """A function that gives the weights of ``state`` by name, float32, and refuses to go without one."""
 
     def take(name: str) -> Tensor:
         if name not in state:
             raise UserError(
                 f"{what} has no weight {name}",
                 f"the weights of a {layout.tokens.split('.')[0]} encoder",
-                "check that this is a masked language model of that type, and the whole of it",
+                "check that this is a language model of that type, and the whole of it",
             )
-        taken.add(name)
         return state[name].detach().float()
 
-    made = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
-    positions = take(f"{layout.positions}.weight")[layout.first_position :]
-    if layout.types and f"{layout.types}.weight" in state:
-        positions = positions + take(f"{layout.types}.weight")[0]
-    made["encoder.positions.weight"] = positions.clone()
-    has_head = layout.bias in state
+    return take
+
+
+def read_trunk(state: Mapping[str, Tensor], take: Take, side: str, layout: Layout) -> dict[str, Tensor]:
+    """Positions, norms and layers of ``layout`` under our names."""
+    made = {f"{side}.positions.weight": take(f"{layout.positions}.weight")[layout.first_position :].clone()}
+    depth = _depth(state, layout)
     for kind in _KINDS:
-        made[f"encoder.norm.{kind}"] = take(f"{layout.norm}.{kind}")
+        made[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
+        if layout.final_norm:
+            made[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
         for index in range(depth):
-            here, there = f"encoder.layers.{index}.", layout.layer.format(index)
+            here, there = f"{side}.layers.{index}.", layout.layer.format(index)
             parts = [take(f"{there}{getattr(layout, name)}.{kind}") for name in ("query", "key", "value")]
             made[f"{here}qkv.{kind}"] = torch.cat(parts)
             for name in _WHOLE:
                 made[f"{here}{name}.{kind}"] = take(f"{there}{getattr(layout, name)}.{kind}")
-        if has_head:
-            made[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
-            made[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
-    width = positions.shape[1]
-    if has_head:
-        made["lm_head.bias"] = take(layout.bias)
-    else:
-        made["lm_head.bias"] = torch.zeros(len(made["encoder.tokens.weight"]))
-        made |= {"lm_head.dense.weight": torch.eye(width), "lm_head.dense.bias": torch.zeros(width)}
-        made |= {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
+            if layout.cross:
+                found = {name: take(f"{there}{theirs}.{kind}") for name, theirs in layout.cross.items()}
+                kv = torch.cat([found.pop("cross_key"), found.pop("cross_value")])
+                made[f"{here}cross_kv.{kind}"] = kv
+                made |= {f"{here}{name}.{kind}": part for name, part in found.items()}
     return made
 
 

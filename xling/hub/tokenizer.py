@@ -1,8 +1,9 @@
-"""A SentencePiece model as a fast tokenizer whose ids are ours."""
+"""The vocabulary of a model as a fast tokenizer whose ids are ours."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
 
+from corpora import vocab, wordpiece
 from xling.core.errors import UserError
+from xling.data.symbols import Symbols
 from xling.hub import charsmap
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -38,8 +41,45 @@ def read_model(path: Path) -> Any:
     return model
 
 
-def build(path: Path) -> Tokenizer:
-    """The fast tokenizer of the model in ``path``: ids as `corpora.vocab` numbers them, ``<mask>`` last.
+def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
+    """The fast tokenizer of a published model.
+
+    Args:
+        directory: with its vocabulary.
+        symbols: of a model with a decoder: tokens of languages and sentinels follow ``<mask>``, and a text ends in
+            ``</s>`` and the language that is given as its pair: ``tokenizer(text, "[sw]")``.
+
+    Raises:
+        UserError: as `build`.
+    """
+    if (directory / vocab.WORDPIECE).is_file():
+        if symbols is not None:
+            raise UserError(f"{directory} has a decoder and a WordPiece vocabulary", "a SentencePiece one")
+        return _wordpiece(directory / vocab.WORDPIECE)
+    made = build(directory / vocab.SPM, symbols.names() if symbols else ())
+    if symbols is not None:
+        lang = symbols.names()[symbols.default]
+        known = [(name, made.token_to_id(name)) for name in ("</s>", lang)]
+        made.post_processor = processors.TemplateProcessing(
+            single=f"$A </s> {lang}", pair="$A </s> $B", special_tokens=known
+        )
+    return made
+
+
+def _wordpiece(path: Path) -> Tokenizer:
+    """BERT's tokenizer with our ids and our form of a pair, which has no segments."""
+    made = Tokenizer.from_file(str(path))
+    cls, sep = ((name, made.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[cls, sep]
+    )
+    names = (*wordpiece.SPECIALS, wordpiece.MASK)
+    made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    return made
+
+
+def build(path: Path, more: Sequence[str] = ()) -> Tokenizer:
+    """The fast tokenizer of the model in ``path``: ids as `corpora.vocab` numbers them, then ``<mask>`` and ``more``.
 
     Raises:
         UserError: the file is damaged, or the model is of a kind that has no fast equal.
@@ -53,8 +93,9 @@ def build(path: Path) -> Tokenizer:
             "a model as `xling vocab` trains it",
         )
     pieces = [(p.piece, p.score) for p in model.pieces[NUM_SPM_SPECIALS:]]
-    tokens = [*((name, 0.0) for name in SPECIALS), *pieces, (MASK, 0.0)]
-    made = Tokenizer(_bpe(tokens) if trained.model_type == BPE_TYPE else Unigram(tokens, 3, False))
+    tokens = [*((name, 0.0) for name in SPECIALS), *pieces, *((name, 0.0) for name in (MASK, *more))]
+    bpe = trained.model_type == BPE_TYPE
+    made = Tokenizer(_bpe(tokens, len(pieces)) if bpe else Unigram(tokens, 3, False))
     made.normalizer = charsmap.normaliser(
         rules.precompiled_charsmap, remove_extra_whitespaces=rules.remove_extra_whitespaces
     )
@@ -67,10 +108,11 @@ def build(path: Path) -> Tokenizer:
     )
     made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
     made.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
+    made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
     return made
 
 
-def _bpe(tokens: list[tuple[str, float]]) -> BPE:
+def _bpe(tokens: list[tuple[str, float]], num_pieces: int) -> BPE:
     """Merges from the pieces: every way to make a piece of two others, the best pieces first.
 
     Source: SentencePiece's BPE joins the neighbours whose joint piece has the best score (bpe_model.cc).
@@ -78,30 +120,35 @@ def _bpe(tokens: list[tuple[str, float]]) -> BPE:
     scores = dict(tokens)
     ids = {piece: index for index, (piece, _) in enumerate(tokens)}
     merges = []
-    for piece, score in tokens[len(SPECIALS) : -1]:
+    for piece, score in tokens[len(SPECIALS) : len(SPECIALS) + num_pieces]:
         halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
         merges += [(-score, ids[a], ids[b], a, b) for a, b in halves if a in scores and b in scores]
     merges.sort()
     return BPE(ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True)
 
 
-def save(made: Tokenizer, directory: Path, max_length: int) -> None:
+def save(made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = ()) -> None:
     """Write ``tokenizer.json`` and what `transformers.AutoTokenizer` reads beside it.
 
     Args:
-        made: what `build` returned.
+        made: what `of_model` returned.
         directory: where to.
         max_length: tokens of one sequence, specials included.
+        more: special tokens beside the usual ones.
     """
     made.save(str(directory / "tokenizer.json"))
-    names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
-    special = {f"{key}_token": name for key, name in names.items()} | {"mask_token": MASK}
+    bos, pad, eos, unk = (made.id_to_token(number) for number in range(len(SPECIALS)))
+    mask = wordpiece.MASK if bos == wordpiece.CLS else MASK
+    names = {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}
+    special = {f"{key}_token": name for key, name in names.items()}
     # The generic class: that of XLM-R puts a normaliser and a pre-tokeniser of its own in the place of these.
-    settings = special | {
+    settings: dict[str, Any] = special | {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
         "model_input_names": ["input_ids", "attention_mask"],
     }
+    if more:
+        settings["extra_special_tokens"] = list(more)
     for name, content in (("tokenizer_config.json", settings), ("special_tokens_map.json", special)):
         (directory / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@ leaving others out makes no cut better. Source: Abdaoui et al. 2020, "Load What 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -43,6 +42,10 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     paths = [path for names in cfg.corpora.values() for path in reader.resolve(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
+    if (cfg.checkpoint / vocab.WORDPIECE).is_file():
+        raise UserError(
+            f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
+        )
     inputs = [cfg.checkpoint, *paths]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
@@ -50,27 +53,37 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     with tempfile.TemporaryDirectory() as folder, manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
         vocabulary = Path(folder)
         write_vocabulary(cfg.checkpoint, vocabulary, kept)
-        rows = torch.tensor([*range(len(tokenizer.SPECIALS)), *(piece + 1 for piece in kept), -1])
+        mask = vocab.load(cfg.checkpoint).get_piece_size() + 1
+        pieces = [*range(len(tokenizer.SPECIALS)), *(piece + 1 for piece in kept)]
         if (cfg.checkpoint / tune.TASK_FILE).is_file():
             tuned = tune.load(cfg.checkpoint)
             encoder, before = tuned.model.encoder, tuned.model.encoder.tokens.num_embeddings
+            rows = torch.tensor([*pieces, *range(mask, before)])
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
             langs = checkpoint.read_published(cfg.checkpoint / tune.TASK_FILE, tune.TASK)["langs"]
             tune.save(replace(tuned, processor=vocab.load(vocabulary)), made.path, vocabulary, langs)
         else:
-            model, langs = checkpoint.load_model(cfg.checkpoint)
+            model, langs = _load(cfg.checkpoint)
             before = model.encoder.tokens.num_embeddings
-            small = EncoderModel(model.cfg, len(rows), len(langs) if model.encoder.langs is not None else 0)
+            rows = torch.tensor([*pieces, *range(mask, before)])
+            small = type(model)(model.cfg, len(rows), len(langs) if model.encoder.langs is not None else 0)
             state = model.state_dict()
-            for name in ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias"):
+            for name in {*checkpoint.BY_TOKEN, *checkpoint.TIED} & state.keys():
                 state[name] = state[name][rows]
             small.load_state_dict(state)
-            for name in ("dict.txt", "spm.model"):
-                shutil.copy(vocabulary / name, made.path / name)
+            vocab.copy(vocabulary, made.path)
             checkpoint.save_model(made.path / "model.pt", small, langs, made.path)
         made.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
     return manifest.read(cfg.out)
+
+
+def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
+    """The model, with its decoder if it has one, and its languages."""
+    if checkpoint.has_decoder(directory):
+        model, symbols = checkpoint.load_seq2seq(directory)
+        return model, list(symbols.langs)
+    return checkpoint.load_model(directory)
 
 
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:

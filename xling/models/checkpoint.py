@@ -24,7 +24,7 @@ from xling import parallel
 from xling.core import manifest
 from xling.core.config import from_dict
 from xling.core.errors import UserError
-from xling.data.symbols import NUM_SENTINELS, Symbols
+from xling.data.symbols import Symbols
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 
@@ -282,7 +282,7 @@ def load_seq2seq(directory: Path, dropout: float = 0.0) -> tuple[Seq2SeqModel, S
         UserError: as `load_model`, or the model there has no decoder.
     """
     model, langs = _load(directory, Seq2SeqModel, dropout, False)
-    return model, Symbols.of_size(len(model.encoder.tokens.weight), langs)
+    return model, Symbols.behind(_mask_of(directory), len(model.encoder.tokens.weight), langs)
 
 
 def has_decoder(directory: Path) -> bool:
@@ -389,20 +389,28 @@ def _with_layers(
 
 def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tuple[Tensor, Tensor]:
     """Token ids of ``model`` and of a published one that mean the same."""
-    with (directory / "dict.txt").open(encoding="utf-8") as lines:
-        mask = NUM_SPECIALS + sum(1 for _ in lines)
+    mask = _mask_of(directory)
     state = read_published(directory / "model.pt", *SHAPES)
     rows = [(i, i) for i in range(mask + 1)]
     if isinstance(model, Seq2SeqModel) and state["format"] == SEQ2SEQ:
-        ours, theirs = Symbols(mask, tuple(langs)), Symbols(mask, tuple(state["langs"]))
+        size = len(state["weights"]["encoder.tokens.weight"])
+        ours = Symbols(mask, tuple(langs))
+        theirs = Symbols.behind(mask, size, state["langs"])
         rows += [
             (ours.lang(ours.langs.index(lang)), theirs.lang(theirs.langs.index(lang)))
             for lang in ours.langs
             if lang in theirs.langs
         ]
-        rows += [(ours.sentinel(i), theirs.sentinel(i)) for i in range(NUM_SENTINELS)]
+        both = min(ours.sentinels, theirs.sentinels)
+        rows += [(ours.sentinel(i), theirs.sentinel(i)) for i in range(both)]
     first, second = torch.tensor(rows).unbind(1)
     return first, second
+
+
+def _mask_of(directory: Path) -> int:
+    """Id of ``<mask>``, which follows the pieces of ``dict.txt``."""
+    with (directory / "dict.txt").open(encoding="utf-8") as lines:
+        return NUM_SPECIALS + sum(1 for _ in lines)
 
 
 def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:

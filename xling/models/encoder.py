@@ -33,7 +33,9 @@ class EncoderConfig(FairseqDataclass):
     XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
     the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
     attentions. ``lang_adapter`` and ``task_adapter`` are the widths of adapters in every layer, 0 for none, and
-    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`.
+    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``scale_embeddings`` multiplies
+    word vectors by the square root of ``dim`` (Vaswani et al. 2017, section 3.4; mBART); ``norm_eps`` is what layer
+    norms add to the variance, 1e-12 in BERT.
     """
 
     layers: int = 4
@@ -51,6 +53,8 @@ class EncoderConfig(FairseqDataclass):
     lang_adapter: int = 0
     task_adapter: int = 0
     invertible: bool = False
+    scale_embeddings: bool = False
+    norm_eps: float = 1e-5
 
 
 @dataclass(frozen=True)
@@ -169,10 +173,10 @@ class Layer(nn.Module):
         self.compiled = cfg.compile
         self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
         self.out = nn.Linear(cfg.dim, cfg.dim)
-        self.attn_norm = nn.LayerNorm(cfg.dim)
+        self.attn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.up = nn.Linear(cfg.dim, cfg.ffn_dim)
         self.down = nn.Linear(cfg.ffn_dim, cfg.dim)
-        self.ffn_norm = nn.LayerNorm(cfg.dim)
+        self.ffn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.adapters = nn.ModuleDict()
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
@@ -229,9 +233,9 @@ class Encoder(nn.Module):
         self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
         self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
-        self.norm = nn.LayerNorm(cfg.dim)
+        self.norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
-        self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
+        self.final_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps) if cfg.pre_norm else nn.Identity()
         self.apply(initialise)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
@@ -279,7 +283,7 @@ class Encoder(nn.Module):
         layer: int | None = None,
     ) -> Iterator[Tensor]:
         """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
-        x = words + self.positions(positions)
+        x = scaled(words, self.cfg) + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
@@ -293,22 +297,30 @@ class Encoder(nn.Module):
             yield x
 
 
+def scaled(words: Tensor, cfg: EncoderConfig) -> Tensor:
+    """Word vectors as they are added to the positions."""
+    return words * math.sqrt(cfg.dim) if cfg.scale_embeddings else words
+
+
 class LMHead(nn.Module):
     """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head.
 
     Args:
         dim: of the states.
         weight: the embedding matrix, (V, D).
+        eps: of the layer norm.
         invertible: of the encoder, undone before the embeddings; it stays the encoder's own.
     """
 
     _invertible: adapters.Invertible | None
 
-    def __init__(self, dim: int, weight: Tensor, invertible: adapters.Invertible | None = None) -> None:
+    def __init__(
+        self, dim: int, weight: Tensor, eps: float = 1e-5, invertible: adapters.Invertible | None = None
+    ) -> None:
         super().__init__()
         self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once
         self.dense = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
+        self.norm = nn.LayerNorm(dim, eps)
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(len(weight)))
         self.dense.apply(initialise)
@@ -335,7 +347,8 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         super().__init__()
         self.cfg = cfg
         self.encoder = Encoder(cfg, vocab_size, num_langs)
-        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight, self.encoder.invertible)
+        words, invertible = self.encoder.tokens.weight, self.encoder.invertible
+        self.lm_head = LMHead(cfg.dim, words, cfg.norm_eps, invertible)
         self.extras = nn.ModuleDict()
 
     @classmethod

@@ -29,6 +29,7 @@ from xling.models.encoder import (
     attend,
     attend_dense,
     initialise,
+    scaled,
 )
 from xling.models.loss import linear_cross_entropy
 
@@ -42,20 +43,27 @@ class Seq2SeqConfig(EncoderConfig):
 
     ``decoder_layers`` 0 means as many as the encoder has. With ``plain_head`` the decoder's states meet the
     embeddings directly (mBART); without, through the dense layer of the encoder's LM head, which a decoder that
-    starts from a pre-trained encoder needs.
+    starts from a pre-trained encoder needs. ``unbiased_head`` leaves out the plain head's bias, as stock fairseq does.
     """
 
     decoder_layers: int = 0
     plain_head: bool = False
+    unbiased_head: bool = False
 
 
 class PlainHead(nn.Module):
-    """The tied embeddings and a bias."""
+    """The tied embeddings and a bias, which is 0 for ever when ``unbiased``."""
 
-    def __init__(self, weight: Tensor) -> None:
+    bias: Tensor
+
+    def __init__(self, weight: Tensor, unbiased: bool = False) -> None:
         super().__init__()
         self.weight = weight
-        self.bias = nn.Parameter(torch.zeros(len(weight)))
+        zeros = torch.zeros(len(weight))
+        if unbiased:
+            self.register_buffer("bias", zeros, persistent=False)
+        else:
+            self.bias = nn.Parameter(zeros)
 
     def transform(self, hidden: Tensor) -> Tensor:
         """The states themselves."""
@@ -99,7 +107,7 @@ class DecoderLayer(Layer):
         self.cross_query = nn.Linear(cfg.dim, cfg.dim)
         self.cross_kv = nn.Linear(cfg.dim, 2 * cfg.dim)
         self.cross_out = nn.Linear(cfg.dim, cfg.dim)
-        self.cross_norm = nn.LayerNorm(cfg.dim)
+        self.cross_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
 
     def forward(  # type: ignore[override]
         self, x: Tensor, to_self: Callable[[Tensor], Tensor], to_source: Callable[[Tensor], Tensor]
@@ -153,15 +161,17 @@ class Decoder(nn.Module):
         self.cfg = cfg
         self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
-        self.norm = nn.LayerNorm(cfg.dim)
+        self.norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
         self.layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.decoder_layers or cfg.layers))
-        self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
+        self.final_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps) if cfg.pre_norm else nn.Identity()
         self.apply(initialise)
-        self.head: LMHead | PlainHead = PlainHead(weight) if cfg.plain_head else LMHead(cfg.dim, weight)
+        self.head: LMHead | PlainHead = (
+            PlainHead(weight, cfg.unbiased_head) if cfg.plain_head else LMHead(cfg.dim, weight, cfg.norm_eps)
+        )
 
     def embed(self, words: Tensor, positions: Tensor, langs: Tensor | None) -> Tensor:
         """What the first layer reads, (M, D), from word vectors (M, D)."""
-        x = words + self.positions(positions)
+        x = scaled(words, self.cfg) + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
@@ -283,6 +293,7 @@ def start_decoder(model: Seq2SeqModel) -> None:
             getattr(decoder, name).load_state_dict(part.state_dict())
     for below, layer in zip(encoder.layers, decoder.layers, strict=False):
         layer.load_state_dict(below.state_dict(), strict=False)
-    decoder.head.bias.copy_(model.lm_head.bias)
+    if isinstance(decoder.head.bias, nn.Parameter):
+        decoder.head.bias.copy_(model.lm_head.bias)
     if isinstance(decoder.head, LMHead):
         decoder.head.load_state_dict(model.lm_head.state_dict())

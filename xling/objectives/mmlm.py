@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fairseq.data import Dictionary
 
+from corpora.wordpiece import INSIDE
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data import mixer, shards
@@ -192,8 +193,14 @@ class Mmlm(Objective):
 
 
 def word_starts_of(dictionary: Dictionary) -> np.ndarray:
-    """Which pieces begin a word, bool (vocabulary,)."""
-    return np.array([dictionary[i].startswith(WORD_START) for i in range(len(dictionary))])
+    """Which pieces begin a word, bool (vocabulary,): those with SentencePiece's sign, or without WordPiece's."""
+    names = [dictionary[i] for i in range(len(dictionary))]
+    starts = np.array([name.startswith(WORD_START) for name in names])
+    inside = np.array([name.startswith(INSIDE) for name in names])
+    if inside.sum() <= starts.sum():
+        return starts
+    specials = np.arange(len(names))
+    return ~inside & (specials >= FIRST_PIECE) & (specials < dictionary.index("<mask>"))
 
 
 def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:

@@ -10,7 +10,6 @@ Source: Chi et al. 2020 (XNLG), sections 3.3 and 4.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from rouge_score.rouge_scorer import RougeScorer
 
+from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -107,8 +107,7 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         translator.room = min(translator.room, cfg.max_length - 2)
     fit(translator, rows, cfg)
     with manifest.publish(out, STAGE, cfg, inputs) as made:
-        for name in ("dict.txt", "spm.model"):
-            shutil.copy(directory / name, made.path / name)
+        vocab.copy(directory, made.path)
         langs = list(translator.symbols.langs)
         checkpoint.save_model(made.path / "model.pt", translator.model, langs, directory)
         scores = {lang: write_and_score(translator, lang, test, made.path) for lang, test in tests.items()}

@@ -7,7 +7,6 @@ evaluation's decision, not made here.
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,8 +197,7 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
 
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
-    for name in ("dict.txt", "spm.model"):
-        shutil.copy(ckpt / name, directory / name)
+    vocab.copy(ckpt, directory)
     model = tuned.model
     facts = {
         "shape": checkpoint.shape_of(model.encoder.cfg),

@@ -1,0 +1,293 @@
+"""BERT and mBERT: the same states and logits, the same ids, and every command goes on with the vocabulary."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import binarize
+from corpora import vocab as vocabulary
+from tests.hub.conftest import LABELS, ROWS
+from tests.hub.test_export import ODD
+from tests.hub.test_import import Planted, as_pickle, set_config, truncate
+from tests.hub.test_mbart import shake
+from xling.core import config, manifest
+from xling.core.errors import UserError
+from xling.data.packing import pack
+from xling.hub.export import ExportConfig, run_fairseq
+from xling.hub.export import run_hf as export_hf
+from xling.hub.imports import ImportConfig, run_hf
+from xling.hub.trim import TrimConfig
+from xling.hub.trim import run as trim
+from xling.models import checkpoint
+from xling.objectives.base import load_dictionary
+from xling.objectives.mmlm import word_starts_of
+from xling.train import PretrainConfig
+from xling.train import run as pretrain
+from xling.transfer import tune
+from xling.transfer.encode import encode_row, pieces
+
+WORDS = (
+    "the",
+    "old",
+    "woman",
+    "see",
+    "##s",
+    "a",
+    "red",
+    "boat",
+    "near",
+    "river",
+    ".",
+    ",",
+    "near",
+    "##er",
+    "two",
+    "books",
+)
+LETTERS = (
+    "abcdefghijklmnopqrstuvwxyzหญิงชราเ็นอสีแดใกล้แม่น้ำบ้าขยพตัวื่ไมหมอครู"
+    "ลูพีองเ0123456789ابتثجحخدذرزسشصضطظعغفقكلمنهويةىئؤأإآء"
+)
+NAMES = list(dict.fromkeys([
+    "[PAD]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<S>", *WORDS, *LETTERS,
+    *("##" + c for c in LETTERS), *LETTERS.upper(), "中", "文", "é", "##é", "!", "##!", "#", "[", "]",
+]))  # fmt: skip
+LINES = (
+    "the old woman sees a red boat near the river.",
+    "THE Éléphant 中文 xyz!",
+    "",
+    "หญิงชรา two books nearer [MASK]",
+)
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small BertForMaskedLM with random weights and the files of mBERT's cased tokenizer."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    folder = tmp_path_factory.mktemp("foreign") / "mbert"
+    model = BertForMaskedLM(
+        BertConfig(
+            vocab_size=len(NAMES), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+            intermediate_size=48, max_position_embeddings=64,
+        )
+    )  # fmt: skip
+    shake(model)
+    model.save_pretrained(folder)
+    vocab = {name: number for number, name in enumerate(NAMES)}
+    BertTokenizer(vocab=vocab, do_lower_case=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def imported(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("imported") / "mbert"
+    run_hf(ImportConfig(foreign, out, ("en", "th")))
+    return out
+
+
+@pytest.fixture
+def copied(foreign: Path, tmp_path: Path) -> Path:
+    shutil.copytree(foreign, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def our_ids(tokens: list[int]) -> list[int]:
+    """Their ids as ours, by name."""
+    specials = {"[CLS]": 0, "[PAD]": 1, "[SEP]": 2, "[UNK]": 3, "[MASK]": len(NAMES) - 1}
+    rest = [name for name in NAMES if name not in specials]
+    return [specials[NAMES[t]] if NAMES[t] in specials else 4 + rest.index(NAMES[t]) for t in tokens]
+
+
+def test_bert_gives_the_same_logits(foreign: Path, imported: Path) -> None:
+    from transformers import AutoTokenizer, BertForMaskedLM
+
+    theirs, fast = BertForMaskedLM.from_pretrained(foreign).eval(), AutoTokenizer.from_pretrained(foreign)
+    model, langs = checkpoint.load_model(imported)
+    assert langs == ["en", "th"] and model.cfg.norm_eps == 1e-12
+    order = our_ids(list(range(len(NAMES))))
+    for line in LINES:
+        tokens = fast(line)["input_ids"]
+        mine = our_ids(tokens)
+        example = {"id": np.array([0]), "tokens": np.array(mine), "positions": np.arange(len(mine))}
+        with torch.inference_mode():
+            found = theirs(torch.tensor([tokens])).logits[0]
+            logits = model.eval().lm_head.logits(model(**pack([example])["net_input"]))
+        assert found.abs().max() > 1
+        assert (found - logits[:, order]).abs().max() < 1e-5
+
+
+def test_ids_are_theirs(foreign: Path, imported: Path) -> None:
+    from transformers import AutoTokenizer
+
+    fast, processor = AutoTokenizer.from_pretrained(foreign), vocabulary.load(imported)
+    assert processor.get_piece_size() == len(NAMES) - 2
+    for line in [*ODD, *LINES[:3], "[unused1] ##s"]:
+        wanted = our_ids(fast(line, add_special_tokens=False)["input_ids"])
+        assert pieces(processor, line) == wanted, repr(line[:80])
+    assert 3 in pieces(processor, "ж 中文")  # no such letter
+    assert processor.encode(["two books", ""]) == [processor.encode("two books"), []]
+    assert processor.encode("two sees", out_type=str) == ["\u2581two", "\u2581see", "s"]
+    assert processor.decode(processor.encode("two  sees")) == "two sees"
+
+
+@given(st.text(st.sampled_from("theoldwmansrb .,É中\u0301\u200d#[]"), max_size=30))
+def test_offsets_are_where_pieces_stand(imported: Path, text: str) -> None:
+    found = vocabulary.load(imported).encode(text, return_type="offset_mapping")
+    assert len(found["ids"]) == len(found["offsets"])
+    for number, (begin, end) in zip(found["ids"], found["offsets"], strict=True):
+        piece = vocabulary.load(imported).id_to_piece(number).removeprefix("\u2581")
+        assert number == 0 or text[begin:end] == piece
+
+
+def test_words_begin_where_no_hashes_are(imported: Path) -> None:
+    dictionary = load_dictionary(imported)
+    starts = word_starts_of(dictionary)
+    assert dictionary.index("<mask>") == len(NAMES) - 1
+    shown = {dictionary[i]: bool(starts[i]) for i in range(len(dictionary))}
+    assert shown["see"] and not shown["##s"] and not shown["<mask>"] and not shown["</s>"]
+
+
+def test_pretraining_goes_on_from_it(
+    imported: Path, corpus: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    paths = {lang: (str(corpus / f"{lang}.txt"),) for lang in ("en", "th")}
+    data = tmp_path / "shards"
+    binarize.run(binarize.BinarizeConfig(vocab=str(imported), out=str(data), corpora=paths))
+    shape = ("model.heads=4", "model.ffn_dim=48", "model.norm_eps=1e-12", "objectives.mmlm.mask_unit=word")
+    words = [*tiny, *shape, f"data={data}", f"out={tmp_path / 'out'}", f"init={imported}", "train.updates=2"]
+    made = pretrain(config.load(PretrainConfig, overrides=[*words, "train.lr=1e-9"]))
+    assert made.counts["updates"] == 2  # type: ignore[union-attr]
+    old, new = (checkpoint.load_model(x)[0].encoder.tokens.weight for x in (imported, tmp_path / "out"))
+    assert torch.allclose(old, new, atol=1e-6)
+    assert vocabulary.load(tmp_path / "out").encode("two books") == vocabulary.load(imported).encode(
+        "two books"
+    )
+
+
+@pytest.mark.parametrize("kind", ["classify", "span", "tag"])
+def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind: str) -> None:
+    import transformers
+
+    labels = () if kind == "span" else LABELS
+    cfg = tune.TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
+    tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
+        tune.save(tuned, made.path, imported, ["en"])
+    again = tune.load(tmp_path / "task")
+    assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind])
+    export_hf(ExportConfig(tmp_path / "task", tmp_path / "out"))
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    theirs = getattr(transformers, settings["architectures"][0]).from_pretrained(tmp_path / "out").eval()
+    fast = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert fast.mask_token_id == len(NAMES) - 1 and fast.pad_token_id == 1
+    if kind == "tag":
+        return
+    for row in ROWS[kind]:
+        (example,) = encode_row(tuned.processor, kind, row, labels, 64)  # type: ignore[arg-type]
+        texts = [row.fields[name] for name in ("question", "context") if name in row.fields] or [
+            row.fields["text"]
+        ]
+        batch = fast(*texts, return_tensors="pt")
+        assert batch["input_ids"][0].tolist() == example["tokens"].tolist()
+        with torch.inference_mode():
+            mine, found = again.model(pack([example | {"id": np.array([0])}])), theirs(**batch)
+        scores = found.logits if kind == "classify" else found.start_logits[0, example["chosen"]]
+        assert (scores - (mine if kind == "classify" else mine[:, 0])).abs().max() < 1e-5
+
+
+def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Path) -> None:
+    """A BertModel as a pickle with TensorFlow's names and vocab.txt alone: the encoder is the same."""
+    from safetensors.torch import load_file
+
+    state = {
+        name.removeprefix("bert.")
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): x
+        for name, x in load_file(copied / "model.safetensors").items()
+        if name.startswith("bert.")
+    }
+    (copied / "model.safetensors").unlink()
+    torch.save(state, copied / "pytorch_model.bin")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (copied / name).unlink(missing_ok=True)
+    (copied / "vocab.txt").write_text("".join(f"{name}\n" for name in NAMES), encoding="utf-8")
+    run_hf(ImportConfig(copied, tmp_path / "out", allow_pickle=True))
+    one, two = (checkpoint.load_model(x)[0].encoder.state_dict() for x in (imported, tmp_path / "out"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    # The vocabulary has capitals, so text keeps its own.
+    first, second = (vocabulary.load(x) for x in (imported, tmp_path / "out"))
+    assert first.encode("THE Old") == second.encode("THE Old") != second.encode("the old")
+
+
+def rename_piece(old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        found = json.loads(path.read_text())
+        found["model"]["vocab"][new] = found["model"]["vocab"].pop(old)
+        found["added_tokens"] = [t for t in found["added_tokens"] if t["content"] != old]
+        path.write_text(json.dumps(found))
+
+    return change
+
+
+def more_pieces(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    found = json.loads(path.read_text())
+    found["model"]["vocab"]["more"] = len(NAMES)
+    path.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (truncate, "damaged"),
+        (more_pieces, f"{len(NAMES)} embeddings, and its vocabulary {len(NAMES) + 1} different pieces"),
+        (rename_piece("[MASK]", "mask"), r"has no \[MASK\]"),
+        (rename_piece("boat", "a boat"), "has a space"),
+        (set_config(hidden_act="relu"), "hidden_act='relu'"),
+        (set_config(position_embedding_type="relative_key"), "position_embedding_type='relative_key'"),
+        (set_config(num_hidden_layers=3), "has no encoder.layers.2"),
+        (set_config(num_attention_heads=5), "width 32 with 5 heads"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no vocabulary"),
+        (lambda folder: (folder / "vocab.txt").write_text("\n".join(NAMES[::-1])), "vocab.txt differ"),
+    ],
+)
+def test_what_does_not_belong_is_refused(
+    copied: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    harm(copied)
+    with pytest.raises(UserError, match=said):
+        run_hf(ImportConfig(copied, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:
+    as_pickle(copied, Planted(tmp_path / "ran"))
+    for flag, said in ((False, "allow_pickle=true"), (True, "holds more than tensors")):
+        with pytest.raises(UserError, match=said):
+            run_hf(ImportConfig(copied, tmp_path / "out", allow_pickle=flag))
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()
+
+
+def test_what_a_wordpiece_vocabulary_cannot_do_is_said(
+    imported: Path, foreign: Path, vocab: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match="WordPiece vocabulary"):
+        run_fairseq(ExportConfig(imported, out))
+    with pytest.raises(UserError, match="WordPiece vocabulary"):
+        trim(TrimConfig(imported, out, {"en": (str(corpus / "en.txt"),)}))
+    with pytest.raises(UserError, match="WordPiece vocabulary"):
+        run_hf(replace(ImportConfig(foreign, out), extend_vocab=vocab))
+    assert not out.exists()

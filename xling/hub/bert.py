@@ -1,0 +1,131 @@
+"""BERT and mBERT as our encoder: the same blocks, with norms of 1e-12, segments and a WordPiece vocabulary.
+
+Rows are put into our order: ``[CLS] [PAD] [SEP] [UNK]`` are 0 to 3, the pieces follow as they were, ``[MASK]`` is last.
+The first segment becomes part of the positions; the second, the pooler and next-sentence prediction stay behind.
+Source: Devlin et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from corpora import wordpiece
+from corpora.vocab import WORDPIECE
+from xling.core.errors import UserError
+from xling.hub import files, layouts
+from xling.models.encoder import EncoderConfig
+
+_WANTED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+SIZES = (
+    "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
+)  # fmt: skip
+_PREFIXES = ("bert.", "cls.")
+
+
+def read(
+    config: Mapping[str, Any], state: Mapping[str, Tensor], folder: Path
+) -> tuple[EncoderConfig, dict[str, Tensor], files.Vocabulary]:
+    """Shape, weights and vocabulary of a BERT in our terms.
+
+    Args:
+        config: its ``config.json``.
+        state: the tensors of a ``BertModel``, ``BertForMaskedLM`` or ``BertForPreTraining``.
+        folder: with ``tokenizer.json`` or ``vocab.txt``.
+
+    Raises:
+        UserError: a part that our models have not, a missing weight, no vocabulary or another model's.
+    """
+    files.refuse_odd(config, _WANTED, SIZES, folder)
+    if not any(name.startswith(_PREFIXES) for name in state):
+        state = {f"bert.{name}": tensor for name, tensor in state.items()}
+    # Old files call a norm's two parts as TensorFlow does.
+    state = {
+        name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor for name, tensor in state.items()
+    }
+    tokens = state.get(f"{layouts.BERT.tokens}.weight")
+    tied = state.get("cls.predictions.decoder.weight", tokens)
+    if tokens is not None and tied is not None and not torch.equal(tied, tokens):
+        raise UserError(f"{folder} has an LM head with a matrix of its own", "one tied to the embeddings")
+    weights = layouts.inwards(state, layouts.BERT, str(folder))
+    vocabulary, order = vocabulary_of(folder, len(weights["encoder.tokens.weight"]))
+    for name in ("encoder.tokens.weight", "lm_head.bias"):
+        weights[name] = weights[name][order]
+    shape = EncoderConfig(
+        layers=config["num_hidden_layers"],
+        dim=config["hidden_size"],
+        heads=config["num_attention_heads"],
+        ffn_dim=config["intermediate_size"],
+        max_positions=config["max_position_embeddings"],
+        norm_eps=float(config.get("layer_norm_eps", 1e-12)),
+    )
+    return shape, weights, vocabulary
+
+
+def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Tensor]:
+    """The WordPiece vocabulary of a directory, and their id of each of our ids, int64 (V,).
+
+    Raises:
+        UserError: there is none, it is no WordPiece, or it has another number of ids than the model has ``rows``.
+    """
+    told, path = files.tokens_of(folder), folder / "vocab.txt"
+    listed = told if told and not path.is_file() else _lines(path)
+    if told and told != listed:
+        raise UserError(
+            f"{folder}: tokenizer.json and vocab.txt differ", "the same pieces", "give the files of one model"
+        )
+    needed = (*wordpiece.SPECIALS, wordpiece.MASK)
+    if missing := [name for name in needed if name not in listed]:
+        raise UserError(
+            f"{folder}: its vocabulary has no {', '.join(missing)}", "BERT's WordPiece vocabulary"
+        )
+    if len(listed) != rows or len(set(listed)) != len(listed):
+        raise UserError(
+            f"{folder} has {rows} embeddings, and its vocabulary {len(set(listed))} different pieces",
+            "weights and vocabulary of one model",
+        )
+    ids = {name: number for number, name in enumerate(listed)}
+    pieces = [name for name in listed if name not in needed]
+    if odd := [piece for piece in pieces if not piece or piece.split() != [piece]]:
+        raise UserError(f"{folder}: piece {odd[0]!r} has a space", "pieces of a WordPiece vocabulary")
+    lowercase, accents, chinese = _normaliser(folder, pieces)
+    made = wordpiece.build(pieces, lowercase, accents, chinese)
+
+    def write(out: Path) -> None:
+        made.save(str(out / WORDPIECE))
+        files.write_dictionary(out, pieces)
+
+    order = [ids[name] for name in (*wordpiece.SPECIALS, *pieces, wordpiece.MASK)]
+    return files.Vocabulary(pieces, write), torch.tensor(order)
+
+
+def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, bool]:
+    """Whether text is lower-cased, loses its accents, and has its Chinese characters set apart.
+
+    As ``tokenizer.json`` says, else ``tokenizer_config.json``; where neither does, a vocabulary with capitals is one of
+    text that was not lower-cased.
+    """
+    path, told = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    if path.is_file():
+        settings = files.read_json(path)
+        found = settings.get("normalizer") or {}
+        kind = (settings.get("model") or {}).get("type", "WordPiece"), found.get("type")
+        if kind != ("WordPiece", "BertNormalizer"):
+            raise UserError(
+                f"{path} is a {kind[0]} with the normaliser {kind[1]}", "WordPiece, BertNormalizer"
+            )
+        return bool(found["lowercase"]), found.get("strip_accents"), bool(found["handle_chinese_chars"])
+    config = files.read_json(told) if told.is_file() else {}
+    capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
+    lowercase = bool(config.get("do_lower_case", not capitals))
+    return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        raise UserError(f"no vocabulary in {path.parent}", "tokenizer.json or vocab.txt")
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -1,0 +1,226 @@
+"""Files of models that others have written, read without running what may be in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.hub import tokenizer
+
+SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
+SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt")
+"""Files of a repository on the hub that are fetched."""
+_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokenizer of a foreign model.
+
+    Attributes:
+        pieces: in the order of their rows, without specials.
+        write: writes ``dict.txt`` and the tokenizer's own file into a directory.
+        spm: its SentencePiece model, if it has one.
+    """
+
+    pieces: list[str]
+    write: Callable[[Path], None]
+    spm: Path | None = None
+
+
+def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
+    """The directory of a model: ``source`` itself, or what the hub has under that name.
+
+    Raises:
+        UserError: neither is there, or the hub cannot be reached.
+    """
+    if source.is_dir():
+        return source
+    name = str(source)
+    if source.exists() or not _NAME.fullmatch(name):
+        raise UserError(f"no directory {source}", "a directory, or the name of a model on the hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    patterns = [*WANTED, PICKLE] if allow_pickle else [*WANTED]
+    try:
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise UserError(
+            f"there is no directory {name}, and no model of that name could be fetched: {said[0]}",
+            "a directory with the model, or its name where the hub can be reached",
+            "check the name and the network, or copy the model here by other means",
+        ) from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The settings in a file.
+
+    Raises:
+        UserError: no such file, or it holds none.
+    """
+    if not path.is_file():
+        raise UserError(f"no file {path}", "a directory as Hugging Face's save_pretrained writes it")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no settings")
+    return found
+
+
+def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
+    """All tensors of a model of transformers, from safetensors, or from a pickle where that is allowed.
+
+    Raises:
+        UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it.
+    """
+    if (folder / SAFE_INDEX).is_file():
+        names = sorted(set(read_json(folder / SAFE_INDEX)["weight_map"].values()))
+    else:
+        names = [SAFE]
+    if (folder / names[0]).is_file():
+        state: dict[str, Tensor] = {}
+        for name in names:
+            try:
+                state |= load_file(folder / name)
+            except (SafetensorError, OSError) as error:
+                raise UserError(
+                    f"{folder / name} is damaged or missing: {error}", fix="copy it again"
+                ) from None
+        return state
+    if not (folder / PICKLE).is_file():
+        raise UserError(f"no weights in {folder}", f"{SAFE}, or {PICKLE} with allow_pickle=true")
+    if not allow_pickle:
+        raise UserError(
+            f"{folder / PICKLE} is a pickle, which can hold code",
+            SAFE,
+            "allow_pickle=true reads tensors and plain values from it and refuses anything else",
+        )
+    return unpickle(folder / PICKLE)
+
+
+def unpickle(path: Path) -> dict[str, Any]:
+    """Tensors and plain values of a pickle; code in it is never run.
+
+    Raises:
+        UserError: no such file, none of torch's, or something else in it.
+    """
+    if not path.is_file():
+        raise UserError(f"no file {path}", fix="check the path")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise UserError(
+            f"{path} is damaged or holds more than tensors, and was not read: {str(error).splitlines()[0]}",
+            "a file of tensors and plain values",
+            "ask its authors for safetensors",
+        ) from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no weights by name")
+    return found
+
+
+def refuse_odd(
+    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: tuple[str, ...], where: Path
+) -> None:
+    """Refuse settings other than ``wanted``, where they are said, and missing ``sizes``.
+
+    Raises:
+        UserError: naming the first that our models have not, or the missing ones.
+    """
+    for name, value in wanted.items():
+        if config.get(name, value) != value:
+            raise UserError(
+                f"{where}/config.json: {name}={config[name]!r}", repr(value), "choose a model of that shape"
+            )
+    if missing := [name for name in sizes if not isinstance(config.get(name), int)]:
+        raise UserError(f"{where}/config.json does not say {', '.join(missing)}")
+
+
+def sentencepiece(folder: Path) -> Vocabulary:
+    """The SentencePiece model of a directory.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
+    found = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
+    if not found:
+        raise UserError(f"{folder} has no SentencePiece model", " or ".join(SPM_NAMES))
+    pieces = [p.piece for p in tokenizer.read_model(found[0]).pieces[tokenizer.NUM_SPM_SPECIALS :]]
+
+    def write(out: Path) -> None:
+        (out / "spm.model").write_bytes(found[0].read_bytes())
+        write_dictionary(out, pieces)
+
+    return Vocabulary(pieces, write, found[0])
+
+
+def write_dictionary(out: Path, pieces: list[str]) -> None:
+    """Write ``dict.txt``."""
+    (out / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces), encoding="utf-8")
+
+
+def tokens_of(folder: Path) -> list[str]:
+    """What ``tokenizer.json`` says of each id, added tokens included; empty where there is no such file."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return []
+    settings = read_json(path)
+    found = settings.get("model", {}).get("vocab", [])
+    listed = [t[0] for t in found] if isinstance(found, list) else sorted(found, key=found.get)
+    by_id = dict(enumerate(listed)) if isinstance(found, list) else {found[name]: name for name in listed}
+    by_id |= {added["id"]: added["content"] for added in settings.get("added_tokens", [])}
+    return [by_id.get(i, "") for i in range(max(by_id, default=-1) + 1)]
+
+
+def check_tokenizer(folder: Path, pieces: list[str]) -> None:
+    """Compare the pieces with those of ``tokenizer.json``, where there is one.
+
+    Raises:
+        UserError: they differ.
+    """
+    if tokens := tokens_of(folder):
+        first = len(tokenizer.SPECIALS)
+        compare(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
+
+
+def compare(listed: list[str], pieces: list[str], what: Path) -> None:
+    """Refuse a list of pieces that is not the SentencePiece model's.
+
+    Raises:
+        UserError: naming the first piece that differs.
+    """
+    if listed == pieces:
+        return
+    place = next((i for i, (a, b) in enumerate(zip(listed, pieces, strict=False)) if a != b), -1)
+    seen = f"piece {place} is {listed[place]!r}" if place >= 0 else f"it has {len(listed)} pieces"
+    raise UserError(
+        f"{what} and {what.parent}'s SentencePiece model differ: {seen}",
+        repr(pieces[place]) if place >= 0 else f"{len(pieces)}",
+        "give the files of one model",
+    )
+
+
+def dictionary(path: Path) -> list[str]:
+    """The entries of a dictionary of fairseq.
+
+    Raises:
+        UserError: no such file.
+    """
+    if not path.is_file():
+        raise UserError(f"no file {path}", "the dictionary beside the weights")
+    return [line.rsplit(" ", 1)[0] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
