@@ -30,6 +30,7 @@ from omegaconf import OmegaConf
 
 from xling import parallel, plan
 from xling.core import config, job, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
@@ -137,7 +138,7 @@ class PretrainConfig:
     dry_run: bool = False
 
 
-def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | str:
+def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | Answer:
     """Train and publish, or return the plan of a dry run.
 
     Args:
@@ -196,6 +197,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
             "skipped_updates": updates.skipped,
             "halved_batches": updates.halved,
             "langs": task.langs,
+            "mixture": task.dataset("train").mixture(),
             "frozen": frozen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
         }

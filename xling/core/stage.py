@@ -275,8 +275,8 @@ for _stage in (
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",
-        positional="scores",
-        help="one Markdown and one HTML table from scores",
+        positional="runs",
+        help="one page, and tables as Markdown, LaTeX and CSV, from the folders of one or several runs",
     ),
 ):
     STAGES.add(_stage.name, _stage)
