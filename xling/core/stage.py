@@ -272,6 +272,13 @@ for _stage in (
         help="take a checkpoint of stock fairseq's RoBERTa or XLM-R",
     ),
     Stage(
+        "doctor",
+        config="xling.doctor:DoctorConfig",
+        run="xling.doctor:run",
+        positional="where",
+        help="look at versions, GPU, NCCL, Slurm, disk, memory and fairseq's repairs; say what to do",
+    ),
+    Stage(
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",
