@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval import compare, gather, predictions, stats
-from eval.gather import Made, Run
+from eval.gather import Run
 from eval.metrics import METRICS
 from eval.metrics.base import Array, Metric
 from eval.results import CONTROLS

@@ -438,7 +438,8 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
 
 def _unscored(suite: str, langs: set[str]) -> list[str]:
     """Languages of the published suite that no average here is over."""
-    known = suites()[suite] if suite in suites() else None
+    every = suites()
+    known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
     gone = [lang for lang in known.languages if lang not in langs] if known else []
     if not known or not gone or len(gone) == len(known.languages):
         return []

@@ -161,7 +161,7 @@ def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
-    """fairseq and each of its repairs."""
+    """The package fairseq and each of its repairs."""
     module, error = imported("fairseq")
     if module is None:
         yield Finding("fairseq", BROKEN, error, "make install")
@@ -170,8 +170,9 @@ def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
     compat = importlib.import_module("xling.compat")
     compat.install()
     for repair in compat.repairs():
+        found = f"{'mended' if repair.holds else 'not mended'}: {repair.cause}"
         fix = "" if repair.holds else "the repairs are for fairseq-fixed 0.12.3.1 alone: make install"
-        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, repair.cause, fix)
+        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, found, fix)
 
 
 def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from xling import parallel, plan
+from xling import parallel, plan, track
 from xling.core import config, job, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
@@ -38,6 +38,7 @@ from xling.models import checkpoint
 from xling.models.encoder import num_parameters
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
+from xling.track import LogTo, Show
 from xling.update import SafeTrainer, Updates
 
 __all__ = ["PretrainConfig", "run"]
@@ -122,6 +123,7 @@ class PretrainConfig:
         freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, the ``body``,
             which is all the rest (Artetxe et al. 2020), the ``encoder`` with the embeddings that the decoder shares
             (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed.
+        log: where the curves are shown while it runs, see `xling.track`; changes nothing of the result.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 
@@ -135,6 +137,7 @@ class PretrainConfig:
     seed: int = 1
     init: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
+    log: LogTo = "none"
     dry_run: bool = False
 
 
@@ -150,6 +153,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
             ``OUT.partial`` belongs to other settings.
     """
+    track.check(cfg.log)
+    log, cfg = cfg.log, replace(cfg, log="none")  # no part of what is made
     out, data = Path(cfg.out), Path(cfg.data)
     inputs = [data, *([Path(cfg.init)] if cfg.init else [])]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
@@ -167,17 +172,19 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             trainer, _ = build_trainer(cfg, Path(folder))
             return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
     with parallel.joined():
-        _train_and_publish(cfg, out, inputs, watch)
+        _train_and_publish(cfg, out, inputs, watch, log)
         parallel.wait()
     return manifest.read(out)
 
 
-def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None) -> None:
+def _train_and_publish(
+    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: LogTo
+) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates = _train(cfg, trainer, partial, run_key, watch)
+    updates = _train(cfg, trainer, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -330,7 +337,12 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
 
 
 def _train(
-    cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any], watch: Watch | None
+    cfg: PretrainConfig,
+    trainer: Trainer,
+    partial: Path,
+    run_key: dict[str, Any],
+    watch: Watch | None,
+    log_to: LogTo,
 ) -> Updates:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
@@ -347,7 +359,13 @@ def _train(
     told, clock = 0, Clock(f"pretrain {cfg.out}")
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title = f"pretrain {cfg.out}"
-    with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
+    shown = track.shown(log_to if rank == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    with (
+        job.resumable(),
+        writer,
+        shown as log.show,
+        Progress(title, cfg.train.updates, "updates") as progress,
+    ):
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -425,11 +443,13 @@ class Log:
     """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed.
 
     Attributes:
+        show: gets every event too.
         mishaps: updates skipped and batches halved before the checkpoint.
     """
 
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
+        self.show: Show = lambda event: None
         # What stands behind the last line end was torn off when the process was killed.
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
@@ -467,3 +487,4 @@ class Log:
     def _write(self, event: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(event) + "\n")
+        self.show(event)

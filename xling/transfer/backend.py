@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,13 +43,21 @@ class EncoderBackend:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
         random_init: fresh weights: the control.
+        tell: see `xling.transfer.tune.fit`.
     """
 
     seeded = True
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
+    def __init__(
+        self,
+        ckpt: Path,
+        name: str,
+        random_init: bool = False,
+        tell: Callable[[int, int, float], None] | None = None,
+    ) -> None:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.digest = manifest.digest(ckpt)
+        self._tell = tell
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
     def fit(
@@ -63,7 +71,9 @@ class EncoderBackend:
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = tune.TuneConfig(**given, random_init=self.random_init)
         what = f"{suite.name}, {self.name}, seed {settings.seed}"
-        return tune.fit(self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what)
+        return tune.fit(
+            self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what, self._tell
+        )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
         """The model of `xling finetune`, which is not trained again.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +115,7 @@ class Tuned:
 
 def fit(
     ckpt: Path, kind: Kind, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
-    what: str = "fine-tune",
+    what: str = "fine-tune", tell: Callable[[int, int, float], None] | None = None,
 ) -> list[Tuned]:  # fmt: skip
     """Fine-tune a published checkpoint; one model per epoch, the last one last.
 
@@ -127,6 +127,7 @@ def fit(
         cfg: how.
         lang: language of the rows, for models with language embeddings.
         what: name on the progress bar.
+        tell: called after every update with how many were made, the epoch from 0, and the loss.
 
     Raises:
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
@@ -158,6 +159,8 @@ def fit(
                 optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
                 loss = _update(model, optimizer, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
+                if tell:
+                    tell(progress.done, epoch, loss)
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
 
