@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import sys
 import types
@@ -114,7 +114,8 @@ class Recorder(types.ModuleType):
 def test_how_wandb_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = Recorder()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for name in ("WANDB_MODE", "WANDB_ERROR_REPORTING"):
+        monkeypatch.delenv(name, raising=False)
     for _ in range(2):
         with track.shown("wandb", tmp_path / "model", {"lr": 1}, 10) as show:
             show(EVENTS[2])
@@ -131,6 +132,7 @@ def test_a_real_offline_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     with track.shown("wandb", tmp_path / "model", {"lr": 1}) as show:
         for event in EVENTS:
             show(event)
+    importlib.import_module("wandb").teardown()  # what ends with the process has ended
     (made,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     held = made.read_bytes()
     for text in (b"train/loss/mmlm/sw", b"valid/loss", b"update"):

@@ -38,6 +38,10 @@ def check(log: LogTo) -> None:
     """
     if log == "none":
         return
+    if log == "wandb":
+        # Read when it is imported. Without the second it reports on itself over the network, offline or not.
+        os.environ.setdefault("WANDB_MODE", "offline")
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     try:
         importlib.import_module(_NEEDS[log])
     except ImportError as error:
@@ -117,7 +121,7 @@ class WeightsAndBiases:
             resume="allow",
             dir=str(out.parent),
             config=shown,
-            mode=os.environ.get("WANDB_MODE", "offline"),
+            mode=os.environ["WANDB_MODE"],
             settings=wandb.Settings(silent=True, console="off"),
         )
         # Updates, not calls, are the axis: a resumed training shows some updates again.
