@@ -289,12 +289,14 @@ def corpus(runs: Sequence[Run]) -> Chapter:
         )  # fmt: skip
         made.details.append(Sheet("corpora", "Cleaning", columns, tuple(cleaned)))
     if sampled:
-        columns = (
+        columns_of = (
             ("run", ""), ("sampling", ""), ("language", ""), ("unit", ""), ("there is", ",d"), ("share %", ".2f"),
             ("drawn", ",d"), ("drawn %", ".2f"), ("times", ".2f"),
         )  # fmt: skip
         note = "In pre-training the amounts drawn are those of one epoch of the training."
-        made.details.append(Sheet("sampling", "Before and after sampling", columns, tuple(sampled), (note,)))
+        made.details.append(
+            Sheet("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
+        )
     return made
 
 

@@ -123,8 +123,13 @@ def latex(table: Table) -> str:
 
 
 @FORMATS.register("html")
-def html_table(table: Table, heading: str = "h2") -> str:
+def html_table(table: Table) -> str:
     """A table element in a box that scrolls sideways, to be put into a page with `eval.page.STYLE`."""
+    return html_under("h2", table)
+
+
+def html_under(heading: str, table: Table) -> str:
+    """`html_table` under a heading of another level."""
     groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
     starts, position = set(), 0
     for _, width in table.groups:

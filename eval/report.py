@@ -186,7 +186,7 @@ def html_page(made: Report) -> str:
     if made.tables:
         body += [
             _heading("Scores"),
-            *(render.html_table(t, "h3") for t in made.tables),
+            *(render.html_under("h3", t) for t in made.tables),
             figure.grid(made.pictures),
         ]
     body += [_chapter(chapter) for chapter in made.chapters]
@@ -253,13 +253,13 @@ def summary(scores: Sequence[Score]) -> list[str]:
             if control.system in CONTROLS and other is not None:
                 beside.append(f"{control.system} {other:.1f}")
         against = f" (controls: {', '.join(beside)})" if beside else " (no control was run)"
-        other = (
+        over = (
             f"the {len(langs)} languages other than {column.source}"
             if column.source
             else f"{len(langs)} languages"
         )
         sentences.append(
-            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {other}{against}."
+            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
         )
     return sentences
 

@@ -24,7 +24,10 @@ from packaging.requirements import Requirement
 
 from xling.core.answer import Answer
 
-OK, WARNING, BROKEN = "ok", "warning", "broken"
+State = Literal["ok", "warning", "broken"]
+OK: State = "ok"
+WARNING: State = "warning"
+BROKEN: State = "broken"
 GIB = 1 << 30
 DISK_GIB, SHM_GIB, OPEN_FILES = 20, 1, 1024
 """Free space, shared memory and open files under which a warning is given: a small corpus with its model takes a
@@ -55,7 +58,7 @@ class Finding:
     """
 
     what: str
-    state: Literal["ok", "warning", "broken"]
+    state: State
     found: str
     fix: str = ""
 

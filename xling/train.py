@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import shutil
-import sys
 import tempfile
 import time
 import warnings
@@ -32,7 +31,7 @@ from xling import parallel, plan, track
 from xling.core import config, job, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.progress import Progress
+from xling.core.progress import Progress, say
 from xling.core.stage import STAGES
 from xling.models import checkpoint
 from xling.models.encoder import num_parameters
@@ -436,7 +435,7 @@ class Clock:
         if self._updates == self.WARM + self.TIMED and left and parallel.rank() == 0:
             seconds = (time.perf_counter() - self._since) / self.TIMED
             text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
 
 class Log:

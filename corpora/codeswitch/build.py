@@ -173,8 +173,8 @@ def run(cfg: CodeswitchConfig) -> Answer:
         card.write(made.path, stats)
         made.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
-    text = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
-    return Answer(text, {"out": str(out), **made.counts})
+    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
+    return Answer(told, {"out": str(out), **made.counts})
 
 
 class _Counts:
