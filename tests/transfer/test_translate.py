@@ -260,6 +260,12 @@ def test_a_wrong_back_translation_is_a_user_error(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_pivot_is_two_translations(trained: Path, pairs: Path) -> None:
+    translator, text = Translator(trained, Search(beam=1)), lines(pairs / "en")[:3]
+    there = translator(text, "en", "ar")
+    assert translator(text, "en", "en", via="ar") == translator(there, "ar", "en") != there
+
+
 class Stream:
     """Standard input or output of bytes."""
 

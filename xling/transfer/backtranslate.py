@@ -42,6 +42,7 @@ class BackTranslateConfig:
         checkpoint: directory with a model that has a decoder.
         text: files, globs or corpus directories with text of ``src``, a sentence a line; blank lines are left out.
         src, tgt: languages of the text and of the translations.
+        via: language to translate through, empty for none.
         out: directory to publish: ``train.SRC`` and ``train.TGT``, line-aligned.
         lines: of the text that are taken, from the first; 0 for all.
         part_lines: lines of a part.
@@ -55,6 +56,7 @@ class BackTranslateConfig:
     src: str
     tgt: str
     out: str
+    via: str = ""
     lines: int = 0
     part_lines: int = 50_000
     search: Search = field(default_factory=lambda: Search(beam=1))
@@ -123,7 +125,7 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
         lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
         with cfg.work().making(phase, index) as folder:
             with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
-                made = translator(lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num))
+                made = translator(lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via)
             for lang, side in ((cfg.src, lines), (cfg.tgt, made)):
                 (folder / f"train.{lang}").write_text("".join(f"{x}\n" for x in side), encoding="utf-8")
     return None
