@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from eval.backend import FitConfig
 from xling import cli, track
 from xling.core import config, job, manifest
 from xling.core.errors import UserError
@@ -153,3 +154,34 @@ def test_losses_of_a_fine_tuning() -> None:
     ]
     updates = [json.loads(line)["update"] for line in losses.text().splitlines()]
     assert updates == sorted(updates)
+
+
+def test_a_fine_tuning_leaves_its_curves(model: Path, tmp_path: Path) -> None:
+    from eval import chapters, gather
+    from eval.finetune import FinetuneConfig
+    from eval.finetune import run as finetune
+
+    rows = [
+        f"a red boat {i}\tthe small house {i % 3}\t{label}"
+        for i in range(7)
+        for label in ("entailment", "neutral")
+    ]
+    for split in ("train", "dev"):
+        path = tmp_path / "data" / "nli" / f"en.{split}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("premise\thypothesis\tlabel\n" + "\n".join(rows) + "\n")
+    fit = FitConfig(epochs=3, batch_rows=2, max_length=32)
+    cfg = FinetuneConfig("toy_xnli", model, tmp_path / "tuned", tmp_path / "data", fit=fit, log="tensorboard")
+    made = finetune(cfg)
+    assert made.config["log"] == "none"
+    events = [json.loads(line) for line in (tmp_path / "tuned/log.jsonl").read_text().splitlines()]
+    assert [(e["update"], e["split"]) for e in events if e["split"] == "train"] == [
+        (1, "train"),
+        (20, "train"),
+    ]
+    scores = [(e["update"], e["accuracy"]) for e in events if e["split"] == "valid"]
+    assert scores == list(zip((7, 14, 21), made.counts["dev_scores"], strict=True))
+    shown = scalars(tmp_path / "tensorboard" / "tuned")
+    assert [step for step, _ in shown["valid/accuracy"]] == [7, 14, 21] and "train/loss" in shown
+    chapter = chapters.training([gather.open_run(tmp_path / "tuned", "tuned")])
+    assert any("validation: accuracy" in picture for picture in chapter.figures)
