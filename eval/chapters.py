@@ -20,6 +20,8 @@ from eval.tables import PUBLISHED
 from xling.core import command
 from xling.core.errors import UserError
 
+MANY = 60
+"""Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
 TRAIN, VALID = "train", "valid"
 WITH_INTERVALS = ("retrieval", "mining", "bli", "mt", "generation")
 """Kinds of suites that have a table with the interval of every score."""
@@ -118,7 +120,8 @@ def intervals(scores: Sequence[Score]) -> Chapter:
             for s in sorted(own, key=lambda s: (s.suite, s.metric, s.lang))
         )
         if rows:
-            made.sheets.append(Sheet(name, name.capitalize(), columns, rows))
+            place = made.sheets if len(rows) <= MANY else made.details
+            place.append(Sheet(name, name.capitalize(), columns, rows))
     return made
 
 

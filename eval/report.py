@@ -112,6 +112,9 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing)
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
+    spoken: dict[str, set[str]] = {}
+    for score in scores:
+        spoken.setdefault(score.suite, set()).add(score.lang)
     leads = []
     if any(score.synthetic for score in scores):
         leads.append(
@@ -132,7 +135,9 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         leads=[*leads, *notes],
         findings=summary(scores),
         tables=found,
-        pictures=[figure.dots(suite, scores) for suite in dict.fromkeys(s.suite for s in scores)],
+        pictures=[
+            figure.dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= chapters.MANY
+        ],
         chapters=[chapter for chapter in every if chapter],
         scores=scores,
     )
@@ -186,13 +191,19 @@ def html_page(made: Report) -> str:
     if made.tables:
         body += [
             _heading("Scores"),
-            *(render.html_under("h3", t) for t in made.tables),
+            *map(_score_table, made.tables),
             figure.grid(made.pictures),
         ]
     body += [_chapter(chapter) for chapter in made.chapters]
     if made.scores:
         body.append(_folded(f"Signatures of the {len(made.scores)} scores", _signature_table(made.scores)))
     return page.document(made.title, "\n".join(filter(None, body)))
+
+
+def _score_table(table: Table) -> str:
+    if len(table.lines) <= chapters.MANY:
+        return render.html_under("h3", table)
+    return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
 
 
 def _chapter(chapter: Chapter) -> str:

@@ -365,6 +365,8 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
             assert page.value(f"Math.min(...{heights})") > 8
             assert page.requests == [file.as_uri()]
             assert page.complaints == []
+        folded = page.value("[...document.querySelectorAll('summary')].map(s => s.innerText)")
+        assert "Retrieval" in folded and any(text.startswith("ntrex, ") for text in folded)
         ids = page.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids)), "two pictures share an id"
         used = "[...document.querySelectorAll('use')].every(u => document.querySelector(u.href.baseVal))"
