@@ -78,6 +78,8 @@ def transfer(scores: Sequence[Score]) -> Chapter:
         means = {place: sum(values) / len(values) for place, values in cells.items()}
         langs = sorted({row for row, _ in means})
         columns = list(dict.fromkeys(column for _, column in means))
+        if set(columns) <= set(langs):
+            columns.sort()  # as the rows are
         if len(langs) < 2:
             continue
         made.figures.append(figure.matrix(langs, columns, means, f"{suite}, {own[0].metric}"))

@@ -267,7 +267,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
         over = (
             f"the {len(langs)} languages other than {column.source}"
             if column.source
-            else f"{len(langs)} languages"
+            else f"{len(langs)} {'pairs' if all('-' in x for x in langs) else 'languages'}"
         )
         sentences.append(
             f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
