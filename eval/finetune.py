@@ -11,6 +11,7 @@ from eval.metrics import METRICS, evaluate
 from eval.protocols import hold_out, select, source_rows, training_suite
 from eval.suite import data_folder, suites
 from xling.core import manifest
+from xling.track import LogTo
 
 STAGE = "finetune"
 
@@ -37,7 +38,7 @@ class FinetuneConfig:
     source: str = "en"
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)
-    log: Literal["none", "tensorboard", "wandb"] = "none"
+    log: LogTo = "none"
 
 
 def run(cfg: FinetuneConfig) -> manifest.Manifest:
