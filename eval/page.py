@@ -51,7 +51,8 @@ summary { cursor: pointer; font-weight: 500; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   .scroll { overflow: visible; }
-  table { font-size: 8pt; }
+  table { font-size: 7.5pt; }
+  small { font-size: 6.5pt; }
   tr, figure, pre { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   tbody th { position: static; }
