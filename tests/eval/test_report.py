@@ -372,6 +372,7 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
         used = "[...document.querySelectorAll('use')].every(u => document.querySelector(u.href.baseVal))"
         assert page.value(used), "a picture refers to what is not there"
         assert "made by a test" in page.value("document.body.innerText")
+        page.value("document.querySelectorAll('details').forEach(d => d.open = false)")
         page.picture(tmp_path / "page.png")  # to look at
         page.paper(tmp_path / "page.pdf")
         assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
