@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xxhash
 
@@ -26,6 +27,7 @@ from corpora.shards import (
     write_documents,
 )
 from xling.core import languages, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.sampling import alpha_shares, realised_alpha, rng
 
@@ -71,7 +73,7 @@ class Drawn:
         return self.drawn_chars / self.num_chars
 
 
-def run(cfg: SampleConfig) -> str:
+def run(cfg: SampleConfig) -> Answer:
     """Draw, shuffle and publish; return a table of what came out.
 
     Raises:
@@ -81,7 +83,7 @@ def run(cfg: SampleConfig) -> str:
     out = Path(cfg.out)
     corpora = {languages.get(code).code: Path(path) for code, path in cfg.corpora.items()}
     if found := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
-        return str(found.counts["report"])
+        return _answer(found.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
     shares = alpha_shares(sizes, cfg.alpha)
     total = cfg.num_chars or sum(sizes.values())
@@ -94,10 +96,19 @@ def run(cfg: SampleConfig) -> str:
         text = report(results, cfg)
         (made.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
         made.counts |= {"report": text} | {
-            lang: {"characters": d.drawn_chars, "documents": d.num_docs, "epochs": round(d.epochs, 4)}
+            lang: {
+                "there": d.num_chars,
+                "characters": d.drawn_chars,
+                "documents": d.num_docs,
+                "epochs": round(d.epochs, 4),
+            }
             for lang, d in results.items()
         }
-    return text
+    return _answer(made.counts)
+
+
+def _answer(counts: dict[str, Any]) -> Answer:
+    return Answer(counts["report"], {key: value for key, value in counts.items() if key != "report"})
 
 
 def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from corpora.mono.config import MonoConfig
 from corpora.sources.source import SOURCES, Context, open_source
 from corpora.stages.perplexity import Perplexity
 from xling.core import languages
+from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError
 
 _HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
@@ -45,42 +45,36 @@ class ScoreConfig:
     out: str = ""
 
 
-def run(cfg: ScoreConfig) -> str | None:
-    """Write one line a text, tab-separated with a header.
-
-    Returns:
-        Where it was written, or nothing when it was printed.
+def run(cfg: ScoreConfig) -> Answer | Rows:
+    """Write one line a text, tab-separated with a header, into ``out``, or return them to be printed.
 
     Raises:
         UserError: a file is missing, a stage or a language is unknown.
     """
+    table = Rows(_HEAD, score(cfg))
     if not cfg.out:
-        for line in score(cfg):
-            sys.stdout.write(line + "\n")
-        return None
+        return table
     with Path(cfg.out).open("w", encoding="utf-8") as handle:
-        count = sum(1 for line in score(cfg) if handle.write(line + "\n")) - 1
-    return f"{count:,} texts scored in {cfg.out}"
+        count = sum(1 for line in table.lines() if handle.write(line + "\n")) - 1
+    return Answer(f"{count:,} texts scored in {cfg.out}", {"texts": count, "out": cfg.out})
 
 
-def score(cfg: ScoreConfig) -> Iterator[str]:
-    """The lines of the table, header first."""
+def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
+    """The cells of `_HEAD` for every text."""
     lang = languages.get(cfg.lang).code if cfg.lang else ""
     stages = _stages(cfg, lang)
-    yield "\t".join(_HEAD)
     for doc in _documents(cfg, lang):
         verdict = _verdict(doc, stages)
         score = doc.meta.get("lang_score")
         perplexity = doc.meta.get("perplexity")
-        cells = (
+        yield (
             doc.id,
             doc.lang,
-            "" if score is None else f"{score:.4f}",
-            "" if perplexity is None else f"{perplexity:.1f}",
+            None if score is None else round(score, 4),
+            None if perplexity is None else round(perplexity, 1),
             verdict,
             doc.text[:_SHOWN_CHARS].replace("\n", " / ").replace("\t", " "),
         )
-        yield "\t".join(cells)
 
 
 def _stages(cfg: ScoreConfig, lang: str) -> list[StreamingStage]:

@@ -12,6 +12,7 @@ from corpora.mono.work import read_json
 from corpora.normalize import for_dedup
 from corpora.parallel.pairs import SIDES, near_key
 from corpora.shards import corpus_shards
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 
 _SHOWN = 10
@@ -35,7 +36,7 @@ class WhyConfig:
     corpus: str
 
 
-def run(cfg: WhyConfig) -> str:
+def run(cfg: WhyConfig) -> Answer:
     """Say which stage dropped what and why, and what was kept.
 
     Raises:
@@ -56,9 +57,9 @@ def run(cfg: WhyConfig) -> str:
     else:
         conditions = (by_id, by_text, _same_paragraph(query))
     for condition in conditions:
-        lines = _answer(shards, rejects, condition, stats)
-        if lines:
-            return "\n".join(lines)
+        found = _answer(shards, rejects, condition, stats)
+        if found:
+            return found
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
     raise UserError(
         f"{query[:_SHOWN_CHARS]!r} is neither in {corpus} nor among what was dropped{hint}",
@@ -81,7 +82,7 @@ def _same_letters(query: str) -> pl.Expr:
     return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
 
 
-def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> list[str]:
+def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: dict[str, Any]) -> Answer:
     is_pair = stats.get("kind") == "parallel"
     text = pl.col("src") + "\n" + pl.col("tgt") if is_pair else pl.col("text")
     facts = _PAIR_FACTS if is_pair else _FACTS
@@ -104,7 +105,7 @@ def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: 
     for name, rows in (("dropped", dropped), ("kept", kept)):
         if len(rows) > _SHOWN:
             lines.append(f"... and more {name}; a longer piece of the text finds fewer")
-    return lines
+    return Answer("\n".join(lines), {"dropped": dropped[:_SHOWN], "kept": kept[:_SHOWN]})
 
 
 def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from eval.metrics.base import Array
 from eval.predictions import Scored
 from eval.stats import Comparison, Paired
 from eval.suite import data_folder, suites
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 
 BASELINE_FORMAT = "xling-baseline 1"
@@ -99,13 +100,14 @@ class FileDiff:
     changes: list[Change] = field(default_factory=list)
 
 
-def diff(cfg: DiffConfig) -> str:
+def diff(cfg: DiffConfig) -> Answer:
     """What changed between two runs, in words."""
     if len(cfg.runs) != 2:
         raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
     data = data_folder(cfg.data)
-    lines = []
+    lines, told = [], []
     for found in differences(*cfg.runs, data):
+        told.append(asdict(found))
         better = [c for c in found.changes if c.score_after > c.score_before]
         worse = [c for c in found.changes if c.score_after < c.score_before]
         test = found.comparison
@@ -120,7 +122,7 @@ def diff(cfg: DiffConfig) -> str:
                 f"    {change.id}: {_short(change.before)} -> {_short(change.after)}, right: "
                 f"{_short(change.label)}"
             )
-    return "\n".join(lines)
+    return Answer("\n".join(lines), told)
 
 
 def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
@@ -137,14 +139,19 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
             f"for example {min(old)} and {min(new)}",
         )
     for name in common:
-        main = suites()[predictions.read_origin(new[name]).suite].metric
-        (a,) = predictions.evaluate_file(old[name], data, [main])
-        (b,) = predictions.evaluate_file(new[name], data, [main])
+        a, b = (main_score(path, data) for path in (old[name], new[name]))
+        main = a.metric.name
         test = stats.compare([Paired(a.origin.lang, a.stats, b.stats)], a.metric, str(name))
         yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
 
 
-def gate(cfg: GateConfig) -> str:
+def main_score(path: Path, data: Path) -> Scored:
+    """A file of predictions by the main metric of its suite."""
+    (found,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
+    return found
+
+
+def gate(cfg: GateConfig) -> Answer:
     """Check a run against a baseline, or record it as one.
 
     The test is one-sided approximate randomisation on each suite's average over languages and seeds; with
@@ -159,7 +166,8 @@ def gate(cfg: GateConfig) -> str:
     rows = _row_stats(cfg, data)
     if cfg.write:
         _write_baseline(cfg.baseline, rows)
-        return f"{len(rows)} row statistics of {cfg.run} recorded in {cfg.baseline}"
+        text = f"{len(rows)} row statistics of {cfg.run} recorded in {cfg.baseline}"
+        return Answer(text, {"rows": len(rows), "baseline": str(cfg.baseline)})
     found = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
     level = FALSE_ALARMS / len(found)
     lines, failed = [], []
@@ -178,7 +186,8 @@ def gate(cfg: GateConfig) -> str:
             )
     if failed:
         raise RegressionError(f"worse than {cfg.baseline}: {'; '.join(failed)}\n" + "\n".join(lines))
-    return "\n".join([*lines, "no significant regression"])
+    told = {"level": level, "suites": {suite: asdict(test) for suite, test in sorted(found.items())}}
+    return Answer("\n".join([*lines, "no significant regression"]), told)
 
 
 def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path) -> dict[str, Comparison]:

@@ -12,7 +12,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import xxhash
 from eval import predictions
 from eval.results import Score
 from eval.suite import Example, Suite, data_folder, load, suites
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 
 N = 13
@@ -87,7 +88,7 @@ class _Wanted:
     grams: list[tuple[int, npt.NDArray[np.uint64]]]
 
 
-def run(cfg: ContaminationConfig) -> str:
+def run(cfg: ContaminationConfig) -> Answer:
     """The share of contaminated rows per suite and language, and the scores with and without them."""
     data = data_folder(cfg.data)
     files = predictions.files(cfg.run)
@@ -98,6 +99,7 @@ def run(cfg: ContaminationConfig) -> str:
         "| suite | lang | rows | contaminated | too short | system | all | clean rest |",
         "|---" * 8 + "|",
     ]
+    rows = []
     for path, origin in zip(files, origins, strict=True):
         facts = found[origin.suite, origin.lang, origin.split]
         every, clean = scores_on_clean(path, facts, data)
@@ -107,7 +109,10 @@ def run(cfg: ContaminationConfig) -> str:
             f"| {origin.suite} | {origin.lang} | {facts.n} | {facts.share:.1f} % | {len(facts.too_short)} "
             f"| {name} | {every.value:.1f} | {rest} |"
         )
-    return "\n".join(lines)
+        looked = {"rows": facts.n, "contaminated": sorted(facts.found), "too_short": len(facts.too_short)}
+        both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
+        rows.append({"suite": origin.suite, "lang": origin.lang, **looked, **both})
+    return Answer("\n".join(lines), rows)
 
 
 def scores_on_clean(path: Path, facts: Contamination, data: Path) -> tuple[Score, Score | None]:

@@ -11,6 +11,7 @@ from eval.metrics import METRICS, evaluate
 from eval.protocols import capped, hold_out, select, source_rows, training_suite
 from eval.suite import data_folder, suites
 from xling.core import manifest
+from xling.track import LogTo
 
 STAGE = "finetune"
 
@@ -28,6 +29,7 @@ class FinetuneConfig:
         train_rows: train on so many rows, drawn once; 0 for all.
         select: which epoch is kept, by the rows of the source language.
         fit: settings of fine-tuning.
+        log: where the curves are shown, see `xling.track`.
     """
 
     suite: str
@@ -38,6 +40,7 @@ class FinetuneConfig:
     train_rows: int = 0
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)
+    log: LogTo = "none"
 
 
 def run(cfg: FinetuneConfig) -> manifest.Manifest:
@@ -46,25 +49,35 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
+    from xling import track
     from xling.models import checkpoint
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
 
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
-    settings = replace(cfg, out=Path())
+    track.check(cfg.log)
+    settings = replace(cfg, out=Path(), log="none")
     inputs = [cfg.checkpoint]
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    system, home = EncoderBackend(cfg.checkpoint, "pretrained"), training_suite(suite)
+    home = training_suite(suite)
     train, dev = source_rows(suite, home, cfg.source, data)
     if not dev:
         train, dev = hold_out(train)
     train = capped(train, cfg.train_rows)
-    models = system.fit(suite, train, dev, cfg.source, cfg.fit)
     metric = METRICS[suite.metric]
-    scores = [evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models]
+    with track.shown(cfg.log, cfg.out, settings) as show:
+        losses = track.Losses(show)
+        system = EncoderBackend(cfg.checkpoint, "pretrained", tell=losses.tell)
+        models = system.fit(suite, train, dev, cfg.source, cfg.fit)
+        scores = [
+            evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models
+        ]
+        for epoch, score in enumerate(scores):
+            losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
     chosen = select(cfg.select, models, system.average, {"source-dev": scores})
     with manifest.publish(cfg.out, STAGE, settings, inputs) as made:
         tune.save(chosen, made.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
+        (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         made.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
     return manifest.read(cfg.out)

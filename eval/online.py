@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.suite import ROWS, Example, Suite, checked, data_folder, suites
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
 
@@ -34,10 +35,10 @@ class FetchConfig:
     revision: str = ""
 
 
-def run(cfg: FetchConfig) -> str:
+def run(cfg: FetchConfig) -> Answer:
     """Fetch, check and write the rows; returns what was written."""
     suite, data = suites()[cfg.suite], data_folder(cfg.data)
-    lines = []
+    lines, written = [], []
     for lang in cfg.langs or suite.languages:
         for split in cfg.splits or suite.splits:
             rows = list(checked(suite, fetch(suite, lang, split, cfg.name, cfg.revision)))
@@ -45,7 +46,8 @@ def run(cfg: FetchConfig) -> str:
             records = ({"id": r.id, "fields": dict(r.fields), "label": r.label} for r in rows)
             write_atomic(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
             lines.append(f"{path}: {len(rows)} rows")
-    return "\n".join(lines)
+            written.append({"lang": lang, "split": split, "file": str(path), "rows": len(rows)})
+    return Answer("\n".join(lines), written)
 
 
 def fetch(

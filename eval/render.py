@@ -89,7 +89,7 @@ def as_json(table: Table) -> str:
 def latex(table: Table) -> str:
     """A table with the rules of the LaTeX package booktabs."""
     spec = "l" + "".join("r" * width for _, width in table.groups)
-    heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}" for name, width in table.groups)
+    heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
     start, rules = 2, []
     for _, width in table.groups:
         rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
@@ -99,9 +99,9 @@ def latex(table: Table) -> str:
         if line.kind != before:
             body.append(r"\midrule")
             before = line.kind
-        body.append(" & ".join([_tex(line.name), *(_tex_cell(c) for c in line.cells)]) + r" \\")
-    title = _tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
-    notes = " ".join(map(_tex, table.notes))
+        body.append(" & ".join([tex(line.name), *(_tex_cell(c) for c in line.cells)]) + r" \\")
+    title = tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
+    notes = " ".join(map(tex, table.notes))
     return "\n".join(
         [
             r"\begin{table}",
@@ -111,7 +111,7 @@ def latex(table: Table) -> str:
             r"\toprule",
             rf" & {heads} \\",
             " ".join(rules),
-            " & ".join(["", *map(_tex, table.columns)]) + r" \\",
+            " & ".join(["", *map(tex, table.columns)]) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
@@ -124,7 +124,12 @@ def latex(table: Table) -> str:
 
 @FORMATS.register("html")
 def html_table(table: Table) -> str:
-    """A table element in a box that scrolls sideways, to be put into a page with `eval.report.STYLE`."""
+    """A table element in a box that scrolls sideways, to be put into a page with `eval.page.STYLE`."""
+    return html_under("h2", table)
+
+
+def html_under(heading: str, table: Table) -> str:
+    """`html_table` under a heading of another level."""
     groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
     starts, position = set(), 0
     for _, width in table.groups:
@@ -137,7 +142,7 @@ def html_table(table: Table) -> str:
     flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
     return (
-        f"<h2>{html.escape(table.title)}{flag}</h2>\n"
+        f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
         f'<div class="scroll"><table>\n<thead><tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>\n" + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
     )
@@ -155,7 +160,8 @@ def _first(position: int, starts: set[int]) -> str:
     return ' class="first"' if position in starts else ""
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
+    """Text with LaTeX's own signs escaped."""
     signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
     signs |= {"±": r"$\pm$", "–": "--"}
@@ -164,4 +170,4 @@ def _tex(text: str) -> str:
 
 def _tex_cell(cell: Cell) -> str:
     under = spread(cell)
-    return _tex(number(cell)) + (rf" {{\scriptsize {_tex(under)}}}" if under else "")
+    return tex(number(cell)) + (rf" {{\scriptsize {tex(under)}}}" if under else "")

@@ -1,46 +1,27 @@
-"""One page a person reads after a run: the table, a picture of it, and what the numbers mean.
+"""``xling report``: one page a person reads after one or several runs, and its tables in other formats.
 
-The HTML needs nothing but itself, is readable on a telephone and printed on paper.
+The HTML needs nothing but itself. Everything in it comes from what the stages have left behind: manifests, logs,
+scores and predictions; nothing is trained or predicted here.
 """
 
 from __future__ import annotations
 
 import html
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from eval import figure, render, results, tables
+from eval import chapters, figure, gather, page, render, sheet, tables
+from eval.chapters import Chapter
+from eval.gather import Run
 from eval.results import CONTROLS, Score
-from eval.tables import Column, Values
+from eval.tables import Column, Table, Values
+from xling.core import manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.manifest import write_atomic
 
-STYLE = """
-:root { --ink: #1b1f24; --soft: #5b6470; --line: #d5dae0; --band: #f4f6f8; --main: #0b5cad; --base: #b4540a; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 62rem; color: var(--ink); background: #fff;
-  font: 16px/1.5 system-ui, "Noto Sans", sans-serif; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.15rem; margin: 1.75rem 0 .5rem; }
-.synthetic { background: #ffe9a8; color: #4d3800; border: 1px solid #c9a227; border-radius: .25rem;
-  padding: 0 .4rem; font-size: .85rem; font-weight: 600; white-space: nowrap; }
-.banner { background: #fff6d8; border-left: .3rem solid #c9a227; padding: .5rem .75rem; margin: .75rem 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top;
-} thead th { font-weight: 600; vertical-align: bottom; } thead th[scope=colgroup] { text-align: left; } tbody
-th, thead td { text-align: left; position: sticky; left: 0; background: #fff; font-weight: 500; } tr.summary
-th, tr.summary td { background: var(--band); font-weight: 600; } td.first, th.first, th[scope=colgroup] {
-border-left: 1px solid var(--line); } small { display: block; color: var(--soft); font-weight: 400; font-size:
-.75rem; white-space: nowrap; } .notes { color: var(--soft); font-size: .85rem; padding-left: 1.1rem; } figure
-{ margin: 1rem 0; max-width: 34rem; } figcaption { color: var(--soft); font-size: .85rem; } svg { width: 100%;
-height: auto; display: block; } @media (max-width: 30rem) { body { padding: .6rem; } table { font-size: .8rem;
-} th, td { padding: .2rem .3rem; } } @media print { body { max-width: none; padding: 0; font-size: 11pt; }
-.scroll { overflow: visible; }
-  table, figure { break-inside: avoid; } tbody th { position: static; }
-  * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
-"""
+STAGE = "report"
 
 
 @dataclass(frozen=True)
@@ -48,83 +29,226 @@ class ReportConfig:
     """Settings of ``xling report``.
 
     Args:
-        scores: ``scores.json`` files of one or more runs.
-        out: folder to write ``report.md`` and ``report.html`` into.
+        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one.
+        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and a CSV file a table.
         title: heading of the page.
-        note: a sentence under the heading, for example the command that made the run.
+        note: a sentence under the heading.
+        data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
         allow_missing: take averages over the languages that have a score, and print which have not.
     """
 
-    scores: tuple[Path, ...] = field(default=())
+    runs: tuple[str, ...] = field(default=())
     out: Path = Path("report")
     title: str = "Cross-lingual transfer"
     note: str = ""
+    data: Path | None = None
     allow_missing: bool = False
 
 
-def run(cfg: ReportConfig) -> str:
-    """Write the report of the given runs and return the Markdown.
+@dataclass(frozen=True)
+class Report:
+    """All that a report says, ready to be written in any format.
+
+    Attributes:
+        title: heading.
+        note: a sentence under it.
+        leads: warnings.
+        findings: the result in sentences.
+        tables: of scores, one a suite.
+        pictures: of scores, one a suite.
+        chapters: the rest, in order.
+        scores: what the tables are made of.
+    """
+
+    title: str
+    note: str
+    leads: list[str]
+    findings: list[str]
+    tables: list[Table]
+    pictures: list[str]
+    chapters: list[Chapter]
+    scores: list[Score]
+
+
+def run(cfg: ReportConfig) -> Answer:
+    """Write the report of the given runs and return its scores as Markdown.
 
     Raises:
-        UserError: no scores given, or a file is not one of scores.
+        UserError: no run is given, or one holds nothing that a stage has made.
     """
-    if not cfg.scores:
-        raise UserError("no scores are given", "scores=RUN/scores.json[,RUN2/scores.json]")
-    scores = results.merge([path / "scores.json" if path.is_dir() else path for path in cfg.scores])
-    text, page = report(scores, cfg.title, cfg.note, cfg.allow_missing)
-    write_atomic(cfg.out / "report.md", text)
-    write_atomic(cfg.out / "report.html", page)
-    return text + f"\nwritten: {cfg.out / 'report.md'}, {cfg.out / 'report.html'}"
-
-
-def report(
-    scores: Sequence[Score],
-    title: str = "Cross-lingual transfer",
-    note: str = "",
-    allow_missing: bool = False,
-) -> tuple[str, str]:
-    """Scores as one Markdown text and one HTML page.
-
-    Args:
-        scores: results and their controls, of any number of suites and seeds.
-        title: heading.
-        note: a sentence under the heading.
-        allow_missing: see `eval.tables.language_table`.
-    """
-    table = tables.language_table(scores, "Scores per language", allow_missing)
-    findings = summary(scores)
-    lead = []
-    if table.synthetic:
-        lead.append(
-            f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
-            "not how good a model is on real language."
-        )
-    bullets = "\n".join(f"- {finding}" for finding in findings)
-    text = "\n\n".join(part for part in (f"# {title}", note, *lead, bullets, render.markdown(table)) if part)
-    figures = "\n".join(figure.dots(suite, scores) for suite in dict.fromkeys(s.suite for s in scores))
-    body = [
-        f"<h1>{html.escape(title)}</h1>",
-        f"<p>{html.escape(note)}</p>" if note else "",
-        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in lead),
-        "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in findings) + "</ul>" if findings else "",
-        render.html_table(table),
-        figures,
-        _signatures(scores),
-    ]
-    return text, page(title, "\n".join(body))
-
-
-def page(title: str, body: str) -> str:
-    """A whole HTML document around ``body``, with the style inside."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    if not cfg.runs:
+        raise UserError("no run is given", "xling report RUN..., folders that xling has written")
+    runs = gather.open_runs(cfg.runs)
+    inputs = [path for run in runs for path in _inputs(run)]
+    settings = replace(cfg, out=Path())
+    if not manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+        made = build(runs, cfg)
+        with manifest.publish(cfg.out, STAGE, settings, inputs) as out:
+            for name, text in files(made).items():
+                (out.path / name).write_text(text, encoding="utf-8")
+            out.counts["scores"] = len(made.scores)
+    written = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
+    text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
+    facts = {
+        "written": sorted(str(p) for p in cfg.out.iterdir()),
+        "scores": [asdict(s) for s in gather.joined(runs)[0]],
+    }
+    return Answer(
+        f"{text.rstrip()}\n\nwritten: {', '.join(written)}, and its tables as CSV beside them", facts
     )
 
 
+def _inputs(run: Run) -> list[Path]:
+    """What the report of a run depends on; text under a name of its own, so that nothing counts twice."""
+    if run.folder.is_file():
+        return [run.folder]
+    return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{gather.LOG}"))
+
+
+def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
+    """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
+    scores, notes = gather.joined(runs)
+    found = [
+        tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing)
+        for suite in dict.fromkeys(s.suite for s in scores)
+    ]
+    spoken: dict[str, set[str]] = {}
+    for score in scores:
+        spoken.setdefault(score.suite, set()).add(score.lang)
+    leads = []
+    if any(score.synthetic for score in scores):
+        leads.append(
+            f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
+            "not how good a model is on real language."
+        )
+    every = [
+        chapters.transfer(scores),
+        chapters.intervals(scores),
+        chapters.significance(runs, cfg.data),
+        chapters.training(runs),
+        chapters.corpus(runs),
+        chapters.reproduction(runs),
+    ]
+    return Report(
+        title=cfg.title,
+        note=cfg.note,
+        leads=[*leads, *notes],
+        findings=summary(scores),
+        tables=found,
+        pictures=[
+            figure.dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= chapters.MANY
+        ],
+        chapters=[chapter for chapter in every if chapter],
+        scores=scores,
+    )
+
+
+def files(made: Report) -> dict[str, str]:
+    """File name -> content."""
+    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
+    return {
+        "report.html": html_page(made),
+        "report.md": markdown(made),
+        "report.tex": latex(made),
+        **{f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in made.tables},
+        **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
+    }
+
+
+def markdown(made: Report) -> str:
+    """The report without its pictures."""
+    parts = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
+    parts += [render.markdown(table).rstrip() for table in made.tables]
+    for chapter in made.chapters:
+        parts += [f"## {chapter.title}", chapter.lead]
+        parts += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
+        parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
+    parts.append(
+        "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))
+    )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def latex(made: Report) -> str:
+    """Every table, for a document with the packages booktabs and longtable."""
+    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
+    return "\n".join([*map(render.latex, made.tables), *map(sheet.latex, sheets)])
+
+
+def html_page(made: Report) -> str:
+    """The whole report as one page."""
+    names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
+    links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
+    body = [
+        f"<h1>{html.escape(made.title)}</h1>",
+        f"<p>{html.escape(made.note)}</p>" if made.note else "",
+        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in made.leads),
+        "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in made.findings) + "</ul>"
+        if made.findings
+        else "",
+        f"<nav>{links}</nav>",
+    ]
+    if made.tables:
+        body += [
+            _heading("Scores"),
+            *map(_score_table, made.tables),
+            figure.grid(made.pictures),
+        ]
+    body += [_chapter(chapter) for chapter in made.chapters]
+    if made.scores:
+        body.append(_folded(f"Signatures of the {len(made.scores)} scores", _signature_table(made.scores)))
+    return page.document(made.title, "\n".join(filter(None, body)))
+
+
+def _score_table(table: Table) -> str:
+    if len(table.lines) <= chapters.MANY:
+        return render.html_under("h3", table)
+    return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
+
+
+def _chapter(chapter: Chapter) -> str:
+    parts = [_heading(chapter.title), f"<p>{html.escape(chapter.lead)}</p>" if chapter.lead else ""]
+    parts += [sheet.html_table(s) for s in chapter.sheets]
+    parts.append(figure.grid(chapter.figures))
+    parts += [_folded(s.title, sheet.html_table(s, heading=False)) for s in chapter.details]
+    for name, lines in chapter.commands.items():
+        shown = "\n\n".join(_broken(line) for line in lines)
+        parts.append(
+            _folded(
+                f"Commands of {name}", f"<pre>{html.escape(shown)}</pre>", is_open=len(chapter.commands) == 1
+            )
+        )
+    return "\n".join(filter(None, parts))
+
+
+def _broken(line: str) -> str:
+    """A command over several lines of a shell."""
+    return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
+
+
+def _wrapped(line: str, width: int = 100) -> list[str]:
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(line)):
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _heading(title: str) -> str:
+    return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _folded(title: str, inside: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{html.escape(title)}</summary>{inside}</details>"
+
+
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One sentence per system and suite: its average without the source beside the random control's."""
+    """One sentence per system and suite: its average without the source beside the controls'."""
     table = tables.by_column(scores)
     sentences = []
     for column in tables.sorted_columns(table):
@@ -140,9 +264,13 @@ def summary(scores: Sequence[Score]) -> list[str]:
             if control.system in CONTROLS and other is not None:
                 beside.append(f"{control.system} {other:.1f}")
         against = f" (controls: {', '.join(beside)})" if beside else " (no control was run)"
+        over = (
+            f"the {len(langs)} languages other than {column.source}"
+            if column.source
+            else f"{len(langs)} {'pairs' if all('-' in x for x in langs) else 'languages'}"
+        )
         sentences.append(
-            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over the {len(langs)} "
-            f"languages other than {column.source or 'none'}{against}."
+            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
         )
     return sentences
 
@@ -152,13 +280,15 @@ def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
     return cell.value
 
 
-def _signatures(scores: Sequence[Score]) -> str:
+def _signatures(scores: Sequence[Score]) -> list[tuple[str, str]]:
+    return [
+        (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
+    ]
+
+
+def _signature_table(scores: Sequence[Score]) -> str:
     rows = "".join(
-        f"<tr><th scope=row>{html.escape(f'{s.suite} {s.lang} {s.system} seed {s.seed}')}</th>"
-        f'<td style="text-align:left"><code>{html.escape(s.signature or "none")}</code></td></tr>'
-        for s in scores
+        f'<tr><th scope="row">{html.escape(name)}</th><td class="text"><code>{html.escape(text)}</code></td></tr>'
+        for name, text in _signatures(scores)
     )
-    return (
-        f"<details><summary>Signatures of the {len(scores)} scores</summary>"
-        f'<div class="scroll"><table>{rows}</table></div></details>'
-    )
+    return f'<div class="scroll"><table>{rows}</table></div>'

@@ -11,12 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-from eval import embedding, predictions, render, report, results, tables
+from eval import embedding, page, predictions, render, results, tables
 from eval.backend import BACKENDS, Backend, FitConfig, build
 from eval.groups import GROUPS, group_notes
 from eval.metrics import METRICS, evaluate
@@ -38,6 +38,7 @@ from eval.retrieval import Distance
 from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
 from eval.tables import Table
 from xling.core import manifest
+from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
 
@@ -125,7 +126,7 @@ class Target:
     split: str
 
 
-def run(cfg: EvalConfig) -> str:
+def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     return evaluate_systems(cfg, named_systems(cfg))
 
@@ -158,7 +159,9 @@ def named_systems(cfg: EvalConfig) -> list[Backend]:
     return found
 
 
-def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None) -> str:
+def evaluate_systems(
+    cfg: EvalConfig, systems: Sequence[Backend], translate: Translator | None = None
+) -> Answer:
     """Predict what is missing, score everything, publish the tables and return the Markdown one.
 
     Raises:
@@ -179,7 +182,10 @@ def evaluate_systems(cfg: EvalConfig, systems: Sequence[Backend], translate: Tra
                 files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
             else:
                 files += _predict(cfg, system, targets, data, translate)
-    return publish(cfg.table, cfg.suites, cfg.out / "tables", sorted(set(files)), data, cfg.num_workers)
+    made_by = {"stage": "eval", "settings": to_dict(replace(cfg, data=data))}
+    return publish(
+        cfg.table, cfg.suites, cfg.out / "tables", sorted(set(files)), data, made_by, cfg.num_workers
+    )
 
 
 def expand(names: Iterable[str]) -> list[str]:
@@ -227,8 +233,14 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
 
 
 def publish(
-    cfg: TableConfig, named: Sequence[str], out: Path, files: Sequence[Path], data: Path, num_workers: int = 1
-) -> str:
+    cfg: TableConfig,
+    named: Sequence[str],
+    out: Path,
+    files: Sequence[Path],
+    data: Path,
+    made_by: Mapping[str, Any],
+    num_workers: int = 1,
+) -> Answer:
     """Score prediction files and write the folder of tables, unless it was made of the same files.
 
     Args:
@@ -237,22 +249,29 @@ def publish(
         out: folder to publish.
         files: of predictions.
         data: folder of the suites.
+        made_by: stage and settings that made the predictions, for a report.
         num_workers: processes that score files.
     """
     settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
     inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
     if manifest.up_to_date(out, "eval", settings, inputs):
-        return (out / "table.md").read_text(encoding="utf-8")
+        return _answer(out)
     scores = score_files(files, data, num_workers)
     table = table_of(cfg, named, scores)
     with manifest.publish(out, "eval", settings, inputs) as made:
         results.write_scores(made.path / "scores.json", scores)
         for name, write in render.FORMATS.items():
             text = write(table)
-            text = report.page(cfg.title, text) if name == "html" else text
+            text = page.document(cfg.title, text) if name == "html" else text
             (made.path / f"table.{name}").write_text(text, encoding="utf-8")
-        made.counts["scores"] = len(scores)
-    return render.markdown(table)
+        made.counts |= {"scores": len(scores), "made_by": made_by}
+    return _answer(out)
+
+
+def _answer(out: Path) -> Answer:
+    """The published table and its scores."""
+    scores = [asdict(score) for score in results.read_scores(out / "scores.json")]
+    return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
 
 def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[Score]:
@@ -441,8 +460,12 @@ class RescoreConfig:
     num_workers: int = 1
 
 
-def rescore(cfg: RescoreConfig) -> str:
+def rescore(cfg: RescoreConfig) -> Answer:
     """Score every saved prediction of a run again and publish the tables; no model is needed."""
     files = predictions.files(cfg.run / "predictions")
     named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
-    return publish(cfg.table, named, cfg.run / "tables", files, data_folder(cfg.data), cfg.num_workers)
+    out, data = cfg.run / "tables", data_folder(cfg.data)
+    made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
+    if (out / manifest.FILE_NAME).is_file():
+        made_by = manifest.read(out).counts.get("made_by", made_by)
+    return publish(cfg.table, named, out, files, data, made_by, cfg.num_workers)

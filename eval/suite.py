@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import sha256
 from xling.core.registry import Registry
@@ -360,9 +361,21 @@ class ListConfig:
     data: Path | None = None
 
 
-def run_list(cfg: ListConfig) -> str:
+def run_list(cfg: ListConfig) -> Answer:
     """What ``xling eval list`` prints."""
-    return listing(cfg.data)
+    facts = [
+        {
+            "suite": name,
+            "kind": suite.kind,
+            "metrics": list(suite.metrics),
+            "licence": suite.licence,
+            "languages": list(suite.languages),
+            "files": list(suite.patterns),
+            "at_hand": {s: languages_at(suite, s, cfg.data) for s in suite.splits} if cfg.data else None,
+        }
+        for name, suite in sorted(suites().items())
+    ]
+    return Answer(listing(cfg.data), facts)
 
 
 def listing(data: Path | None = None) -> str:

@@ -146,7 +146,7 @@ def language_table(
     return Table(
         title=title,
         groups=tuple(_column_groups(columns)),
-        columns=tuple(_column_name(c, columns) for c in columns),
+        columns=tuple(column_name(c, columns) for c in columns),
         lines=(*lines, *_summaries(table, columns, langs_of, groups or {}, holes)),
         notes=(*notes, *_hole_notes(holes)),
         synthetic=any(s.synthetic for s in scores),
@@ -395,7 +395,7 @@ def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return groups
 
 
-def _column_name(column: Column, columns: Sequence[Column]) -> str:
+def column_name(column: Column, columns: Sequence[Column]) -> str:
     """The system's name, with protocol, selection and source where columns of its suite differ in them."""
     alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
     if column.select == PUBLISHED:
@@ -438,7 +438,8 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
 
 def _unscored(suite: str, langs: set[str]) -> list[str]:
     """Languages of the published suite that no average here is over."""
-    known = suites().get(suite)
+    every = suites()
+    known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
     gone = [lang for lang in known.languages if lang not in langs] if known else []
     if not known or not gone or len(gone) == len(known.languages):
         return []

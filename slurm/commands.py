@@ -14,47 +14,46 @@ Usage::
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slurm import launch, queue, status
 from slurm.jobs import read_site
 from slurm.record import Part, Step, open_run, runs_in
 from slurm.states import job_states
+from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 
 NUM_LOG_LINES = 40
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one of the words above; returns the exit code.
+def main(argv: Sequence[str]) -> Answer:
+    """Run one of the words above and return what to print.
 
     Raises:
         UserError: an unknown word, run or step.
     """
     words = [word for word in argv if not word.startswith("slurm.profile=")]
     profile = next((word.partition("=")[2] for word in argv if word.startswith("slurm.profile=")), "")
-    actions = {"status": show_status, "logs": show_logs, "cancel": cancel, "requeue": requeue}
     if not words or words[0] in ("-h", "--help"):
-        print((__doc__ or "").strip())
-        return 0
-    if words[0] not in actions:
-        raise unknown("word after `xling slurm`", words[0], [*actions, "plan"])
+        text = (__doc__ or "").strip()
+        return Answer(text, {"help": text})
+    if words[0] not in ACTIONS:
+        raise unknown("word after `xling slurm`", words[0], [*ACTIONS, "plan"])
     folder = read_site(profile).folder.absolute()
-    print(actions[words[0]](folder, *words[1:]))
-    return 0
+    return ACTIONS[words[0]](folder, *words[1:])
 
 
-def show_status(folder: Path, name: str = "", *more: str) -> str:
+def show_status(folder: Path, name: str = "", *more: str) -> Answer:
     """Every run in ``folder``, or one with its steps."""
     _no_more("status [RUN]", more)
     if name:
         return status.of_run(open_run(folder / name))
     runs = runs_in(folder)
-    return status.of_runs(runs) if runs else f"no runs in {folder}"
+    return status.of_runs(runs) if runs else Answer(f"no runs in {folder}", [])
 
 
-def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> str:
+def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> Answer:
     """The record and the end of the log of one part."""
     _no_more("logs RUN [STEP [INDEX]]", more, name)
     run = open_run(folder / name)
@@ -76,14 +75,15 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
     return _log_text(chosen, part, identity)
 
 
-def cancel(folder: Path, name: str = "", *more: str) -> str:
+def cancel(folder: Path, name: str = "", *more: str) -> Answer:
     """Call a run off."""
     _no_more("cancel RUN", more, name)
     ended = launch.stop(open_run(folder / name))
-    return f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
+    text = f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
+    return Answer(text, {"run": name, "ended": list(ended)})
 
 
-def requeue(folder: Path, name: str = "", *more: str) -> str:
+def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     """Go on with the steps of a run that have not ended well; parts that are done stay done.
 
     Raises:
@@ -111,20 +111,33 @@ def requeue(folder: Path, name: str = "", *more: str) -> str:
         if run.cluster != "slurm":
             return launch.run_here(run)
         launch.start(run, [step.name for step in steps])
-    return f"requeued {', '.join(step.name for step in steps)} of {name}"
+    names = [step.name for step in steps]
+    return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})
 
 
-def _log_text(step: Step, part: Part, identity: str) -> str:
+ACTIONS: dict[str, Callable[..., Answer]] = {
+    "status": show_status,
+    "logs": show_logs,
+    "cancel": cancel,
+    "requeue": requeue,
+}
+
+
+def _log_text(step: Step, part: Part, identity: str) -> Answer:
     lines = [f"{part}, job {identity}"]
     for event in part.events():
         facts = ", ".join(
             f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
         )
         lines.append(f"  {status.clock(event['time'])} {event['event']}{': ' + facts if facts else ''}")
+    logs = {}
     for path in sorted(step.log.glob(f"{identity}_*_log.*")):
         tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]
+        logs[str(path)] = tail
         lines += ["", f"==> {path} <==", *tail]
-    return "\n".join(lines)
+    return Answer(
+        "\n".join(lines), {"part": str(part), "job": identity, "events": part.events(), "logs": logs}
+    )
 
 
 def _no_more(usage: str, more: Sequence[str], name: str = "-") -> None:

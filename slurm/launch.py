@@ -28,6 +28,7 @@ from slurm.element import Element
 from slurm.jobs import COLLECT, Site, read_site
 from slurm.record import Part, Run, Step, StepPlan, check_names, new_name, open_run
 from slurm.states import job_states
+from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
 from xling.core.pipeline import Pipeline
@@ -37,7 +38,7 @@ CLUSTERS = ("local", "slurm", "debug", "plan")
 FILE_SYSTEM_DELAY_S = 30.0
 
 
-def submit(name: str, cfg: Any, cluster: str, settings: Mapping[str, str] | None = None) -> str:
+def submit(name: str, cfg: Any, cluster: str, settings: Mapping[str, str] | None = None) -> Answer:
     """Submit one stage and return what to tell the user.
 
     Args:
@@ -52,7 +53,7 @@ def submit(name: str, cfg: Any, cluster: str, settings: Mapping[str, str] | None
 
 def submit_sweep(
     name: str, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
-) -> str:
+) -> Answer:
     """Submit one stage under several configurations as one array.
 
     Raises:
@@ -72,7 +73,7 @@ def submit_sweep(
     return submit_stage(stage, cfgs, cluster, settings)
 
 
-def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str] | None = None) -> str:
+def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str] | None = None) -> Answer:
     """Submit every step of a pipeline as a graph; ``settings`` hold for each of its steps."""
     site, given, run_name = _settings(settings)
     plans = {
@@ -84,7 +85,7 @@ def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str
 
 def submit_stage(
     stage: Stage, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
-) -> str:
+) -> Answer:
     """Like `submit`, for a stage that need not be registered."""
     site, given, run_name = _settings(settings)
     plans = {stage.name.replace(" ", "-"): _plan(site, stage, cfgs, (), given)}
@@ -103,7 +104,7 @@ def _plan(
     return StepPlan(stage, configs, after, site.resources(stage.name, given), site.resources(COLLECT))
 
 
-def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> str:
+def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> Answer:
     if cluster not in CLUSTERS:
         raise unknown("cluster", cluster, CLUSTERS)
     check_names(name)
@@ -121,8 +122,10 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
         # A graph of which a part was refused would wait for ever.
         stop(run)
         raise
-    barriers = ", ".join(f"{step.name} {step.barrier()}" for step in run.steps.values())
-    return f"submitted {name} (barriers: {barriers}); watch it with: xling slurm status {name}"
+    barriers = {step.name: step.barrier() for step in run.steps.values()}
+    told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
+    text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
+    return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
 
 
 def start(run: Run, names: Sequence[str]) -> None:
@@ -310,7 +313,7 @@ def reason_of(part: Part) -> str:
     return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
 
 
-def run_here(run: Run) -> str:
+def run_here(run: Run) -> Answer:
     """The same decisions with submitit's own executors: subprocesses (local) or this process (debug)."""
     for step in run.steps.values():
         while True:
@@ -324,7 +327,7 @@ def run_here(run: Run) -> str:
             step.end("failed", text)
             raise UserError(f"{len(failed)} part(s) of {run.name} failed: {text}", fix=f"see {step.log}")
         step.end("done")
-    return f"{run.name} has ended well"
+    return Answer(f"{run.name} has ended well", {"run": run.name, "cluster": run.cluster})
 
 
 def _run_parts(step: Step, elements: Sequence[Element]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from slurm import queue
 from slurm.record import Run, Step
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
 
 
-def describe(run: Run) -> str:
+def describe(run: Run) -> Answer:
     """The whole plan as text; the number of parts of a step may be known only when earlier ones have ended."""
     known = {name: _phases(step) for name, step in run.steps.items()}
     hours = sum(_node_hours(run.steps[name], phases) for name, phases in known.items())
@@ -19,7 +21,17 @@ def describe(run: Run) -> str:
     lines += [_line(step, known[name]) for name, step in run.steps.items()]
     for name, step in run.steps.items():
         lines += _scripts(step, known[name])
-    return "\n".join(lines)
+    steps = [
+        {
+            "step": name,
+            "stage": step.plan.stage.name,
+            "after": list(step.plan.after),
+            "phases": {phase.name: phase.num_parts for phase in known[name]},
+            "resources": asdict(step.plan.resources),
+        }
+        for name, step in run.steps.items()
+    ]
+    return Answer("\n".join(lines), {"run": run.name, "node_hours": round(hours, 2), "steps": steps})
 
 
 def _phases(step: Step) -> Sequence[Phase]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from slurm.record import Part, Run, Step
 from slurm.states import JobState, job_states
 from xling.core import job
+from xling.core.answer import Answer
 
 SILENT_AFTER_S = 600
 _MAX_TROUBLES = 20
@@ -42,7 +43,7 @@ def submitted_parts(step: Step) -> list[tuple[Part, str]]:
     return [(step.part(phase, index), identity) for (phase, index), identity in newest.items()]
 
 
-def of_runs(runs: Sequence[Run]) -> str:
+def of_runs(runs: Sequence[Run]) -> Answer:
     """One line per run."""
     states = job_states(identity for run in runs for identity in job_ids(run))
     rows = [["run", "submitted", "state", "steps", "now"]]
@@ -52,10 +53,10 @@ def of_runs(runs: Sequence[Run]) -> str:
         now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])
         text = " ".join(filter(None, [now.step, now.progress or now.parts, now.reason]))
         rows.append([run.name, clock(run.created), now.state, f"{done}/{len(steps)}", text[:100]])
-    return table(rows)
+    return Answer(table(rows), [dict(zip(rows[0], row, strict=True)) for row in rows[1:]])
 
 
-def of_run(run: Run) -> str:
+def of_run(run: Run) -> Answer:
     """One line per step, and below it one per part in trouble."""
     states = job_states(job_ids(run))
     found = [of_step(step, states) for step in run.steps.values()]
@@ -70,7 +71,8 @@ def of_run(run: Run) -> str:
         lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
     if len(troubles) > _MAX_TROUBLES:
         lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
-    return "\n".join(lines)
+    facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in found]}
+    return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
 
 
 def of_step(step: Step, states: Mapping[str, JobState]) -> StepStatus:

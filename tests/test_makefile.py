@@ -25,9 +25,11 @@ with open("calls.jsonl", "a") as file:
 FAKE_PYTHON = """#!/usr/bin/env bash
 set -eu
 case "$*" in
+    "-c import torchaudio") [[ ! -e old-torchaudio ]] ;;
     "-c "*) echo "${FAKE_VERSION:-3.11}"; [[ ${FAKE_VERSION:-3.11} != 3.9 ]] ;;
     "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; echo venv >>pip.log ;;
     "-m pip --version") ;;
+    "-m pip --disable-pip-version-check uninstall "*) echo "$*" >>pip.log ;;
     "-m pip install "*)
         echo "${PIP_INDEX_URL:-} $*" >>pip.log
         if [[ -e hang && $* == *fairseq* ]]; then touch hanging; sleep 60; fi
@@ -230,6 +232,13 @@ def test_install_goes_in_order_and_only_when_something_changed(copy, python):
     python.rename(copy / "python3.11")
     assert make(copy, "install", **path).returncode == 0
     assert len(pip_log(copy)) == 9, "the environment is kept, its packages are checked"
+
+
+def test_a_torchaudio_that_cannot_be_loaded_goes(copy, python):
+    (copy / "old-torchaudio").touch()
+    assert make(copy, "install", f"PYTHON={python}").returncode == 0
+    assert pip_log(copy)[-1] == "-m pip --disable-pip-version-check uninstall --quiet --yes torchaudio"
+    assert (copy / ".venv" / ".installed").exists()
 
 
 def test_a_cuda_build_is_one_setting(copy, python):

@@ -7,14 +7,17 @@ Usage::
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
+    xling completion bash|zsh|fish                print what completes these words in your shell
 
-Common to all: ``cluster=local|slurm|debug`` says where it runs, ``workers=N`` how many processes a stage of
-several parts may use here, ``slurm.nodes=2`` and the like what it asks of the cluster, ``sweep.seed=1,2`` runs
-a stage once per value. A stage is imported only when it is called, so a login node never loads torch.
+Common to all: ``--json`` prints what the command answers as one JSON value, ``cluster=local|slurm|debug`` says
+where it runs, ``workers=N`` how many processes a stage of several parts may use here, ``slurm.nodes=2`` and the
+like what it asks of the cluster, ``sweep.seed=1,2`` runs a stage once per value. A stage is imported only when it
+is called, so a login node never loads torch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -25,21 +28,23 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from xling.core import config
+from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.stage import STAGES, Stage, load, run_local
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _CLUSTERS = ("local", "slurm", "debug", "plan")
-_OTHER_WORDS = ("run", "quickstart", "config", "slurm")
+OTHER_WORDS = ("run", "quickstart", "config", "slurm", "completion")
+JSON = "--json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 done, 2 a mistake of the user, 130 interrupted."""
+    """Entry point; returns the exit code: 0 done, 1 something is wrong, 2 a mistake of the user, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
-        return dispatch(arguments)
+        return show(dispatch(arguments), JSON in arguments)
     except UserError as error:
         print(f"xling: {error}", file=sys.stderr)
         return error.exit_code
@@ -51,37 +56,61 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def dispatch(arguments: list[str]) -> int:
-    """Run what the words say."""
+def dispatch(arguments: list[str]) -> Any:
+    """Run what the words say and return what it answers."""
+    as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0
+        return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
     word, rest = arguments[0], arguments[1:]
     if word == "slurm" and rest[:1] != ["plan"]:
-        return int(load("slurm.commands:main")(rest))
+        return load("slurm.commands:main")(rest)
     if word == "slurm":
-        return dispatch([*rest[1:], "cluster=plan"])
-    if word == "quickstart":
-        return run_pipeline(RECIPES / "quickstart.yaml", rest)
-    if word == "run":
-        if not rest:
-            raise UserError("xling run needs a pipeline", "xling run PIPELINE.yaml [key=value ...]")
-        return run_pipeline(recipe_path(rest[0]), rest[1:])
-    printing = word == "config"
-    stage, rest = find_stage(rest if printing else arguments)
+        word, *rest = arguments = [*rest[1:], "cluster=plan"]
+    if word == "completion":
+        return load("xling.completion:run")(rest)
+    # With --json nothing but the answer reaches standard output.
+    with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+        if word == "quickstart":
+            return run_pipeline(RECIPES / "quickstart.yaml", rest, as_json)
+        if word == "run":
+            if not rest:
+                raise UserError("xling run needs a pipeline", "xling run PIPELINE.yaml [key=value ...]")
+            return run_pipeline(recipe_path(rest[0]), rest[1:], as_json)
+        return run_stage(arguments, as_json)
+
+
+def run_stage(words: list[str], as_json: bool) -> Any:
+    """Run one stage, print its help or its settings, as the words say."""
+    printing = words[0] == "config"
+    stage, rest = find_stage(words[1:] if printing else words)
     if "-h" in rest or "--help" in rest:
-        print(stage_help(stage))
-        return 0
+        return Answer(stage_help(stage), {"stage": stage.name, "help": stage.help})
     if any(w.startswith("sweep.") for w in rest) and not printing:
         return run_sweep(stage, rest)
     cfg, launch = resolve(stage, rest)
     if printing:
-        print(json.dumps(config.to_dict(cfg), indent=1, ensure_ascii=False))
-        return 0
-    result = execute(stage.name, cfg, launch)
-    if isinstance(result, str):
+        settings = config.to_dict(cfg)
+        return Answer(json.dumps(settings, indent=1, ensure_ascii=False), settings)
+    if as_json and stage.run and get_type_hints(load(stage.run))["return"] is type(None):
+        raise UserError(f"xling {stage.name} --json", "without --json: it prints lines of text, not a table")
+    return execute(stage.name, cfg, launch)
+
+
+def show(result: Any, as_json: bool) -> int:
+    """Print what a command answers; returns the exit code."""
+    if isinstance(result, Rows):
+        for line in result.json_lines() if as_json else result.lines():
+            print(line)
+    elif as_json:
+        print(json.dumps(values_of(result), indent=1, ensure_ascii=False))
+    elif isinstance(result, str):
         print(result)
-    return 0
+    return result.exit_code if isinstance(result, Answer) else 0
+
+
+def values_of(result: Any) -> Any:
+    """What a command answers as JSON-ready values: of a finished output its manifest."""
+    return config.to_dict(result.data if isinstance(result, Answer) else result)
 
 
 def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
@@ -91,7 +120,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
         if name in STAGES:
             return STAGES[name], words[length:]
     two = " ".join(word for word in words[:2] if "=" not in word)
-    names = [*STAGES, *_OTHER_WORDS]
+    names = [*STAGES, *OTHER_WORDS]
     raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
 
 
@@ -172,33 +201,33 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     return load("slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
 
 
-def run_sweep(stage: Stage, words: Sequence[str]) -> int:
+def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
     """Run one stage under every combination of the ``sweep.key=a,b`` words, on a cluster as one array."""
     resolved = [resolve(stage, each) for each in load("slurm.sweep:expand")(words)]
     configs, launch = [cfg for cfg, _ in resolved], resolved[0][1]
     settings = slurm_settings(launch)
-    print(load("slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings))
-    return 0
+    return load("slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings)
 
 
-def run_pipeline(path: Path, words: Sequence[str]) -> int:
+def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph."""
     from xling.core import pipeline
 
     launch, overrides = split_launch(words)
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
-        print(load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch)))
-        return 0
+        return load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
     configs = {name: plan.settings(name) for name in plan.steps}
+    answers: dict[str, Any] = {}
     for position, (name, cfg) in enumerate(configs.items(), 1):
         print(
             f"[{position}/{len(configs)}] {name}: xling {plan.steps[name].stage}", file=sys.stderr, flush=True
         )
         result = execute(plan.steps[name].stage, cfg, launch)
-        if isinstance(result, str):
-            print(result)
-    return 0
+        answers[name] = values_of(result) if as_json else None
+        if not as_json:
+            show(result, as_json)
+    return answers
 
 
 def usage() -> str:

@@ -16,6 +16,21 @@ import torch
 _installed = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Repair:
+    """Whether a repair is in place.
+
+    Attributes:
+        name: what is repaired.
+        cause: what goes wrong without it.
+        holds: whether it is in place.
+    """
+
+    name: str
+    cause: str
+    holds: bool
+
+
 def install() -> None:
     """Apply the repairs."""
     global _installed
@@ -25,6 +40,29 @@ def install() -> None:
     _import_tasks_of_loaded_package()
     _gather_without_gpu()
     _installed = True
+
+
+def repairs() -> list[Repair]:
+    """Every repair that `install` makes, and whether it holds now."""
+    from fairseq import utils
+    from fairseq.distributed import utils as distributed
+
+    allowed = argparse.Namespace in torch.serialization.get_safe_globals()
+    return [
+        Repair("own checkpoints", "torch.load refuses the settings in fairseq's checkpoints", allowed),
+        Repair(
+            "--user-dir",
+            "fairseq imports no criterion of a loaded package",
+            _is_ours(utils.import_user_module),
+        ),
+        Repair(
+            "gloo", "fairseq gathers through a GPU where there is none", _is_ours(distributed.all_gather_list)
+        ),
+    ]
+
+
+def _is_ours(function: Any) -> bool:
+    return bool(function.__module__ == __name__)
 
 
 def _allow_own_checkpoints() -> None:

@@ -12,14 +12,15 @@ import torch
 from fairseq.data import iterators
 from torch.utils.flop_counter import FlopCounterMode
 
+from xling.core.answer import Answer
 from xling.models.encoder import num_parameters
 
 WARM, TIMED = 1, 3
 _BYTES_OF_STATE = 3 * 4  # a float32 master and AdamW's two moments
 
 
-def describe(trainer: Any, updates: int, accumulate: int) -> str:
-    """The plan as text: model, data, floating point operations, memory and time.
+def describe(trainer: Any, updates: int, accumulate: int) -> Answer:
+    """The plan: model, data, floating point operations, memory and time.
 
     The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``, which is of no use afterwards.
     Operations are those of matrix products and attention, counted by torch in one update.
@@ -41,7 +42,21 @@ def describe(trainer: Any, updates: int, accumulate: int) -> str:
         f"speed      {seconds:.3f} s an update, {tokens / seconds:,.0f} tokens/s, {flops / seconds / 1e9:,.1f} GFLOP/s",
         f"time       {_duration(updates * seconds)} without validation",
     ]
-    return "\n".join(lines)
+    facts = {
+        "parameters": num_parameters(model),
+        "epoch": {"examples": len(dataset), "batches": num_batches, "tokens": int(dataset.sizes.sum())},
+        "mixture": {
+            name: {"tokens": there, "tokens_an_epoch": drawn}
+            for name, (there, drawn) in dataset.mixture().items()
+        },
+        "updates": updates,
+        "tokens": round(total),
+        "epochs": round(epochs, 4),
+        "flop": flops / tokens * total,
+        "tokens_per_s": round(tokens / seconds),
+        "seconds": round(updates * seconds, 1),
+    }
+    return Answer("\n".join(lines), facts)
 
 
 def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:

@@ -11,12 +11,11 @@ import hashlib
 import json
 import math
 import shutil
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,16 +28,18 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from corpora import vocab
-from xling import parallel, plan
+from xling import parallel, plan, track
 from xling.core import config, job, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.progress import Progress
+from xling.core.progress import Progress, say
 from xling.core.stage import STAGES
 from xling.models import checkpoint
 from xling.models.adapters import is_adapter
 from xling.models.encoder import num_parameters
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
+from xling.track import LogTo, Show
 from xling.update import SafeTrainer, Updates
 
 __all__ = ["PretrainConfig", "run"]
@@ -132,6 +133,7 @@ class PretrainConfig:
             (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed. Adapters
             always learn; where they are, ``body`` means all that ``init`` brings, embeddings of the same vocabulary
             included (MAD-X).
+        log: where the curves are shown while it runs, see `xling.track`; changes nothing of the result.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 
@@ -146,10 +148,11 @@ class PretrainConfig:
     init: str = ""
     init_layers: tuple[int, ...] = ()
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
+    log: LogTo = "none"
     dry_run: bool = False
 
 
-def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | str:
+def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | Answer:
     """Train and publish, or return the plan of a dry run.
 
     Args:
@@ -161,6 +164,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
             ``OUT.partial`` belongs to other settings.
     """
+    track.check(cfg.log)
+    log, cfg = cfg.log, replace(cfg, log="none")  # no part of what is made
     out, data = Path(cfg.out), Path(cfg.data)
     teachers = [settings["teacher"] for settings in cfg.objectives.values() if settings.get("teacher")]
     inputs = [data, *(Path(name) for name in (cfg.init, *teachers) if name)]
@@ -179,17 +184,19 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             trainer, _ = build_trainer(cfg, Path(folder))
             return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
     with parallel.joined():
-        _train_and_publish(cfg, out, inputs, watch)
+        _train_and_publish(cfg, out, inputs, watch, log)
         parallel.wait()
     return manifest.read(out)
 
 
-def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None) -> None:
+def _train_and_publish(
+    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: LogTo
+) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates, seen = _train(cfg, trainer, partial, run_key, watch)
+    updates, seen = _train(cfg, trainer, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -208,6 +215,7 @@ def _train_and_publish(cfg: PretrainConfig, out: Path, inputs: list[Path], watch
             "skipped_updates": updates.skipped,
             "halved_batches": updates.halved,
             "langs": task.langs,
+            "mixture": task.dataset("train").mixture(),
             "frozen": frozen,
             "seen": seen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
@@ -364,7 +372,12 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
 
 
 def _train(
-    cfg: PretrainConfig, trainer: Trainer, partial: Path, run_key: dict[str, Any], watch: Watch | None
+    cfg: PretrainConfig,
+    trainer: Trainer,
+    partial: Path,
+    run_key: dict[str, Any],
+    watch: Watch | None,
+    log_to: LogTo,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)
@@ -381,7 +394,13 @@ def _train(
     told, clock = 0, Clock(f"pretrain {cfg.out}")
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
-    with job.resumable(), writer, Progress(title, cfg.train.updates, "updates") as progress:
+    shown = track.shown(log_to if rank == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    with (
+        job.resumable(),
+        writer,
+        shown as log.show,
+        Progress(title, cfg.train.updates, "updates") as progress,
+    ):
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
             for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
@@ -468,18 +487,20 @@ class Clock:
         if self._updates == self.WARM + self.TIMED and left and parallel.rank() == 0:
             seconds = (time.perf_counter() - self._since) / self.TIMED
             text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
 
 class Log:
     """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed.
 
     Attributes:
+        show: gets every event too.
         mishaps: updates skipped and batches halved before the checkpoint.
     """
 
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
+        self.show: Show = lambda event: None
         # What stands behind the last line end was torn off when the process was killed.
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
@@ -517,3 +538,4 @@ class Log:
     def _write(self, event: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(event) + "\n")
+        self.show(event)

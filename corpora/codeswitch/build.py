@@ -29,6 +29,7 @@ from corpora.parallel.pairs import words as cut
 from corpora.parallel.symmetrise import parse_pharaoh
 from corpora.shards import SCHEMA, TableWriter, to_row
 from xling.core import config, languages, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import run_local
@@ -129,7 +130,7 @@ class Item:
     replaced: dict[str, int]
 
 
-def run(cfg: CodeswitchConfig) -> str:
+def run(cfg: CodeswitchConfig) -> Answer:
     """Make the corpus and publish it; does nothing when it is there.
 
     Raises:
@@ -137,8 +138,8 @@ def run(cfg: CodeswitchConfig) -> str:
     """
     inputs, items = _MODES[cfg.mode](cfg)
     out = cfg.directory
-    if manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
-        return f"{out}: up to date, nothing to do"
+    if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
+        return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     ledger, tally, counts = Ledger(), Tally(), _Counts()
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
         (made.path / "shards").mkdir()
@@ -172,7 +173,8 @@ def run(cfg: CodeswitchConfig) -> str:
         card.write(made.path, stats)
         made.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
-    return f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
+    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
+    return Answer(told, {"out": str(out), **made.counts})
 
 
 class _Counts:

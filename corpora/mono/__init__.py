@@ -38,6 +38,7 @@ from corpora.mono.plan import (
 )
 from corpora.mono.publish import run_publish, summary
 from xling.core import manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
 
@@ -78,7 +79,7 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
     )
 
 
-def run_part(cfg: MonoConfig, phase: str, index: int) -> str | None:
+def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     """Run one part of one phase; a part that is there already is left as it is.
 
     Returns:
@@ -91,7 +92,8 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> str | None:
     if phase == "publish":
         if path.is_file():
             return run_publish(cfg, read_plan(path))
-        return f"{summary(cfg.directory)}\n  up to date: nothing to do"
+        done = summary(cfg.directory)
+        return Answer(f"{done}\n  up to date: nothing to do", done.data)
     if not path.is_file():
         raise UserError(f"no plan for {cfg.directory}", fix="run the phase plan first")
     if not cfg.work().part(phase, index).is_dir():

@@ -21,6 +21,7 @@ from corpora.mono.work import Work, ledger_to_json, merged_ledger, read_json, wr
 from corpora.stages import near_duplicates
 from corpora.stages import paragraphs as dedup
 from corpora.stages.perplexity import Perplexity
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import publish
 
@@ -28,7 +29,7 @@ STATS = "stats.json"
 _LEDGERED = ("read", "filter", "score", "finish")
 
 
-def run_publish(cfg: MonoConfig, plan: Plan) -> str:
+def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     """Publish the corpus and return a summary of it.
 
     Raises:
@@ -60,15 +61,18 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> str:
     return summary(out)
 
 
-def summary(out: Path) -> str:
+def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
     stats = read_json(out / STATS)
     seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
     share = 100 * chars["corpus"] / max(1, chars["read"])
-    return (
+    text = (
         f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents, {chars['corpus']:,} of "
         f"{chars['read']:,} characters ({share:.1f} %) in {out}\n  data card: {out / card.HTML}"
     )
+    read = {"documents": seen["read"], "characters": chars["read"]}
+    kept = {"documents": seen["corpus"], "characters": chars["corpus"]}
+    return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
 
 
 def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from corpora.parallel.pairs import words
 from corpora.parallel.sources.moses import file_rows
 from corpora.parallel.symmetrise import Link, format_pharaoh
 from xling.core import config, languages, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase, load
 
@@ -125,7 +126,7 @@ def phases(cfg: AlignConfig) -> Sequence[Phase]:
     return (Phase("direction", 2 * num_chunks), Phase("publish"))
 
 
-def run_part(cfg: AlignConfig, phase: str, index: int) -> str | None:
+def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
     """Align one chunk in one direction, or publish.
 
     Returns:
@@ -178,10 +179,10 @@ def _load_direction(part: Path) -> list[Ints]:
     return np.split(flat, np.cumsum(lengths)[:-1])
 
 
-def _publish(cfg: AlignConfig) -> str:
+def _publish(cfg: AlignConfig) -> Answer:
     out = cfg.directory
     if cfg.is_published():
-        return f"{out}: up to date, nothing to do"
+        return _answer(out, "up to date, nothing to do")
     src, tgt = read_words(cfg)
     links = _links(cfg, src, tgt)
     found = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
@@ -202,7 +203,12 @@ def _publish(cfg: AlignConfig) -> str:
             "phrase_pairs": len(found),
         }
     shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
-    return f"{out}: {manifest.summary(manifest.read(out).counts)}"
+    return _answer(out)
+
+
+def _answer(out: Path, text: str = "") -> Answer:
+    counts = manifest.read(out).counts
+    return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 
 
 def write_phrases(path: Path, found: Sequence[phrases.Phrase]) -> None:

@@ -15,6 +15,7 @@ from corpora.parallel.config import STAGE_NAME, ParallelConfig
 from corpora.parallel.publish import run_publish, summary
 from corpora.parallel.read import INPUTS, inputs_of, run_read
 from xling.core import manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
 
@@ -28,7 +29,7 @@ def phases(cfg: ParallelConfig) -> Sequence[Phase]:
     return (Phase("read", len(cfg.uris)), Phase("publish"))
 
 
-def run_part(cfg: ParallelConfig, phase: str, index: int) -> str | None:
+def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     """Run one part of one phase; a part that is there and whose input has not changed is left as it is.
 
     Returns:
@@ -42,7 +43,8 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> str | None:
             run_read(cfg, index)
         return None
     if is_published(cfg):
-        return f"{summary(cfg.directory)}\n  up to date: nothing to do"
+        done = summary(cfg.directory)
+        return Answer(f"{done}\n  up to date: nothing to do", done.data)
     missing = [i for i in range(len(cfg.uris)) if not cfg.work().part("read", i).is_dir()]
     if missing:
         raise UserError(f"{cfg.directory}: sources {missing} are not read", fix="run the phase read first")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from corpora import reader
 from xling.core import config, languages, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import load
@@ -106,7 +107,7 @@ class MineConfig:
         return {k: v for k, v in config.to_dict(self).items() if k not in ("out", "threads")}
 
 
-def run(cfg: MineConfig) -> str:
+def run(cfg: MineConfig) -> Answer:
     """Mine, and publish ``pairs.tsv`` with score, source and target, best first.
 
     Raises:
@@ -116,7 +117,7 @@ def run(cfg: MineConfig) -> str:
     names = [cfg.src, cfg.tgt, cfg.src_vectors, cfg.tgt_vectors, cfg.checkpoint]
     inputs = [Path(name) for name in names if name]
     if manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
-        return f"{out}: up to date, nothing to do"
+        return _answer(out, "up to date, nothing to do")
     texts = [list(reader.lines(Path(path))) for path in (cfg.src, cfg.tgt)]
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
         # Equal sentences would share their neighbours and halve each other's margin.
@@ -147,7 +148,12 @@ def run(cfg: MineConfig) -> str:
             "src_repeated": len(texts[0]) - len(firsts[0]),
             "tgt_repeated": len(texts[1]) - len(firsts[1]),
         }
-    return f"{out}: {manifest.summary(manifest.read(out).counts)}"
+    return _answer(out)
+
+
+def _answer(out: Path, text: str = "") -> Answer:
+    counts = manifest.read(out).counts
+    return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 
 
 def first_of_each(texts: Sequence[str]) -> Ids:

@@ -22,6 +22,7 @@ from corpora.parallel.chain import Chain, count_dropped, num_chars
 from corpora.parallel.config import STAGE_NAME, ParallelConfig
 from corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from corpora.parallel.sources import READ, READ_REASONS
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import publish
 from xling.core.sampling import rng
@@ -34,7 +35,7 @@ _SPLIT_REASONS = {"leak": "a side is also a side of a pair of the dev or test se
 _ROWS = 1 << 16
 
 
-def run_publish(cfg: ParallelConfig) -> str:
+def run_publish(cfg: ParallelConfig) -> Answer:
     """Publish the corpus and return a summary of it.
 
     Raises:
@@ -234,15 +235,17 @@ def _stats(
     }
 
 
-def summary(out: Path) -> str:
+def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
     stats = read_json(out / _STATS)
     seen = stats["ledger"]["seen"]
     share = 100 * seen[CORPUS] / max(1, seen[READ])
-    return (
+    text = (
         f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ]:,} pairs ({share:.1f} %) in {out}\n"
         f"  data card: {out / card.HTML}"
     )
+    pairs = {"read": {"pairs": seen[READ]}, "kept": {"pairs": seen[CORPUS]}}
+    return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 
 
 def nothing_left(cfg: ParallelConfig, ledger: Ledger) -> UserError:

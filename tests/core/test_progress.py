@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import re
+import termios
 
 import pytest
 
@@ -87,3 +88,30 @@ def test_a_terminal_gets_a_bar() -> None:
     # The bar is wiped, and one plain line stays behind.
     assert bars[-2].strip() == ""
     assert re.fullmatch(r"binarize sw: 100 of 200 docs, [\d,]+/s, 0 s, 0 s left", bars[-1]), text
+
+
+def test_a_line_does_not_break_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
+    with os.fdopen(follower, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(progress.sys, "stderr", stream)
+        with Progress("train", 200, "updates") as shown:
+            shown.update(50)
+            shown._bar.refresh()  # type: ignore[union-attr]
+            progress.say("175 updates left, about 2 min")
+            shown.update(50)
+    pieces = [piece.strip() for piece in re.split(r"[\r\n]+", drained(leader))]
+    assert "175 updates left, about 2 min" in pieces, pieces
+
+
+def test_the_bar_has_rate_and_time_left() -> None:
+    leader, follower = pty.openpty()
+    with (
+        os.fdopen(follower, "w", encoding="utf-8") as stream,
+        Progress("train", 200, "updates", stream) as shown,
+    ):
+        shown.update(50)
+        shown._bar.start_t -= 10.0  # type: ignore[union-attr]
+        shown._bar.refresh()  # type: ignore[union-attr]
+    bars = drained(leader).split("\r")
+    assert any(re.search(r"train:\s+25%.*\[00:1\d<00:3\d, +[\d.]+ updates/s", bar) for bar in bars), bars

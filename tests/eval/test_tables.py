@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eval import render, report, results, tables
-from eval.report import ReportConfig
+from eval import render, results, tables
 from eval.results import Score
 from xling.core.errors import UserError
 
@@ -174,23 +173,6 @@ def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
         results.read_scores(path)
     with pytest.raises(UserError, match="no scores at"):
         results.read_scores(tmp_path / "none.json")
-
-
-def test_the_report_stands_alone_and_says_what_is_synthetic(tmp_path: Path) -> None:
-    results.write_scores(tmp_path / "run/scores.json", scores())
-    text = report.run(ReportConfig((tmp_path / "run",), tmp_path / "out", "Quickstart <1>", "made by a test"))
-    page = (tmp_path / "out/report.html").read_text()
-    assert "SYNTHETIC" in text
-    assert "Quickstart &lt;1&gt;" in page
-    assert "SYNTHETIC" in page
-    assert "made by a test" in page
-    for foreign in ("http://", "https://", "src=", "<script", "@import"):
-        assert foreign not in page
-    assert page.count("<svg") == 2
-    assert "controls: random 20.1, majority 33.3" in text
-    assert "toy_ner, pretrained: span_f1 61.9 on average over the 3 languages other than en" in text
-    with pytest.raises(UserError, match="no scores are given"):
-        report.run(ReportConfig())
 
 
 def test_latex_has_no_raw_signs() -> None:

@@ -68,3 +68,9 @@ class Progress:
             self._bar.close()
         if kind is None:
             self._line()
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, above the bar where one is shown."""
+    tqdm.write(text, file=sys.stderr)
+    sys.stderr.flush()

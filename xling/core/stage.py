@@ -286,11 +286,18 @@ for _stage in (
         help="take a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
+        "doctor",
+        config="xling.doctor:DoctorConfig",
+        run="xling.doctor:run",
+        positional="where",
+        help="look at versions, GPU, NCCL, Slurm, disk, memory and fairseq's repairs; say what to do",
+    ),
+    Stage(
         "report",
         config="eval.report:ReportConfig",
         run="eval.report:run",
-        positional="scores",
-        help="one Markdown and one HTML table from scores",
+        positional="runs",
+        help="one page, and tables as Markdown, LaTeX and CSV, from the folders of one or several runs",
     ),
 ):
     STAGES.add(_stage.name, _stage)

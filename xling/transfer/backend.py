@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,13 +47,22 @@ class EncoderBackend:
         name: name in tables.
         random_init: fresh weights: the control.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
+        tell: see `xling.transfer.tune.fit`.
     """
 
     seeded = True
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False, int8: bool = False) -> None:
+    def __init__(
+        self,
+        ckpt: Path,
+        name: str,
+        random_init: bool = False,
+        int8: bool = False,
+        tell: Callable[[int, int, float], None] | None = None,
+    ) -> None:
         self.ckpt, self.name, self.random_init, self.int8 = ckpt, name, random_init, int8
         self.digest = manifest.digest(ckpt)
+        self._tell = tell
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
         self._small: tuple[tune.Tuned, tune.Tuned] | None = None
@@ -70,7 +79,9 @@ class EncoderBackend:
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = tune.TuneConfig(**given, random_init=self.random_init)
         what = f"{suite.name}, {self.name}, seed {settings.seed}"
-        return tune.fit(self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what)
+        return tune.fit(
+            self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what, self._tell
+        )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
         """The model of `xling finetune`, which is not trained again.

@@ -24,6 +24,7 @@ import torch
 from corpora import reader
 from corpora.mono.work import Work
 from xling.core import config, languages, manifest
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import Phase
@@ -106,7 +107,7 @@ def phases(cfg: BackTranslateConfig) -> Sequence[Phase]:
     return (Phase("translate", -(-len(sentences(cfg)) // cfg.part_lines)), Phase("publish"))
 
 
-def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> str | None:
+def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
     """Translate one part, or publish.
 
     Returns:
@@ -143,10 +144,10 @@ def sentences(cfg: BackTranslateConfig) -> list[str]:
     return found
 
 
-def _publish(cfg: BackTranslateConfig) -> str:
+def _publish(cfg: BackTranslateConfig) -> Answer:
     out = Path(cfg.out)
     if cfg.is_published():
-        return f"{out}: up to date, nothing to do"
+        return _answer(out, "up to date, nothing to do")
     parts = sorted((cfg.work().root / "translate").glob("[0-9]*"))
     if len(parts) != -(-len(sentences(cfg)) // cfg.part_lines):
         raise UserError(f"{len(parts)} parts of {out} are there", fix="run the phase translate first")
@@ -164,4 +165,9 @@ def _publish(cfg: BackTranslateConfig) -> str:
             "copies": sum(text == found for text, found in kept),
         }
     shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
-    return f"{out}: {manifest.summary(manifest.read(out).counts)}"
+    return _answer(out)
+
+
+def _answer(out: Path, text: str = "") -> Answer:
+    counts = manifest.read(out).counts
+    return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})

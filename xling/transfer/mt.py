@@ -25,6 +25,7 @@ from xling.data import shards
 from xling.models import checkpoint
 from xling.models.generate import Search
 from xling.objectives.seq2seq import pairs_of_directions
+from xling.track import LogTo
 from xling.train import ModelConfig, PretrainConfig, TrainConfig
 from xling.transfer.translate import Translator
 
@@ -52,6 +53,7 @@ class MtConfig:
         freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
         search: how test sets are translated.
         precision: of the weights in translating.
+        log: where the curves are shown, see `xling.track`.
     """
 
     data: str
@@ -71,6 +73,7 @@ class MtConfig:
     search: Search = field(default_factory=Search)
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     seed: int = 1
+    log: LogTo = "none"
 
 
 def run(cfg: MtConfig) -> manifest.Manifest:
@@ -80,6 +83,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
         UserError: no parallel text, an unknown direction, a checkpoint of another vocabulary or shape, a test set that
             is missing or whose sides differ in length.
     """
+    log, cfg = cfg.log, replace(cfg, log="none")
     out = Path(cfg.out)
     tests = {pair: [Path(name) for name in names] for pair, names in cfg.test.items()}
     for pair, names in tests.items():
@@ -93,7 +97,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
         return done
     sides = {pair: aligned(pair, *names) for pair, names in tests.items()}
     trained = out.with_name(f"{out.name}.train")
-    settings = pretraining(cfg, trained)
+    settings = replace(pretraining(cfg, trained), log=log)
     for pair in sides:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
             raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 
 from corpora import vocab
+from xling import track
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -29,6 +30,7 @@ from xling.models import checkpoint
 from xling.models.generate import EOS, Search
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.seq2seq import example, sequence_loss
+from xling.track import LogTo
 from xling.train import freeze
 from xling.transfer.encode import pieces
 from xling.transfer.mt import scores_of, tokeniser
@@ -72,6 +74,7 @@ class GenerateConfig:
         max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
             ones are cut.
         search: how test rows are written.
+        log: where the curves are shown, see `xling.track`.
     """
 
     checkpoint: str
@@ -84,6 +87,7 @@ class GenerateConfig:
     fit: FitConfig = field(default_factory=FitConfig)
     search: Search = field(default_factory=Search)
     seed: int = 1
+    log: LogTo = "none"
 
 
 def run(cfg: GenerateConfig) -> manifest.Manifest:
@@ -92,6 +96,8 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     Raises:
         UserError: a file is missing or a row has no tab, a language that the checkpoint has never seen, no decoder.
     """
+    track.check(cfg.log)
+    log, cfg = cfg.log, replace(cfg, log="none")
     out, directory = Path(cfg.out), Path(cfg.checkpoint)
     files = {lang: Path(name) for lang, name in cfg.test.items()}
     inputs = [directory, Path(cfg.train), *files.values()]
@@ -105,9 +111,12 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         translator.lang(lang)
     if cfg.max_length:
         translator.room = min(translator.room, cfg.max_length - 2)
-    fit(translator, rows, cfg)
+    with track.shown(log, out, cfg) as show:
+        losses = track.Losses(show)
+        fit(translator, rows, cfg, losses)
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         vocab.copy(directory, made.path)
+        (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         langs = list(translator.symbols.langs)
         checkpoint.save_model(made.path / "model.pt", translator.model, langs, directory)
         scores = {lang: write_and_score(translator, lang, test, made.path) for lang, test in tests.items()}
@@ -135,7 +144,9 @@ def read_rows(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def fit(translator: Translator, rows: Sequence[tuple[str, str]], cfg: GenerateConfig) -> None:
+def fit(
+    translator: Translator, rows: Sequence[tuple[str, str]], cfg: GenerateConfig, losses: track.Losses
+) -> None:
     """Train the translator's model on rows of one language.
 
     Raises:
@@ -167,7 +178,9 @@ def fit(translator: Translator, rows: Sequence[tuple[str, str]], cfg: GenerateCo
             except NotFiniteError:
                 raise UserError("the gradients became infinite", fix=f"lower fit.lr={how.lr}") from None
             optimizer.step()
-            progress.update(1, f"loss {float(loss.rows.mean()):.3f}")
+            mean = float(loss.rows.mean())
+            progress.update(1, f"loss {mean:.3f}")
+            losses.tell(progress.done, step * how.epochs // len(batches), mean)
     model.requires_grad_(False).eval()
 
 

@@ -7,7 +7,7 @@ evaluation's decision, not made here.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -126,7 +126,7 @@ class Tuned:
 
 def fit(
     ckpt: Path, kind: Kind, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
-    what: str = "fine-tune",
+    what: str = "fine-tune", tell: Callable[[int, int, float], None] | None = None,
 ) -> list[Tuned]:  # fmt: skip
     """Fine-tune a published checkpoint; one model per epoch, the last one last.
 
@@ -138,6 +138,7 @@ def fit(
         cfg: how.
         lang: language of the rows, for models with language embeddings.
         what: name on the progress bar.
+        tell: called after every update with how many were made, the epoch from 0, and the loss.
 
     Raises:
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
@@ -174,6 +175,8 @@ def fit(
                 learning.at(epoch + step / per_epoch)
                 loss = _update(model, learning, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
+                if tell:
+                    tell(progress.done, epoch, loss)
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from xling.models import checkpoint
 from xling.models.generate import Search
 from xling.objectives.base import load_dictionary
 from xling.objectives.umt import count_pieces
+from xling.track import LogTo
 from xling.train import ModelConfig, PretrainConfig, TrainConfig
 from xling.transfer.mt import aligned, scores_of, start_of
 from xling.transfer.translate import Translator
@@ -66,6 +67,7 @@ class UmtConfig:
         valid_lines: held-out sentences of each language that go there and back.
         search: how test sets are translated.
         collapse: when a run is given up.
+        log: where the curves are shown, see `xling.track`.
     """
 
     data: str
@@ -86,6 +88,7 @@ class UmtConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 1
+    log: LogTo = "none"
 
 
 def run(cfg: UmtConfig) -> manifest.Manifest:
@@ -95,6 +98,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
         UserError: a language twice or without text, a checkpoint that has never seen it, a collapsed run, a test set
             that is missing or whose sides differ in length.
     """
+    log, cfg = cfg.log, replace(cfg, log="none")
     out = Path(cfg.out)
     named = {**cfg.oracle, **cfg.test}
     for pair, names in named.items():
@@ -107,7 +111,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
         return done
     tests = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
     trained = out.with_name(f"{out.name}.train")
-    settings = pretraining(cfg, trained)
+    settings = replace(pretraining(cfg, trained), log=log)
     for pair in named:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
             raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))

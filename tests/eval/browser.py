@@ -1,0 +1,118 @@
+"""Chromium without a window, spoken to over a pipe in its DevTools protocol; nothing but the browser is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str:
+    """The browser that CHROMIUM names, or the first one on the path."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    assert found, f"no browser: install one of {', '.join(NAMES)}, or name it in CHROMIUM"
+    return found
+
+
+class Browser:
+    """One page in a browser; what it asks of the network and complains of is kept."""
+
+    def __init__(self, profile: Path) -> None:
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+
+        def descriptors() -> None:  # Chromium reads file 3 and writes file 4
+            read, write = os.dup(to_read), os.dup(to_write)
+            os.dup2(read, 3)
+            os.dup2(write, 4)
+
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"]
+        self._process = subprocess.Popen(
+            [chromium(), *options, f"--user-data-dir={profile}", "about:blank"],
+            preexec_fn=descriptors, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(to_read)
+        os.close(to_write)
+        self._held, self._number, self._session = b"", 0, ""
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        targets = self("Target.getTargets")["targetInfos"]
+        page = next(t["targetId"] for t in targets if t["type"] == "page")
+        self._session = self("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self(f"{domain}.enable")
+
+    def __call__(self, method: str, **parameters: Any) -> Any:
+        """Call a method of the protocol and return its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def _next(self) -> Any:
+        while b"\0" not in self._held:
+            part = os.read(self._read, 1 << 16)
+            assert part, "the browser has ended"
+            self._held += part
+        message, _, self._held = self._held.partition(b"\0")
+        event = json.loads(message)
+        parameters = event.get("params", {})
+        if event.get("method") == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+        elif event.get("method") == "Log.entryAdded":
+            self.complaints.append(parameters["entry"]["text"])
+        elif event.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
+            self.complaints.append(json.dumps(parameters))
+        return event
+
+    def open(self, page: Path, width: int, height: int = 900) -> None:
+        """Load a file in a window of this many CSS pixels."""
+        self(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        self("Page.navigate", url=page.absolute().as_uri())
+        while self._next().get("method") != "Page.loadEventFired":
+            pass
+
+    def value(self, script: str) -> Any:
+        """The value of a JavaScript expression."""
+        found = self("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def picture(self, path: Path) -> None:
+        """Save the whole page as PNG."""
+        shot = self("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def paper(self, path: Path) -> None:
+        """Save the page as printed."""
+        path.write_bytes(base64.b64decode(self("Page.printToPDF", preferCSSPageSize=False)["data"]))
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._write)
+        os.close(self._read)

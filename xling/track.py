@@ -1,0 +1,167 @@
+"""Where the curves of a training are shown while it runs, by one setting: ``log=tensorboard`` or ``log=wandb``.
+
+Both get what ``log.jsonl`` gets, as ``train/loss/mmlm/sw`` over updates. TensorBoard's files stand in
+``tensorboard/NAME`` beside the output, for ``tensorboard --logdir``; those of Weights & Biases in ``wandb/`` beside
+it, without a network unless WANDB_MODE says ``online`` (``wandb sync`` sends them later). Neither is installed with
+xling, and neither changes a bit of the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from xling.core import config
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+
+LogTo = Literal["none", "tensorboard", "wandb"]
+Event = Mapping[str, Any]
+Show = Callable[[Event], None]
+_NEEDS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
+PROJECT = "xling"
+
+TRACKERS: Registry[Callable[[Path, Any, int], Any]] = Registry("log")
+
+
+def check(log: LogTo) -> None:
+    """Refuse a setting whose package is not there, before the work starts.
+
+    Raises:
+        UserError: it is not installed, or cannot be loaded.
+    """
+    if log == "none":
+        return
+    if log == "wandb":
+        # Read when it is imported. Without the second it reports on itself over the network, offline or not.
+        os.environ.setdefault("WANDB_MODE", "offline")
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    try:
+        importlib.import_module(_NEEDS[log])
+    except ImportError as error:
+        raise UserError(f"log={log}: {error}", "log=none", f"pip install {log}") from None
+
+
+@contextmanager
+def shown(log: LogTo, out: Path, settings: Any, num_updates: int = 0) -> Iterator[Show]:
+    """Inside, the function that is given shows an event: ``update``, ``split`` and numbers by name.
+
+    Args:
+        log: where.
+        out: output directory of the training, whose name the curves take.
+        settings: configuration of the training, to be shown beside them.
+        num_updates: updates that a resumed training has behind it; what was shown beyond them is void.
+
+    Raises:
+        UserError: as `check`.
+    """
+    if log == "none":
+        yield lambda event: None
+        return
+    check(log)
+    tracker = TRACKERS[log](out, settings, num_updates)
+    try:
+        yield tracker.show
+    finally:
+        tracker.close()
+
+
+def numbers(event: Event) -> dict[str, float]:
+    """The numbers of an event by ``split/name``."""
+    return {
+        f"{event['split']}/{key}": float(value)
+        for key, value in event.items()
+        if key not in ("update", "split") and isinstance(value, (int, float))
+    }
+
+
+@TRACKERS.register("tensorboard")
+class TensorBoard:
+    """Writes TensorBoard's event files."""
+
+    def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        folder = out.parent / "tensorboard" / out.name
+        # What a killed run wrote beyond its checkpoint is written again: purge_step hides it.
+        self._writer = SummaryWriter(str(folder), purge_step=num_updates + 1 if num_updates else None)
+        text = json.dumps(config.to_dict(settings), indent=1, ensure_ascii=False)
+        self._writer.add_text("settings", f"```\n{text}\n```", num_updates)
+
+    def show(self, event: Event) -> None:
+        """Add the numbers of an event."""
+        for name, value in numbers(event).items():
+            self._writer.add_scalar(name, value, event["update"])
+
+    def close(self) -> None:
+        """Write what is held."""
+        self._writer.close()
+
+
+@TRACKERS.register("wandb")
+class WeightsAndBiases:
+    """Writes a run of Weights & Biases; a resumed training goes on in the same one."""
+
+    def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
+        import wandb
+
+        shown = config.to_dict(settings)
+        name = json.dumps([str(out.absolute()), shown], sort_keys=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            name=out.name,
+            id=hashlib.sha256(name.encode()).hexdigest()[:16],
+            resume="allow",
+            dir=str(out.parent),
+            config=shown,
+            mode=os.environ["WANDB_MODE"],
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+        # Updates, not calls, are the axis: a resumed training shows some updates again.
+        self._run.define_metric("update")
+        self._run.define_metric("*", step_metric="update")
+
+    def show(self, event: Event) -> None:
+        """Add the numbers of an event."""
+        self._run.log({"update": event["update"], **numbers(event)})
+
+    def close(self) -> None:
+        """Write what is held."""
+        self._run.finish()
+
+
+class Losses:
+    """The log of a fine-tuning: mean losses of every `EVERY` updates, and what is measured after each epoch."""
+
+    EVERY = 20
+
+    def __init__(self, show: Show) -> None:
+        self._show, self._held = show, list[float]()
+        self.events: list[dict[str, Any]] = []
+        self.ends: dict[int, int] = {}
+
+    def tell(self, update: int, epoch: int, loss: float) -> None:
+        """Count one update: how many were made, in which epoch from 0, its loss."""
+        self._held.append(loss)
+        self.ends[epoch] = update
+        if update % self.EVERY == 0 or update == 1:
+            self.write("train", update, loss=sum(self._held) / len(self._held))
+            self._held.clear()
+
+    def write(self, split: str, update: int, **values: float) -> None:
+        """Add an event."""
+        self.events.append({"update": update, "split": split, **values})
+        self._show(self.events[-1])
+
+    def text(self) -> str:
+        """``log.jsonl``."""
+        return "".join(
+            json.dumps(event) + "\n" for event in sorted(self.events, key=lambda e: int(e["update"]))
+        )
