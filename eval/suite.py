@@ -325,9 +325,10 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     found: set[str] = set()
     by_code = {code: lang for lang, code in suite.codes.items()}
     pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
-    glob, form = re.sub(r"\{(lang|code)\}", "*", pattern), re.escape(pattern)
+    glob, form = re.sub(r"\{(lang|code|src|tgt)\}", "*", pattern), re.escape(pattern)
     form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
     form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
+    form = re.sub(r"\\\{(src|tgt)\\\}", "[A-Za-z_]+", form)
     for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl"):
         found.add(path.name.removesuffix(f".{split}.jsonl"))
     if glob == pattern:

@@ -1,4 +1,4 @@
-"""Our encoders as a system under test: fine-tune, predict and embed for `eval.run`."""
+"""Our models as a system under test: fine-tune, predict and embed for `eval.run`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from xling.core.errors import UserError, unknown
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
-from xling.transfer import tune
+from xling.models.generate import Search
+from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
+from xling.transfer.write import TEXT_KINDS, Writer, search_of
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -37,32 +39,38 @@ class TaskShape(Protocol):
 
 
 class EncoderBackend:
-    """A published encoder, or the same shape with fresh weights.
+    """A published encoder, or the same shape with fresh weights; its decoder, if it has one, writes texts.
 
     Args:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
         random_init: fresh weights: the control.
+        search: how texts are looked for.
     """
 
     seeded = True
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
+    def __init__(
+        self, ckpt: Path, name: str, random_init: bool = False, search: Search | None = None
+    ) -> None:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.digest = manifest.digest(ckpt)
+        self._writer = Writer(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
-    ) -> list[tune.Tuned]:
+    ) -> list[Any]:
         """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        what = f"{suite.name}, {self.name}, seed {cfg.seed}"
+        if suite.kind in TEXT_KINDS:
+            return list(self._writer.fit(what, train, lang, cfg))
         _answerable(suite)
         if (self.ckpt / tune.TASK_FILE).is_file():
             return [self._ready(suite)]
         known = {f.name for f in fields(tune.TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = tune.TuneConfig(**given, random_init=self.random_init)
-        what = f"{suite.name}, {self.name}, seed {settings.seed}"
         return tune.fit(self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what)
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
@@ -83,16 +91,19 @@ class EncoderBackend:
             )
         return tuned
 
-    def average(self, checkpoints: Sequence[tune.Tuned]) -> tune.Tuned:
+    def average(self, checkpoints: Sequence[Any]) -> Any:
         """Mean of the weights."""
-        return tune.average(checkpoints)
+        texts = isinstance(checkpoints[0], dict)
+        return write.average(checkpoints) if texts else tune.average(checkpoints)
 
-    def predict(self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
         """One answer per row, of the shape of the suite's labels; of spans the text.
 
         Raises:
-            UserError: the answers are texts to be written.
+            UserError: the answers are texts to be written, and the model has no decoder.
         """
+        if suite.kind in TEXT_KINDS:
+            return list(self._writer.predict(checkpoint, suite.kind, rows, lang))
         _answerable(suite)
         return checkpoint.predict(rows)
 
@@ -152,9 +163,8 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
 def _answerable(suite: TaskShape) -> None:
     if suite.kind not in KINDS:
         raise UserError(
-            f"{suite.name} asks for texts ({suite.kind}), which an encoder does not write",
-            f"suites of the kinds {', '.join(KINDS)}",
-            "name other suites, or a system with a decoder in systems=",
+            f"{suite.name} has rows of the kind {suite.kind}, which are not fine-tuned on",
+            ", ".join((*KINDS, *TEXT_KINDS)),
         )
 
 
@@ -179,12 +189,12 @@ def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
 
 def pretrained(cfg: Any) -> EncoderBackend:
     """The system ``pretrained`` of an evaluation."""
-    return EncoderBackend(_checkpoint(cfg), "pretrained")
+    return EncoderBackend(_checkpoint(cfg), "pretrained", search=search_of(cfg.search))
 
 
 def random(cfg: Any) -> EncoderBackend:
     """The control ``random``: the same shape and vocabulary, fresh weights."""
-    return EncoderBackend(_checkpoint(cfg), "random", random_init=True)
+    return EncoderBackend(_checkpoint(cfg), "random", random_init=True, search=search_of(cfg.search))
 
 
 def _checkpoint(cfg: Any) -> Path:
