@@ -30,6 +30,7 @@ def test_every_step_takes_all_checkpoints_seeds_and_controls() -> None:
 
 @pytest.mark.slow
 @pytest.mark.data
+@pytest.mark.timeout(1800)
 def test_the_table_on_real_data_at_minimal_size(model: Path, tmp_path: Path) -> None:
     langs = {"sentences": "en", "tags": "en", "answers": "en", "retrieval": "sw"}
     small = [f"{name}.fit.epochs=1" for name in STEPS[:3]] + [

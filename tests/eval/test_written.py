@@ -125,7 +125,9 @@ def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> No
         fit = FitConfig(epochs=1, max_length=48, freeze=frozen)  # type: ignore[arg-type]
         (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
         changed = [name for name in start if not torch.equal(start[name].float(), after[name].float())]
-        layers = {part for part in ("encoder.", "decoder.") if any(n.startswith(f"{part}layers") for n in changed)}
+        layers = {
+            part for part in ("encoder.", "decoder.") if any(n.startswith(f"{part}layers") for n in changed)
+        }
         assert layers == moved
         assert ("encoder.tokens.weight" in changed) == (frozen == "none")
 
@@ -156,7 +158,9 @@ def test_the_answer_stands_before_a_source_that_is_cut(writer: Path) -> None:
     row = suites()["xqg"].reader  # the rows of the suite have text and answer
     assert row is not None
     example = dataclasses.make_dataclass("Row", ["fields"])
-    source = write.source_of(translator, example({"text": "The teacher sees a boat " * 20, "answer": "bread"}))
+    source = write.source_of(
+        translator, example({"text": "The teacher sees a boat " * 20, "answer": "bread"})
+    )
     answer = translator.cut_pieces("bread").tolist()
     assert source[: len(answer) + 1].tolist() == [*answer, 2]
     assert len(source) == translator.room
@@ -179,7 +183,9 @@ def test_translate_test_and_translate_train_ask_our_own_model_once(
     scores = read_scores(tmp_path / "out/tables/scores.json")
     assert all("|mt:" in s.signature and s.protocol == "translate_test" for s in scores)
     made = sorted((tmp_path / "out/translations").iterdir())
-    assert [p.name[:6] for p in made] == ["th-en."] * 2, "both sides of the pairs, once for all seeds and systems"
+    assert [p.name[:6] for p in made] == ["th-en."] * 2, (
+        "both sides of the pairs, once for all seeds and systems"
+    )
     times = [p.stat().st_mtime_ns for p in made]
     texts = [row.fields["text_a"] for row in load(suites()["toy_xnli"], "th", "test", data)]
     kept = Translations(writer, tmp_path / "out/translations", SearchConfig(beam=1))

@@ -46,14 +46,20 @@ class EncoderBackend:
         name: name in tables.
         random_init: fresh weights: the control.
         search: how texts are looked for.
+        precision: of the weights that make sentence vectors.
     """
 
     seeded = True
 
     def __init__(
-        self, ckpt: Path, name: str, random_init: bool = False, search: Search | None = None
+        self,
+        ckpt: Path,
+        name: str,
+        random_init: bool = False,
+        search: Search | None = None,
+        precision: str = "fp32",
     ) -> None:
-        self.ckpt, self.name, self.random_init = ckpt, name, random_init
+        self.ckpt, self.name, self.random_init, self.precision = ckpt, name, random_init, precision
         self.digest = manifest.digest(ckpt)
         self._writer = Writer(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
@@ -124,7 +130,7 @@ class EncoderBackend:
         if self._embedder is None:
             torch.manual_seed(1)
             model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
-            self._embedder = model.to(working_dtype("fp32")).eval(), langs, vocab.load(self.ckpt)
+            self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)
         model, langs, processor = self._embedder
         depth = len(model.encoder.layers)
         if not -1 <= layer <= depth:
@@ -189,12 +195,16 @@ def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
 
 def pretrained(cfg: Any) -> EncoderBackend:
     """The system ``pretrained`` of an evaluation."""
-    return EncoderBackend(_checkpoint(cfg), "pretrained", search=search_of(cfg.search))
+    return _backend(cfg, "pretrained", random_init=False)
 
 
 def random(cfg: Any) -> EncoderBackend:
     """The control ``random``: the same shape and vocabulary, fresh weights."""
-    return EncoderBackend(_checkpoint(cfg), "random", random_init=True, search=search_of(cfg.search))
+    return _backend(cfg, "random", random_init=True)
+
+
+def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend:
+    return EncoderBackend(_checkpoint(cfg), name, random_init, search_of(cfg.search), cfg.precision)
 
 
 def _checkpoint(cfg: Any) -> Path:

@@ -99,7 +99,9 @@ class Writer:
         if kind == "mt":
             parts = [translator.split(row.fields["text"]) for row in rows]
         else:
-            parts = [[source] if len(source) else [] for row in rows for source in [source_of(translator, row)]]
+            parts = [
+                [source] if len(source) else [] for row in rows for source in [source_of(translator, row)]
+            ]
         with Progress(f"write {lang}", len(rows), "rows") as progress:
             return translator.write(parts, src, tgt, lambda num, _: progress.update(num))
 
