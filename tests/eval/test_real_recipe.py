@@ -23,7 +23,7 @@ def test_every_step_takes_all_checkpoints_seeds_and_controls() -> None:
     for cfg in configs:
         assert cfg.checkpoints == ("mmlm=runs/a", "tlm=runs/b")
         assert cfg.systems == ("pretrained", "random", "majority")
-        assert (cfg.seeds, cfg.train_rows, cfg.data) == ((1, 2, 3), 4000, Path("somewhere"))
+        assert (cfg.seeds, cfg.train_rows, cfg.data) == ((1, 2, 3), 2000, Path("somewhere"))
     assert [path.parent.parent.name for path in made.settings("report").scores] == list(STEPS)
     assert list(made.steps)[-1] == "report"
 
