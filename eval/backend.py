@@ -33,6 +33,12 @@ class FitConfig:
         switch_rate: probability that a word is replaced, where a dictionary has it.
         freeze: side of a model that writes texts which stays as pre-trained, with the embeddings; ``decoder`` keeps it
             from forgetting the languages it is not trained in (XNLG).
+        layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
+        unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
+            over so many epochs (gradual unfreezing); 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), for example .01.
+        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while all else
+            stays as pre-trained (MAD-X); 0 for none.
     """
 
     seed: int = 1
@@ -46,6 +52,10 @@ class FitConfig:
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"
+    layer_decay: float = 1.0
+    unfreeze_epochs: float = 0.0
+    l2_start: float = 0.0
+    task_adapter: int = 0
 
 
 @dataclass(frozen=True)

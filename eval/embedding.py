@@ -40,7 +40,8 @@ def predict(
         "mining": _mine,
         "bli": _translate_words,
     }
-    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{_precision(cfg)}"
+    small = "|int8" if cfg.int8 else ""
+    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{_precision(cfg)}{small}"
     folder = cfg.out / "predictions"
     for lang, split in targets:
         origin = Origin(

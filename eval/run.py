@@ -92,6 +92,7 @@ class EvalConfig:
         precision: of the weights that make sentence vectors: bf16 is twice as fast on a CPU that multiplies it.
         search: how texts are looked for, in translation and generation.
         translator: model of ``xling finetune mt`` for the protocols that translate.
+        int8: encoders predict in 8-bit integers (`xling.models.int8`); they are fine-tuned as ever.
         table: settings of the tables.
         num_workers: processes that score files.
     """
@@ -117,6 +118,7 @@ class EvalConfig:
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     search: SearchConfig = field(default_factory=SearchConfig)
     translator: Path | None = None
+    int8: bool = False
     table: TableConfig = field(default_factory=TableConfig)
     num_workers: int = 1
 
@@ -421,7 +423,8 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
-    made = f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}"
+    small = "|int8" if fit and cfg.int8 else ""
+    made = f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
     translates = protocol.test_on == "translated" or protocol.train_on in ("translated", "translated_all")
     if cfg.translator and translates:
         made += f"|mt:{manifest.digest(cfg.translator)[:12]}{_search_of(cfg)}"

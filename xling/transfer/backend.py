@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +19,7 @@ from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
 from xling.models.generate import Search
+from xling.models.int8 import quantised
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
 from xling.transfer.write import TEXT_KINDS, Writer, search_of
@@ -47,6 +50,7 @@ class EncoderBackend:
         random_init: fresh weights: the control.
         search: how texts are looked for.
         precision: of the weights that make sentence vectors.
+        int8: predict and embed in 8-bit integers; see `xling.models.int8`.
     """
 
     seeded = True
@@ -58,9 +62,14 @@ class EncoderBackend:
         random_init: bool = False,
         search: Search | None = None,
         precision: str = "fp32",
+        int8: bool = False,
     ) -> None:
-        self.ckpt, self.name, self.random_init, self.precision = ckpt, name, random_init, precision
+        self.ckpt, self.name, self.random_init = ckpt, name, random_init
+        self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
+        if int8:
+            self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
+        self._small: tuple[tune.Tuned, tune.Tuned] | None = None
         self._writer = Writer(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
@@ -111,7 +120,15 @@ class EncoderBackend:
         if suite.kind in TEXT_KINDS:
             return list(self._writer.predict(checkpoint, suite.kind, rows, lang))
         _answerable(suite)
-        return checkpoint.predict(rows)
+        return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows)
+
+    def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
+        """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""
+        if self._small is None or self._small[0] is not tuned:
+            small = copy.deepcopy(tuned.model).float()
+            quantised(small.encoder)
+            self._small = tuned, replace(tuned, model=small)
+        return self._small[1]
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
         """Sentence vectors, float32 (num_texts, dim).
@@ -130,6 +147,8 @@ class EncoderBackend:
         if self._embedder is None:
             torch.manual_seed(1)
             model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
+            if self.int8:
+                quantised(model.encoder)
             self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)
         model, langs, processor = self._embedder
         depth = len(model.encoder.layers)
@@ -204,7 +223,10 @@ def random(cfg: Any) -> EncoderBackend:
 
 
 def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend:
-    return EncoderBackend(_checkpoint(cfg), name, random_init, search_of(cfg.search), cfg.precision)
+    if cfg.int8 and cfg.precision != "fp32":
+        raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
+    search = search_of(cfg.search)
+    return EncoderBackend(_checkpoint(cfg), name, random_init, search, cfg.precision, cfg.int8)
 
 
 def _checkpoint(cfg: Any) -> Path:
