@@ -39,7 +39,7 @@ from eval.suite import Example, Suite, languages_at, load, scored_split, suites 
 from xling.core.sampling import rng  # noqa: E402
 
 NUM_LANGS, NUM_ROWS, DIM = 60, 1000, 256
-DRAWS = 300
+DRAWS = 2000
 
 
 def main(checkpoint: str = "") -> int:
