@@ -31,6 +31,8 @@ class FitConfig:
             translations, anew every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages are used, but
             their words are, and the signature says so.
         switch_rate: probability that a word is replaced, where a dictionary has it.
+        freeze: side of a model that writes texts which stays as pre-trained, with the embeddings; ``decoder`` keeps it
+            from forgetting the languages it is not trained in (XNLG).
         layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
         unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
             over so many epochs (gradual unfreezing); 0 for all at once.
@@ -49,10 +51,28 @@ class FitConfig:
     pair_features: Literal["cls", "match", "align"] = "cls"
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
+    freeze: Literal["none", "encoder", "decoder"] = "none"
     layer_decay: float = 1.0
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How texts are looked for, named as in `xling.models.generate.Search`.
+
+    Args:
+        beam: hypotheses kept; 1 is greedy.
+        length_penalty: exponent of the length that a score is divided by.
+        max_len_a: with ``max_len_b``: an output has at most ``a * source length + b`` tokens.
+        max_len_b: see ``max_len_a``.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 10
 
 
 class Backend(Protocol):
@@ -81,8 +101,8 @@ class Backend(Protocol):
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """One prediction per row, JSON-ready, of the shape of the suite's label.
 
-        ``checkpoint`` is None for translation, which is not fine-tuned here. A word that the model never saw
-        gets None, not a guess.
+        ``checkpoint`` is None for translation, which is not fine-tuned here (`xling finetune mt` is). A word that
+        the model never saw gets None, not a guess.
         """
         ...
 

@@ -29,7 +29,8 @@ class Majority:
     """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows.
 
     The answer to a question is what stands at the most frequent place of the training answers: so many words
-    from such a word on. Vectors are all equal, so retrieval finds the first row.
+    from such a word on. To texts that are to be written it answers with the source as it is. Vectors are all equal, so
+    retrieval finds the first row.
     """
 
     name = "majority"
@@ -49,6 +50,8 @@ class Majority:
             return [_most_frequent(e.label for e in train)]
         if suite.kind == "span":
             return [_most_frequent(_place(e.fields["context"], *e.label[0]) for e in train if e.label)]
+        if suite.kind == "generation":
+            return [None]
         raise _no_answer(self.name, suite)
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
@@ -57,6 +60,8 @@ class Majority:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """The counted label for every row."""
+        if suite.kind in ("mt", "generation"):
+            return [row.fields["text"] for row in rows]
         if suite.kind == "tag":
             return [[checkpoint] * len(row.fields["tokens"]) for row in rows]
         if suite.kind == "intent_slots":

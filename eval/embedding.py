@@ -40,7 +40,8 @@ def predict(
         "mining": _mine,
         "bli": _translate_words,
     }
-    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{'|int8' if cfg.int8 else ''}"
+    small = "|int8" if cfg.int8 else ""
+    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{_precision(cfg)}{small}"
     folder = cfg.out / "predictions"
     for lang, split in targets:
         origin = Origin(
@@ -56,7 +57,16 @@ def predict(
 def vectors(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
     """Vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     key = hashlib.sha256(
-        "\n".join([system.name, system.digest, str(cfg.layer), cfg.pooling, lang, *map(repr, texts)]).encode()
+        "\n".join(
+            [
+                system.name,
+                system.digest,
+                f"{cfg.layer}{_precision(cfg)}",
+                cfg.pooling,
+                lang,
+                *map(repr, texts),
+            ]
+        ).encode()
     ).hexdigest()
     path = cfg.out / "vectors" / f"{key}.npy"
     if path.is_file():
@@ -69,6 +79,10 @@ def vectors(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -
     np.save(temporary, np.asarray(made, dtype=np.float32))
     temporary.replace(path)
     return made
+
+
+def _precision(cfg: EvalConfig) -> str:
+    return "" if cfg.precision == "fp32" else f"|precision:{cfg.precision}"
 
 
 def _retrieve(

@@ -212,7 +212,7 @@ def translated(
     if translate is None:
         raise UserError(
             f"no training rows of {home.name} translated into {target!r}",
-            fix=f"put them at {home.paths(target, 'train', data)[0]}, or give a translation model",
+            fix=f"put them at {home.paths(target, 'train', data)[0]}, or give translator=",
         )
     return _named(translate_rows(home, rows, source, target, translate), target)
 
@@ -228,7 +228,7 @@ def translate_rows(
     names = {"pair": ("text_a", "text_b"), "classify": ("text",), "choice": ("premise",)}.get(suite.kind)
     if names is None:
         raise UserError(
-            f"labels of {suite.kind} rows are places in the text and do not survive translation",
+            f"labels of {suite.kind} rows do not survive translation: they are places in the text, or texts",
             "suites of sentence pairs, classes or choices",
         )
     fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
@@ -259,7 +259,9 @@ def scored_rows(
     if protocol.test_on == "target" or lang == source:
         return list(rows)
     if translate is None:
-        raise UserError("protocol translate_test needs a translation model", fix="give translate=")
+        raise UserError(
+            "protocol translate_test needs a translation model", fix="translator=DIR of `xling finetune mt`"
+        )
     return translate_rows(suite, rows, lang, source, translate)
 
 

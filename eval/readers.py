@@ -19,12 +19,15 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         UserError: a line is not UTF-8.
     """
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
-        for number, raw in enumerate(handle, 1):
-            try:
-                yield number, raw.decode("utf-8").rstrip("\n").removesuffix("\r")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{path}:{number}: not UTF-8 ({error.reason})", fix="convert it") from None
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{number}: not UTF-8 ({error.reason})", fix="convert it") from None
+    rows = text.removesuffix("\n").split("\n") if text else []
+    for number, row in enumerate(rows, 1):
+        yield number, row.removesuffix("\r")
 
 
 def table(
@@ -78,7 +81,11 @@ def columns(
         iob1: a span starts with ``I-`` in the file; it is turned into IOB2.
     """
     renamed = rename or {}
-    written = iob2 if iob1 else tuple
+    least = max(2, form + 1, -form, tag + 1, -tag)
+
+    def written(tags: list[str]) -> tuple[str, ...]:
+        plain = [renamed.get(t, t) for t in tags] if renamed else tags
+        return iob2(plain) if iob1 else tuple(plain)
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
@@ -86,20 +93,20 @@ def columns(
         tags: list[str] = []
         start, sentence, number = 1, 0, 0
         for number, line in lines(path):
-            if not line.strip() or line.startswith("-DOCSTART-"):
+            if not line or line.isspace() or line.startswith("-DOCSTART-"):
                 if tokens:
                     yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
                     sentence += 1
                 tokens, tags, start = [], [], number + 1
                 continue
             cells = line.split(separator)
-            if not tokens and line.startswith("#") and len(cells) < 2:
-                continue
-            if len(cells) < 2 or not -len(cells) <= form < len(cells) > tag:
+            if len(cells) < least:
+                if not tokens and line.startswith("#") and len(cells) < 2:
+                    continue
                 wanted = "a token and a tag"
                 raise UserError(f"{path}:{number}: {line[:40]!r} has {len(cells)} columns", wanted)
             tokens.append(cells[form])
-            tags.append(renamed.get(cells[tag], cells[tag]))
+            tags.append(cells[tag])
         if tokens:
             yield path, start, Example(str(sentence), {"tokens": tuple(tokens)}, written(tags))
 
@@ -219,13 +226,15 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
     (path,) = paths
     text = "\n".join(line for _, line in lines(path))
     document = parse_json(path, 1, text)
-    position = 0
+    position, number = 0, 1
     paragraphs = [p for article in document["data"] for p in article["paragraphs"]]
     for index, paragraph in enumerate(paragraphs):
         context = paragraph["context"]
         for qa in paragraph["qas"]:
-            position = max(text.find(f'"{qa["id"]}"', position), 0)
-            number = text.count("\n", 0, position) + 1
+            found = text.find(f'"{qa["id"]}"', position)
+            if found > position:
+                number += text.count("\n", position, found)
+                position = found
             answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
             for answer, start in answers:
                 if context[start : start + len(answer)] != answer:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval import embedding, page, predictions, render, results, tables
-from eval.backend import BACKENDS, Backend, FitConfig, build
+from eval.backend import BACKENDS, Backend, FitConfig, SearchConfig, build
 from eval.groups import GROUPS, group_notes
 from eval.metrics import METRICS, evaluate
 from eval.predictions import Origin
@@ -37,6 +37,7 @@ from eval.results import Score
 from eval.retrieval import Distance
 from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
 from eval.tables import Table
+from eval.translations import Translations
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.config import to_dict
@@ -89,6 +90,9 @@ class EvalConfig:
         layer: hidden layer of sentence vectors; -1 is the last.
         pooling: of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
+        precision: of the weights that make sentence vectors: bf16 is twice as fast on a CPU that multiplies it.
+        search: how texts are looked for, in translation and generation.
+        translator: model of ``xling finetune mt`` for the protocols that translate.
         int8: encoders predict in 8-bit integers (`xling.models.int8`); they are fine-tuned as ever.
         table: settings of the tables.
         num_workers: processes that score files.
@@ -112,6 +116,9 @@ class EvalConfig:
     layer: int = -1
     pooling: Literal["mean", "cls", "max"] = "mean"
     distance: Distance = "cosine"
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    search: SearchConfig = field(default_factory=SearchConfig)
+    translator: Path | None = None
     int8: bool = False
     table: TableConfig = field(default_factory=TableConfig)
     num_workers: int = 1
@@ -128,7 +135,8 @@ class Target:
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
-    return evaluate_systems(cfg, named_systems(cfg))
+    translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
+    return evaluate_systems(cfg, named_systems(cfg), translate)
 
 
 def named_systems(cfg: EvalConfig) -> list[Backend]:
@@ -393,8 +401,8 @@ def _target_dev(target: Target, data: Path) -> list[Example]:
 
 def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> Path:
     """Translations of one pair, made where they are missing."""
-    made_by = "no fine-tuning"
-    origin = replace(_origin(cfg, system, target, FIXED_SEED, "none", made_by), protocol="none", source="")
+    origin = _origin(cfg, system, target, FIXED_SEED, "none", f"no fine-tuning{_searched(cfg, target.suite)}")
+    origin = replace(origin, protocol="none", source="")
     folder = cfg.out / "predictions"
     if not _is_there(folder, origin):
         gold = load(target.suite, target.lang, target.split, data)
@@ -435,7 +443,21 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     small = "|int8" if fit and cfg.int8 else ""
-    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
+    made = f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
+    translates = protocol.test_on == "translated" or protocol.train_on in ("translated", "translated_all")
+    if cfg.translator and translates:
+        made += f"|mt:{manifest.digest(cfg.translator)[:12]}{_search_of(cfg)}"
+    return made + _searched(cfg, suite)
+
+
+def _searched(cfg: EvalConfig, suite: Suite) -> str:
+    """The part of a signature that says how texts were looked for; nothing where none are written."""
+    return _search_of(cfg) if suite.kind in predictions.SLOW_KINDS else ""
+
+
+def _search_of(cfg: EvalConfig) -> str:
+    how = cfg.search
+    return f"|beam:{how.beam}|length:{how.length_penalty:g},{how.max_len_a:g},{how.max_len_b}"
 
 
 def _is_there(folder: Path, origin: Origin) -> bool:

@@ -290,6 +290,7 @@ def frozen(value: Any) -> Any:
 def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
     """Pass rows on, refusing an id seen twice and a label outside the suite's set."""
     seen: dict[str, int] = {}
+    good = set(suite.labels)
     for path, line, example in rows:
         if example.id in seen:
             raise UserError(
@@ -299,7 +300,7 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
             )
         seen[example.id] = line
         for label in _labels_of(suite, example):
-            if label not in suite.labels:
+            if label not in good:
                 error = unknown("label", label, suite.labels)
                 raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
         yield example
@@ -326,12 +327,13 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     found: set[str] = set()
     by_code = {code: lang for lang, code in suite.codes.items()}
     pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
-    glob, form = re.sub(r"\{(lang|code)\}", "*", pattern), re.escape(pattern)
+    glob, form = re.sub(r"\{(lang|code|src|tgt)\}", "*", pattern), re.escape(pattern)
     form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
     form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
+    form = re.sub(r"\\\{(src|tgt)\\\}", "[A-Za-z_]+", form)
     for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl"):
         found.add(path.name.removesuffix(f".{split}.jsonl"))
-    if glob == pattern:
+    if "{lang}" not in pattern and "{code}" not in pattern:
         return found
     for path in data.glob(glob):
         if match := re.fullmatch(form, path.relative_to(data).as_posix()):

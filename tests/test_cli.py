@@ -366,3 +366,10 @@ def test_a_closed_pipe_is_no_error() -> None:
         f"{sys.executable} -m xling.cli --help | head -c 5", shell=True, capture_output=True, text=True
     )
     assert done.stderr == "" and len(done.stdout) == 5
+
+
+def test_a_word_of_two_may_be_written_as_an_option() -> None:
+    for words in (["eval", "list"], ["eval", "--list"]):
+        stage, rest = cli.find_stage([*words, "data=x"])
+        assert (stage.name, rest) == ("eval list", ["data=x"])
+    assert cli.find_stage(["eval", "--out", "list"])[0].name == "eval"

@@ -116,7 +116,7 @@ def values_of(result: Any) -> Any:
 def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
     """The stage that the first one or two words name, and the words behind it."""
     for length in (2, 1):
-        name = " ".join(words[:length])
+        name = " ".join(words[:length]).replace(" --", " ")
         if name in STAGES:
             return STAGES[name], words[length:]
     two = " ".join(word for word in words[:2] if "=" not in word)

@@ -48,16 +48,35 @@ def span_f1_strict(examples: Sequence[Example], predictions: TagRows, lang: str 
 
 @lru_cache(maxsize=1 << 16)
 def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
-    """Spans (type, first word, last word) in seqeval's default mode."""
-    # seqeval loads scikit-learn and pandas, two seconds that a rerun without new predictions must not pay.
-    from seqeval.metrics.sequence_labeling import get_entities
+    """Spans (type, first word, last word) in seqeval's default mode.
 
-    return frozenset(get_entities(list(tags)))
+    The rules are written out for ``B-``, ``I-`` and ``O``, and seqeval is asked about other tags only: it loads
+    scikit-learn and pandas, two seconds that scoring saved predictions must not pay.
+    """
+    if not all(tag[:2] in ("B-", "I-") or tag == "O" for tag in tags):
+        from seqeval.metrics.sequence_labeling import get_entities
+
+        return frozenset(get_entities(list(tags)))
+    return _spans(tags, loose=True)
+
+
+def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
+    """Spans of IOB2 tags; a ``loose`` one may begin with an ``I-`` that continues nothing."""
+    found, start, kind = [], -1, ""
+    for i, tag in enumerate((*tags, "O")):
+        if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
+            found.append((kind, start, i - 1))
+            start = -1
+        if tag[0] == "B" or (loose and tag[0] == "I" and start < 0):
+            start, kind = i, tag[2:]
+    return frozenset(found)
 
 
 @lru_cache(maxsize=1 << 16)
 def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
-    """Spans (type, first word, last word) in seqeval's strict IOB2 mode."""
+    """Spans (type, first word, last word) in seqeval's strict IOB2 mode; see `default_spans`."""
+    if all(tag[:2] in ("B-", "I-") or tag == "O" for tag in tags):
+        return _spans(tags, loose=False)
     from seqeval.scheme import IOB2, Entities
 
     (entities,) = Entities([list(tags)], scheme=IOB2).entities

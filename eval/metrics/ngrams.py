@@ -1,4 +1,4 @@
-"""chrF++'s counts for all rows at once, as arrays: the counts of sacrebleu's Python loops in a fifth of the time."""
+"""Counts and formulas of sacrebleu's metrics for many rows at once, as arrays, in a fifth of its loops' time."""
 
 from __future__ import annotations
 
@@ -29,28 +29,93 @@ def chrf_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]
     """
     assert not (metric.lowercase or metric.whitespace or metric.eps_smoothing)
     parts = [
-        _chunk(metric, hypotheses[i : i + ROWS_AT_ONCE], references[i : i + ROWS_AT_ONCE])
+        _chrf_chunk(metric, hypotheses[i : i + ROWS_AT_ONCE], references[i : i + ROWS_AT_ONCE])
         for i in range(0, len(hypotheses), ROWS_AT_ONCE)
     ]
     return np.concatenate([np.zeros((0, 3 * metric.order)), *parts])
 
 
-def _chunk(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
+def bleu_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
+    """What ``BLEU._extract_corpus_statistics`` gives for one reference.
+
+    Args:
+        metric: sacrebleu's BLEU, whose order and splitting into words are taken.
+        hypotheses: one per row.
+        references: as many.
+
+    Returns:
+        float64 (num_rows, 2 + 2 * order): words of the hypothesis and of the reference, then shared n-grams and
+        n-grams of the hypothesis for n = 1 to ``order``.
+    """
+    order = metric.max_ngram_order
+    parts = [np.zeros((0, 2 + 2 * order))]
+    for i in range(0, len(hypotheses), ROWS_AT_ONCE):
+        texts = [*hypotheses[i : i + ROWS_AT_ONCE], *references[i : i + ROWS_AT_ONCE]]
+        words = [metric._preprocess_segment(text).split() for text in texts]
+        lengths = np.array([len(row) for row in words])
+        shared = _shared(_numbered(words), lengths, order)[:, 2::3]
+        of_hypothesis, of_reference = np.split(lengths, 2)
+        total = np.maximum(of_hypothesis[:, None] - np.arange(order), 0)
+        parts.append(np.concatenate([of_hypothesis[:, None], of_reference[:, None], shared, total], axis=1))
+    return np.concatenate(parts)
+
+
+def bleu_scores(metric: Any, sums: Array) -> Array:
+    """``compute_bleu`` of many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
+    assert metric.smooth_method == "exp" and not metric.effective_order
+    order = metric.max_ngram_order
+    words, wanted, shared, total = sums[:, 0], sums[:, 1], sums[:, 2 : 2 + order], sums[:, 2 + order :]
+    halved = 2.0 ** -np.cumsum(shared == 0, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(np.where(shared > 0, shared, halved) / total)
+        brevity = np.minimum(0.0, 1 - wanted / words)
+    scores = 100 * np.exp(np.where((total > 0).all(axis=1), logs.mean(axis=1), -np.inf) + brevity)
+    return np.where(shared.any(axis=1) & (words > 0), scores, 0.0)
+
+
+def chrf_scores(metric: Any, sums: Array) -> Array:
+    """``CHRF._compute_f_score`` of many sums of statistics, (n, 3 * orders) -> (n,)."""
+    of_hypothesis, of_reference, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    counted = (of_hypothesis > 0) & (of_reference > 0)
+    orders = np.maximum(counted.sum(axis=1), 1)
+    precision, recall = (
+        np.divide(shared, of, out=np.zeros(shared.shape), where=counted).sum(axis=1) / orders
+        for of in (of_hypothesis, of_reference)
+    )
+    weight = metric.beta**2
+    bottom = weight * precision + recall
+    top = 100 * (1 + weight) * precision * recall
+    return np.divide(top, bottom, out=np.zeros(len(sums)), where=bottom > 0)
+
+
+def ter_scores(metric: Any, sums: Array) -> Array:
+    """Edits per word of the reference in percent, (n, 2) -> (n,); 100 where only the reference is empty."""
+    edits, words = sums[:, 0], sums[:, 1]
+    return np.divide(100 * edits, words, out=np.where(edits > 0, 100.0, 0.0), where=words > 0)
+
+
+def _numbered(rows: Sequence[Sequence[str]]) -> Codes:
+    """The words of all rows end to end, equal words with equal numbers."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(word, len(known)) for row in rows for word in row], dtype=np.int64)
+
+
+def _chrf_chunk(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
     texts = [*hypotheses, *references]
     bare = ["".join(text.split()) for text in texts]
     chars = np.frombuffer("".join(bare).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(
         np.int64
     )
-    known: dict[str, int] = {}
     words = [metric._remove_punctuation(text) for text in texts]
-    word_codes = np.array([known.setdefault(w, len(known)) for row in words for w in row], dtype=np.int64)
-    return np.concatenate(
+    counts = np.concatenate(
         [
             _shared(chars, np.array([len(text) for text in bare]), metric.char_order),
-            _shared(word_codes, np.array([len(row) for row in words]), metric.word_order),
+            _shared(_numbered(words), np.array([len(row) for row in words]), metric.word_order),
         ],
         axis=1,
     )
+    counts[:, 0::3] = np.where(counts[:, 1::3] > 0, counts[:, 0::3], 0)
+    return counts
 
 
 def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
@@ -78,7 +143,6 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
         of_row = [
             np.bincount(owner, weights=count, minlength=num_rows) for count in (*counts, np.minimum(*counts))
         ]
-        of_row[0] = np.where(of_row[1] > 0, of_row[0], 0)
         found += of_row
         longer = left[places] > n
         places, numbers = places[longer], numbers[longer]

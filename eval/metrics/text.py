@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eval.metrics.base import METRICS, Array, Metric, mean, with_count
-from eval.metrics.ngrams import chrf_stats
+from eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from eval.suite import Example
 from xling.core.errors import UserError
 
@@ -48,8 +48,7 @@ def sacre_stats(name: str, examples: Sequence[Example], predictions: Sequence[st
         return chrf_stats(metric, predictions, references)
     if name == "ter":
         return _ter_stats(metric, predictions, references)
-    rows = metric._extract_corpus_statistics(list(predictions), [references])
-    return np.asarray(rows, dtype=np.float64)
+    return bleu_stats(metric, predictions, references)
 
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
@@ -65,11 +64,12 @@ def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str
 
 
 def sacre_reduce(name: str, sums: Array) -> Array:
-    """Corpus scores from sums of sentence statistics; the tokeniser plays no part here."""
-    flat = sums.reshape(-1, sums.shape[-1])
+    """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
     metric = scorer(name, "en")
-    scores = [metric._aggregate_and_compute([_counts(row)]).score for row in flat]
-    return np.asarray(scores, dtype=np.float64).reshape(sums.shape[:-1])
+    if sums.ndim == 1:
+        return np.asarray(metric._aggregate_and_compute([_counts(sums)]).score, dtype=np.float64)
+    many = {"bleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
+    return many(metric, sums.reshape(-1, sums.shape[-1])).reshape(sums.shape[:-1])
 
 
 def sacre_signature(name: str, lang: str) -> str:

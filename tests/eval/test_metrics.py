@@ -272,7 +272,10 @@ _TEXTS = st.lists(
 
 @given(st.lists(st.tuples(_TEXTS, _TEXTS, st.booleans()), min_size=1, max_size=6))
 @settings(max_examples=150)
-@pytest.mark.parametrize(("name", "lang"), [("chrf", "de"), ("ter", "de"), ("ter", "zh")])
+@pytest.mark.parametrize(
+    ("name", "lang"),
+    [("chrf", "de"), ("ter", "de"), ("ter", "zh"), ("bleu", "de"), ("bleu", "zh"), ("bleu", "th")],
+)
 def test_fast_counts_are_sacrebleus(name: str, lang: str, rows: list[tuple[str, str, bool]]) -> None:
     examples = [Example(str(i), {"text": ""}, reference) for i, (reference, _, _) in enumerate(rows)]
     found = [reference if same else other for reference, other, same in rows]
@@ -283,7 +286,24 @@ def test_fast_counts_are_sacrebleus(name: str, lang: str, rows: list[tuple[str, 
 def test_counts_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["the boat", "", "a red boat is red", "boat boat", "x"]
     examples = [Example(str(i), {"text": ""}, text) for i, text in enumerate(texts)]
-    whole = METRICS["chrf"].stats(examples, texts[::-1], "de")
+    whole = {name: METRICS[name].stats(examples, texts[::-1], "de") for name in ("chrf", "bleu")}
     monkeypatch.setattr(ngrams, "ROWS_AT_ONCE", 2)
-    assert (METRICS["chrf"].stats(examples, texts[::-1], "de") == whole).all()
-    assert METRICS["chrf"].stats([], [], "de").shape == (0, 24)
+    for name, stats in whole.items():
+        assert (METRICS[name].stats(examples, texts[::-1], "de") == stats).all()
+        assert METRICS[name].stats([], [], "de").shape == (0, stats.shape[1])
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 4), min_size=14, max_size=14), min_size=1, max_size=5),
+    st.integers(0, 20),
+)
+def test_many_scores_at_once_are_sacrebleus(rows: list[list[int]], length: int) -> None:
+    import numpy as np
+
+    shared = np.array(rows)[:, :4]
+    bleu = np.hstack([np.array(rows)[:, 4:6] + length, shared, shared + np.array(rows)[:, 6:10]])
+    chrf = np.array([row + row[:10] for row in rows])
+    chrf[:, 2::3] = np.minimum(np.minimum(chrf[:, 0::3], chrf[:, 1::3]), chrf[:, 2::3])
+    for name, sums in (("bleu", bleu), ("chrf", chrf), ("ter", np.array(rows)[:, :2])):
+        each = [float(METRICS[name].reduce(row.astype(np.float64))) for row in sums]
+        assert METRICS[name].reduce(sums.astype(np.float64)).tolist() == pytest.approx(each, abs=1e-9)

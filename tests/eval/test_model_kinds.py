@@ -165,5 +165,5 @@ def test_an_encoder_writes_no_texts(name: str, model: Path, tmp_path: Path) -> N
     cfg = settings(
         name, tmp_path, model, tmp_path / "out", source="en", systems=("pretrained",), langs=(lang,)
     )
-    with pytest.raises(UserError, match=rf"{name} asks for texts .*which an encoder does not write"):
+    with pytest.raises(UserError, match="is asked for texts, which an encoder does not write"):
         run.run(cfg)

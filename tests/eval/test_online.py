@@ -81,6 +81,30 @@ CASES: list[tuple[str, str, str, list[dict[str, Any]], Any, str, str]] = [
         "pawsx/test.xx.tsv",
         "sentence1\tsentence2\tlabel\na\tb\t1\n",
     ),
+    (
+        "xcopa",
+        "sw",
+        "sw",
+        [
+            {
+                "premise": "p",
+                "choice1": "a",
+                "choice2": "b",
+                "question": "cause",
+                "label": 1,
+                "idx": 3,
+                "changed": False,
+            }
+        ],
+        {
+            **dict.fromkeys(("premise", "choice1", "choice2", "question"), TEXT),
+            "label": datasets.Value("int32"),
+            "idx": datasets.Value("int32"),
+            "changed": datasets.Value("bool"),
+        },
+        "xcopa/test.xx.jsonl",
+        '{"premise": "p", "choice1": "a", "choice2": "b", "question": "cause", "label": 1, "idx": 3}\n',
+    ),
 ]
 
 
@@ -123,6 +147,22 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     name = hub(tmp_path / "hub", *CASES[0][2:3], "test", CASES[0][3], CASES[0][4])
     with pytest.raises(UserError, match=r"gave no 'test' rows of 'xx'"):
         list(online.fetch(suites()["xnli"], "xx", "test", name))
+
+
+def test_a_dataset_of_the_hub_is_asked_for_at_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def load_dataset(*words: Any, **named: Any) -> Any:
+        asked.append((words, named))
+        return datasets.Dataset.from_list(CASES[0][3], features=datasets.Features(CASES[0][4]))
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert len(list(online.fetch(suites()["xnli"], "sw", "dev"))) == 2
+    assert len(list(online.fetch(suites()["xnli"], "sw", "test", "me/mine", "0123abc"))) == 2
+    assert asked == [
+        (("facebook/xnli", "sw"), {"split": "validation", "revision": "main"}),
+        (("me/mine", "sw"), {"split": "test", "revision": "0123abc"}),
+    ]
 
 
 def test_rows_of_ones_own_are_checked(tmp_path: Path) -> None:

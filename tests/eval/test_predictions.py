@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,37 @@ def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
         predictions.read_origin(tmp_path / "text.parquet")
     with pytest.raises(UserError, match="no predictions below"):
         predictions.files(world)
+
+
+@pytest.mark.parametrize(
+    ("suite", "fields", "label", "good", "bad"),
+    [
+        ("toy_xnli", {"text_a": "a", "text_b": "b"}, "neutral", "neutral", ["netural", None, 0, ["neutral"]]),
+        ("toy_ner", {"tokens": ["a", "b"]}, ["O", "O"], ["I-PER", None], [["O"], ["O", "B-PET"], "OO", None]),
+        ("xsid", {"tokens": ["a"]}, ["weather/find", ["O"]], ["alarm/set_alarm", ["B-x"]],
+         ["weather/find", ["wether", ["O"]], ["weather/find", []], ["weather/find", [1]]]),
+        ("xcopa", {"premise": "a", "question": "cause", "choices": ["b", "c"]}, 1, 0, ["0", None, 1.0, True]),
+        ("mt", {"text": "a"}, "b", "", [None, 3, ["b"]]),
+        ("bucc", {"text": "a", "side": "src"}, ["x"], [], ["x", [1], None]),
+    ],
+)  # fmt: skip
+def test_answers_of_another_shape_are_named(
+    tmp_path: Path, suite: str, fields: Any, label: Any, good: Any, bad: list[Any]
+) -> None:
+    lang = "en-sw" if suite == "mt" else "xx"
+    rows_file = tmp_path / f"rows/{suite}/{lang}.test.jsonl"
+    rows_file.parent.mkdir(parents=True)
+    rows_file.write_text(
+        "".join(json.dumps({"id": str(i), "fields": fields, "label": label}) + "\n" for i in range(2))
+    )
+    gold = load(suites()[suite], lang, "test", tmp_path)
+    origin = replace(ORIGIN, suite=suite, lang=lang)
+    path = predictions.write(tmp_path / "p", origin, gold, [good, good])
+    assert predictions.score_file(path, tmp_path)
+    for answer in bad:
+        predictions.write(tmp_path / "p", origin, gold, [good, answer])
+        with pytest.raises(UserError, match=r"\.test\.parquet: row 1, id '1': .* is no answer to a row of"):
+            predictions.score_file(path, tmp_path)
 
 
 def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_translate_train_and_test(world: Path) -> None:
         UserError, match=r"no training rows of toy_xnli translated into 'sw'.*nli/sw\.train\.tsv"
     ):
         training_rows(XNLI, PROTOCOLS["translate_train"], "en", ["sw"], world)
-    with pytest.raises(UserError, match="labels of tag rows are places in the text"):
+    with pytest.raises(
+        UserError, match="labels of tag rows do not survive translation: they are places in the text"
+    ):
         training_rows(NER, PROTOCOLS["translate_train"], "en", ["sw"], world, translate=upper)
 
 

@@ -275,13 +275,18 @@ def load_model(
     return _load(directory, EncoderModel, dropout, random_init)
 
 
-def load_seq2seq(directory: Path, dropout: float = 0.0) -> tuple[Seq2SeqModel, Symbols]:
+def load_seq2seq(
+    directory: Path, dropout: float = 0.0, random_init: bool = False
+) -> tuple[Seq2SeqModel, Symbols]:
     """A published encoder-decoder in float32 and its symbols.
+
+    Args:
+        directory, dropout, random_init: as for `load_model`.
 
     Raises:
         UserError: as `load_model`, or the model there has no decoder.
     """
-    model, langs = _load(directory, Seq2SeqModel, dropout, False)
+    model, langs = _load(directory, Seq2SeqModel, dropout, random_init)
     return model, Symbols.behind(_mask_of(directory), len(model.encoder.tokens.weight), langs)
 
 

@@ -1,4 +1,4 @@
-"""Our encoders as a system under test: fine-tune, predict and embed for `eval.run`."""
+"""Our models as a system under test: fine-tune, predict and embed for `eval.run`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from xling.core.errors import UserError, unknown
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
+from xling.models.generate import Search
 from xling.models.int8 import quantised
-from xling.transfer import tune
+from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
+from xling.transfer.write import TEXT_KINDS, Writer, search_of
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -40,12 +42,14 @@ class TaskShape(Protocol):
 
 
 class EncoderBackend:
-    """A published encoder, or the same shape with fresh weights.
+    """A published encoder, or the same shape with fresh weights; its decoder, if it has one, writes texts.
 
     Args:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
         random_init: fresh weights: the control.
+        search: how texts are looked for.
+        precision: of the weights that make sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
         tell: see `xling.transfer.tune.fit`.
     """
@@ -57,28 +61,34 @@ class EncoderBackend:
         ckpt: Path,
         name: str,
         random_init: bool = False,
+        search: Search | None = None,
+        precision: str = "fp32",
         int8: bool = False,
         tell: Callable[[int, int, float], None] | None = None,
     ) -> None:
-        self.ckpt, self.name, self.random_init, self.int8 = ckpt, name, random_init, int8
+        self.ckpt, self.name, self.random_init = ckpt, name, random_init
+        self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
         self._tell = tell
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
         self._small: tuple[tune.Tuned, tune.Tuned] | None = None
+        self._writer = Writer(ckpt, search or Search(), random_init)
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
-    ) -> list[tune.Tuned]:
+    ) -> list[Any]:
         """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        what = f"{suite.name}, {self.name}, seed {cfg.seed}"
+        if suite.kind in TEXT_KINDS:
+            return list(self._writer.fit(what, train, lang, cfg))
         _answerable(suite)
         if (self.ckpt / tune.TASK_FILE).is_file():
             return [self._ready(suite)]
         known = {f.name for f in fields(tune.TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = tune.TuneConfig(**given, random_init=self.random_init)
-        what = f"{suite.name}, {self.name}, seed {settings.seed}"
         return tune.fit(
             self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what, self._tell
         )
@@ -101,16 +111,19 @@ class EncoderBackend:
             )
         return tuned
 
-    def average(self, checkpoints: Sequence[tune.Tuned]) -> tune.Tuned:
+    def average(self, checkpoints: Sequence[Any]) -> Any:
         """Mean of the weights."""
-        return tune.average(checkpoints)
+        texts = isinstance(checkpoints[0], dict)
+        return write.average(checkpoints) if texts else tune.average(checkpoints)
 
-    def predict(self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
+    def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
         """One answer per row, of the shape of the suite's labels; of spans the text.
 
         Raises:
-            UserError: the answers are texts to be written.
+            UserError: the answers are texts to be written, and the model has no decoder.
         """
+        if suite.kind in TEXT_KINDS:
+            return list(self._writer.predict(checkpoint, suite.kind, rows, lang))
         _answerable(suite)
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows)
 
@@ -141,7 +154,7 @@ class EncoderBackend:
             model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantised(model.encoder)
-            self._embedder = model.to(working_dtype("fp32")).eval(), langs, vocab.load(self.ckpt)
+            self._embedder = model.to(working_dtype(self.precision)).eval(), langs, vocab.load(self.ckpt)
         model, langs, processor = self._embedder
         depth = len(model.encoder.layers)
         if not -1 <= layer <= depth:
@@ -180,9 +193,8 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
 def _answerable(suite: TaskShape) -> None:
     if suite.kind not in KINDS:
         raise UserError(
-            f"{suite.name} asks for texts ({suite.kind}), which an encoder does not write",
-            f"suites of the kinds {', '.join(KINDS)}",
-            "name other suites, or a system with a decoder in systems=",
+            f"{suite.name} has rows of the kind {suite.kind}, which are not fine-tuned on",
+            ", ".join((*KINDS, *TEXT_KINDS)),
         )
 
 
@@ -207,12 +219,19 @@ def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
 
 def pretrained(cfg: Any) -> EncoderBackend:
     """The system ``pretrained`` of an evaluation."""
-    return EncoderBackend(_checkpoint(cfg), "pretrained", int8=cfg.int8)
+    return _backend(cfg, "pretrained", random_init=False)
 
 
 def random(cfg: Any) -> EncoderBackend:
     """The control ``random``: the same shape and vocabulary, fresh weights."""
-    return EncoderBackend(_checkpoint(cfg), "random", random_init=True, int8=cfg.int8)
+    return _backend(cfg, "random", random_init=True)
+
+
+def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend:
+    if cfg.int8 and cfg.precision != "fp32":
+        raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
+    search = search_of(cfg.search)
+    return EncoderBackend(_checkpoint(cfg), name, random_init, search, cfg.precision, cfg.int8)
 
 
 def _checkpoint(cfg: Any) -> Path:

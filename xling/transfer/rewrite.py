@@ -10,7 +10,7 @@ Source: Chi et al. 2020 (XNLG), sections 3.3 and 4.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -32,11 +32,11 @@ from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.track import LogTo
 from xling.train import freeze
-from xling.transfer.encode import pieces
 from xling.transfer.mt import scores_of, tokeniser
 from xling.transfer.translate import Translator
 
 STAGE = "finetune generate"
+Side = Literal["none", "decoder", "encoder"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class GenerateConfig:
     train: str
     lang: str = "en"
     test: dict[str, str] = field(default_factory=dict)
-    freeze: Literal["none", "decoder", "encoder"] = "none"
+    freeze: Side = "none"
     max_length: int = 0
     fit: FitConfig = field(default_factory=FitConfig)
     search: Search = field(default_factory=Search)
@@ -111,9 +111,12 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
         translator.lang(lang)
     if cfg.max_length:
         translator.room = min(translator.room, cfg.max_length - 2)
+    examples = [
+        example_of(translator, translator.cut_pieces(source), target, cfg.lang) for source, target in rows
+    ]
     with track.shown(log, out, cfg) as show:
         losses = track.Losses(show)
-        fit(translator, rows, cfg, losses)
+        fit(translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", told=losses.tell)
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         vocab.copy(directory, made.path)
         (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
@@ -145,29 +148,50 @@ def read_rows(path: Path) -> list[tuple[str, str]]:
 
 
 def fit(
-    translator: Translator, rows: Sequence[tuple[str, str]], cfg: GenerateConfig, losses: track.Losses
+    translator: Translator,
+    examples: Sequence[Example],
+    how: FitConfig,
+    freeze_side: Side,
+    seed: int,
+    what: str,
+    epoch_done: Callable[[], None] = lambda: None,
+    told: Callable[[int, int, float], None] = lambda update, epoch, loss: None,
 ) -> None:
-    """Train the translator's model on rows of one language.
+    """Train the translator's model.
+
+    Args:
+        translator: whose model learns.
+        examples: of `example_of`.
+        how: settings.
+        freeze_side: what stays as it is.
+        seed: of the order of rows.
+        what: name on the progress bar.
+        epoch_done: called after every epoch.
+        told: called after every update with their number, the epoch from 0 and the mean loss.
 
     Raises:
-        UserError: the loss is not finite.
+        UserError: the loss is not finite, no examples, a setting out of range.
     """
-    model, how = translator.model, cfg.fit
+    model = translator.model
     for name in ("epochs", "batch_rows"):
         if getattr(how, name) < 1:
             raise UserError(f"fit.{name}={getattr(how, name)}", "a whole number from 1")
-    examples = [_example(translator, row, cfg.lang) for row in rows]
+    if not examples:
+        raise UserError(f"{what}: no training rows", fix="check the training split")
     model.train()
     _set_dropout(translator, how.dropout)
-    freeze(model, cfg.freeze)
+    if freeze_side != "none":
+        freeze(model, freeze_side)
     learned = [p for p in model.parameters() if p.requires_grad]
     optimizer = XlingAdamW(AdamWConfig(lr=[how.lr], weight_decay=how.weight_decay), learned)
-    batches = [b for epoch in range(how.epochs) for b in _epoch(examples, how.batch_rows, cfg.seed, epoch)]
-    warmup = max(1, int(how.warmup * len(batches)))
+    per_epoch = -(-len(examples) // how.batch_rows)
+    total = per_epoch * how.epochs
+    batches = (b for epoch in range(how.epochs) for b in _epoch(examples, how.batch_rows, seed, epoch))
+    warmup = max(1, int(how.warmup * total))
     device = model.encoder.tokens.weight.device
-    with Progress(f"fine-tune {cfg.out}", len(batches), "updates") as progress:
+    with Progress(what, total, "updates") as progress:
         for step, batch in enumerate(batches):
-            rising, falling = (step + 1) / warmup, (len(batches) - step) / max(1, len(batches) - warmup)
+            rising, falling = (step + 1) / warmup, (total - step) / max(1, total - warmup)
             optimizer.set_lr(how.lr * min(rising, falling))
             optimizer.zero_grad()
             loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), how.label_smoothing)
@@ -180,7 +204,9 @@ def fit(
             optimizer.step()
             mean = float(loss.rows.mean())
             progress.update(1, f"loss {mean:.3f}")
-            losses.tell(progress.done, step * how.epochs // len(batches), mean)
+            told(step + 1, step // per_epoch, mean)
+            if (step + 1) % per_epoch == 0:
+                epoch_done()
     model.requires_grad_(False).eval()
 
 
@@ -222,8 +248,9 @@ class _Words:
         return list(text.replace(" ", "")) if self._characters else text.lower().split()
 
 
-def _example(translator: Translator, row: tuple[str, str], lang: str) -> Example:
-    ids = [np.array([*pieces(translator.processor, text)[: translator.room], EOS]) for text in row]
+def example_of(translator: Translator, source: np.ndarray, target: str, lang: str) -> Example:
+    """A training example: the pieces of a source (length,) and a text, both in one language."""
+    ids = [np.array([*part, EOS]) for part in (source, translator.cut_pieces(target))]
     code = translator.lang(lang)
     return example(ids[0], ids[1], code, code, translator.symbols) | {"id": np.array([0])}
 

@@ -66,6 +66,7 @@ class Translator:
         batch_tokens: source tokens of a batch.
         precision: of the weights.
         cut: cut texts that are too long instead of splitting them.
+        random_init: fresh weights of torch's generator instead of the trained ones: the control.
 
     Raises:
         UserError: no such model, or one without a decoder.
@@ -78,9 +79,10 @@ class Translator:
         batch_tokens: int = 2048,
         precision: str = "fp32",
         cut: bool = False,
+        random_init: bool = False,
     ) -> None:
         self.directory, self.search, self.batch_tokens, self.cut = directory, search, batch_tokens, cut
-        model, self.symbols = checkpoint.load_seq2seq(directory)
+        model, self.symbols = checkpoint.load_seq2seq(directory, random_init=random_init)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(device, working_dtype(precision)).eval()
         self.processor = vocab.load(directory)
@@ -112,7 +114,22 @@ class Translator:
         """
         if via:
             texts, src = self(texts, src, via), via
-        parts = [self.split(text) for text in texts]
+        return self.write([self.split(text) for text in texts], src, tgt, told)
+
+    def write(
+        self,
+        parts: Sequence[Sequence[np.ndarray]],
+        src: str,
+        tgt: str,
+        told: Callable[[int, int], None] | None = None,
+    ) -> list[str]:
+        """One text for each list of parts, the parts' outputs joined.
+
+        Args:
+            parts: pieces (length,) of every part; an empty list gives an empty text.
+            src, tgt: languages.
+            told: see `xling.models.generate.generate_all`.
+        """
         flat = [part for of_text in parts for part in of_text]
         langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
         made = generate_all(
@@ -123,9 +140,13 @@ class Translator:
 
     def split(self, text: str) -> list[np.ndarray]:
         """The pieces of a text in parts that fit the model; none for an empty one."""
-        ids = pieces(self.processor, text)[: self.room if self.cut else None]
+        ids = self.cut_pieces(text).tolist() if self.cut else pieces(self.processor, text)
         shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
         return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
+
+    def cut_pieces(self, text: str) -> np.ndarray:
+        """As many pieces of a text as the model has room for, int64 (length,)."""
+        return np.array(pieces(self.processor, text)[: self.room], dtype=np.int64)
 
     def text(self, tokens: np.ndarray) -> str:
         """The text of output tokens, on one line."""

@@ -1,0 +1,213 @@
+"""Suites that ask for texts, from files to a table, by models with a decoder; and protocols that translate."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from eval_helpers import write_nli
+
+from eval import predictions, run
+from eval.backend import FitConfig, SearchConfig
+from eval.results import read_scores
+from eval.run import EvalConfig, RescoreConfig
+from eval.suite import load, suites
+from eval.translations import Translations
+from xling import train
+from xling.core import config
+from xling.core.errors import UserError
+from xling.models.generate import Search
+from xling.transfer import rewrite, write
+from xling.transfer.translate import Translator
+
+
+@pytest.fixture(scope="module")
+def writer(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published encoder-decoder of en, ar and th after two updates."""
+    out = tmp_path_factory.mktemp("writer") / "model"
+    shape = {"layers": 1, "dim": 48, "heads": 2, "ffn_dim": 96, "max_positions": 48, "precision": "fp32"}
+    given: dict[str, Any] = {
+        "data": str(shards),
+        "out": str(out),
+        "objectives": {"dae": {"tokens_per_sample": "48"}},
+        "model": shape,
+        "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
+    }
+    train.run(config.from_dict(train.PretrainConfig, given, "test"))
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Translation, summaries and questions made of sentences of the tiny corpus: each asks for the one before."""
+    data = tmp_path_factory.mktemp("texts")
+    for name in ("mt", "xgiga", "xqg"):
+        (data / name).mkdir()
+    for lang, count in (("en", 12), ("th", 4)):
+        text = [x for x in (corpus / f"{lang}.txt").read_text("utf-8").splitlines() if x][: count + 1]
+        rows = list(itertools.pairwise(text))
+        for split in ("train", "dev", "test"):
+            for side, column in (("x", 1), ("y", 0)):
+                put(data / f"xgiga/{split}.{side}.{lang}", [row[column] for row in rows])
+            put(data / f"xqg/{split}.e.{lang}.lc", [row[1] for row in rows])
+            put(data / f"xqg/{split}.a.{lang}.lc", [row[1].split(" ")[0] for row in rows])
+            put(data / f"xqg/{split}.q.{lang}.lc", [row[0] for row in rows])
+    put(data / "mt/en-th.test.en", ["The teacher sees a red boat.", "", "My neighbour likes two books. " * 9])
+    put(data / "mt/en-th.test.th", ["ครู", "เพื่อน", "หมอ"])
+    return data
+
+
+def put(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def settings(name: str, folder: Path, model: Path, out: Path, **changes: Any) -> EvalConfig:
+    fit = FitConfig(lr=8e-3, epochs=2, batch_rows=12, max_length=48)
+    cfg = EvalConfig((name,), out, folder, checkpoint=model, seeds=(1,), fit=fit, select=("last",))
+    return dataclasses.replace(cfg, search=SearchConfig(beam=2), **changes)
+
+
+def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, tmp_path: Path) -> None:
+    cfg = settings("mt", folder, writer, tmp_path)
+    text = run.run(cfg)
+    scores = read_scores(tmp_path / "tables/scores.json")
+    assert {(s.system, s.metric) for s in scores} == set(
+        itertools.product(("pretrained", "random", "majority"), ("bleu", "chrf", "ter"))
+    )
+    bleu = [s.signature for s in scores if s.metric == "bleu"]
+    assert all("beam:2|length:1,1.5,10" in text and "tok:char" in text for text in bleu)
+    rows = load(suites()["mt"], "en-th", "test", folder)
+    (path,) = (p for p in predictions.files(tmp_path / "predictions") if "pretrained" in str(p))
+    made = predictions.read(path, rows)
+    own = Translator(writer, Search(beam=2), precision="auto")
+    assert made == own([row.fields["text"] for row in rows], "en", "th")
+    assert made[0] and made[1] == "" and made[2]
+    before = {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()}
+    assert run.rescore(RescoreConfig(tmp_path, folder)) == text
+    assert run.run(cfg) == text
+    assert {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()} == before
+    greedy = dataclasses.replace(cfg, search=SearchConfig(beam=1))
+    run.run(greedy)
+    again = [s.signature for s in read_scores(tmp_path / "tables/scores.json") if s.metric == "bleu"]
+    assert all("beam:1" in text for text in again)
+
+
+@pytest.mark.parametrize(("name", "field"), [("xsum", "xgiga"), ("xqg", "xqg")])
+def test_generation_is_learned_in_one_language_and_written_in_others(
+    name: str, field: str, writer: Path, folder: Path, tmp_path: Path
+) -> None:
+    fit = FitConfig(lr=8e-3, epochs=2, batch_rows=12, max_length=48)
+    cfg = settings(name, folder, writer, tmp_path, langs=("en", "th"), select=("last", "averaged"))
+    text = run.run(dataclasses.replace(cfg, fit=fit))
+    assert all(system in text for system in ("pretrained last", "pretrained averaged", "random", "majority"))
+    scores = read_scores(tmp_path / "tables/scores.json")
+    assert {(s.lang, s.metric) for s in scores} == set(
+        itertools.product(("en", "th"), suites()[name].metrics)
+    )
+    copied = {s.lang: s.value for s in scores if s.system == "majority" and s.metric == "rouge_l"}
+    assert all(0 < value < 100 for value in copied.values()), "the control writes the source"
+
+
+def test_what_can_be_learnt_is_written(writer: Path, folder: Path, tmp_path: Path) -> None:
+    fit = FitConfig(lr=8e-3, epochs=150, batch_rows=12, max_length=48)
+    cfg = settings("xqg", folder, writer, tmp_path, langs=("en",), systems=("pretrained", "majority"))
+    run.run(dataclasses.replace(cfg, fit=fit))
+    found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}
+    assert found["pretrained", "rouge_l"] > 80 > found["majority", "rouge_l"]
+
+
+def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> None:
+    rows = load(suites()["xsum"], "en", "train", folder)
+    start = write.Writer(writer, Search())._published().model.state_dict()
+    for frozen, moved in (("none", {"encoder.", "decoder."}), ("decoder", {"encoder."})):
+        fit = FitConfig(epochs=1, max_length=48, freeze=frozen)  # type: ignore[arg-type]
+        (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
+        changed = [name for name in start if not torch.equal(start[name].float(), after[name].float())]
+        layers = {
+            part for part in ("encoder.", "decoder.") if any(n.startswith(f"{part}layers") for n in changed)
+        }
+        assert layers == moved
+        assert ("encoder.tokens.weight" in changed) == (frozen == "none")
+
+
+def test_translating_after_learning_uses_the_published_weights(writer: Path, folder: Path) -> None:
+    rows = load(suites()["xsum"], "en", "train", folder)
+    system = write.Writer(writer, Search(beam=1))
+    before = system.predict(None, "mt", rows, "en-th")
+    (learned,) = system.fit("x", rows, "en", FitConfig(lr=8e-3, epochs=1, max_length=48))
+    assert system.predict(None, "mt", rows, "en-th") == before
+    own = system.predict(learned, "generation", rows, "en")
+    assert system.predict(None, "mt", rows, "en-th") == before
+    assert system.predict(learned, "generation", rows, "en") == own
+
+
+def test_a_model_that_was_tuned_to_write_is_not_trained_again(
+    writer: Path, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rows").write_text("a red boat\tfresh bread\n", encoding="utf-8")
+    words = [f"checkpoint={writer}", f"out={tmp_path / 'tuned'}", f"train={tmp_path}/rows", "fit.epochs=1"]
+    rewrite.run(config.load(rewrite.GenerateConfig, overrides=words))
+    (weights,) = write.Writer(tmp_path / "tuned", Search()).fit("x", [], "en", FitConfig())
+    assert weights.keys() == write.Writer(writer, Search())._published().model.state_dict().keys()
+
+
+def test_the_answer_stands_before_a_source_that_is_cut(writer: Path) -> None:
+    translator = Translator(writer, Search())
+    example = dataclasses.make_dataclass("Row", ["fields"])
+    source = write.source_of(
+        translator, example({"text": "The teacher sees a boat " * 20, "answer": "bread"})
+    )
+    answer = translator.cut_pieces("bread").tolist()
+    assert source[: len(answer) + 1].tolist() == [*answer, 2]
+    assert len(source) == translator.room
+    whole = write.source_of(translator, example({"text": "bread", "answer": ""}))
+    assert whole.tolist() == answer
+
+
+def test_translate_test_and_translate_train_ask_our_own_model_once(
+    writer: Path, model: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    for lang in ("en", "th"):
+        write_nli(data / f"nli/{lang}.test.tsv", 2, mark="bread ")
+    write_nli(data / "nli/en.train.tsv", 4)
+    base = EvalConfig(
+        ("toy_xnli",), tmp_path / "out", data, ("pretrained", "majority"), model, protocol="translate_test",
+        seeds=(1, 2), fit=FitConfig(epochs=1), search=SearchConfig(beam=1), translator=writer,
+    )  # fmt: skip
+    run.run(base)
+    scores = read_scores(tmp_path / "out/tables/scores.json")
+    assert all("|mt:" in s.signature and s.protocol == "translate_test" for s in scores)
+    made = sorted((tmp_path / "out/translations").iterdir())
+    assert [p.name[:6] for p in made] == ["th-en."] * 2, (
+        "both sides of the pairs, once for all seeds and systems"
+    )
+    times = [p.stat().st_mtime_ns for p in made]
+    texts = [row.fields["text_a"] for row in load(suites()["toy_xnli"], "th", "test", data)]
+    kept = Translations(writer, tmp_path / "out/translations", SearchConfig(beam=1))
+    assert kept(texts, "th", "en") == Translator(writer, Search(beam=1), precision="auto")(texts, "th", "en")
+    run.run(dataclasses.replace(base, protocol="translate_train", langs=("th",), seeds=(1,)))
+    names = sorted(p.name[:6] for p in (tmp_path / "out/translations").iterdir())
+    assert names == ["en-th."] * 2 + ["th-en."] * 2
+    assert [p.stat().st_mtime_ns for p in made] == times
+
+
+def test_mistakes(writer: Path, model: Path, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="asked for texts, which an encoder does not write"):
+        run.run(settings("mt", folder, model, tmp_path / "a", systems=("pretrained",)))
+    (folder / "mt/en-sw.test.en").write_text("a\n")
+    (folder / "mt/en-sw.test.sw").write_text("b\n")
+    with pytest.raises(UserError, match="has never seen 'sw'; valid: ar, en, th"):
+        run.run(settings("mt", folder, writer, tmp_path / "b", langs=("en-sw",), systems=("pretrained",)))
+    with pytest.raises(UserError, match="the control ngram has no answer to the mt rows"):
+        run.run(settings("mt", folder, writer, tmp_path / "c", langs=("en-th",), systems=("ngram",)))
+    cfg = settings("xsum", folder, writer, tmp_path / "d", langs=("th",), systems=("pretrained",))
+    cfg = dataclasses.replace(cfg, protocol="translate_test")
+    with pytest.raises(UserError, match="translate_test needs a translation model; fix: translator="):
+        run.run(cfg)
+    with pytest.raises(UserError, match="generation rows do not survive translation"):
+        run.run(dataclasses.replace(cfg, translator=writer))

@@ -1,0 +1,164 @@
+"""Models with a decoder as a system under test: they translate as they are, and learn from a suite to write texts.
+
+A generation suite is learned in the source language and written in every other, the decoder opened by the token of
+the language (Chi et al. 2020, XNLG, section 4). An ``answer`` beside the text stands before it, ``</s>`` between:
+when a source is too long, the text is cut and not the answer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corpora.binarize import split_pair
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.models import checkpoint
+from xling.models.generate import EOS, Search
+from xling.transfer import rewrite
+from xling.transfer.encode import Row
+from xling.transfer.translate import Translator
+
+TEXT_KINDS = ("mt", "generation")
+Weights = dict[str, Tensor]
+
+
+class Writer:
+    """The side of a system that writes texts.
+
+    Args:
+        ckpt: directory with a model that has a decoder.
+        search: how texts are looked for.
+        random_init: fresh weights: the control.
+    """
+
+    def __init__(self, ckpt: Path, search: Search, random_init: bool = False) -> None:
+        self.ckpt, self.search, self.random_init = ckpt, search, random_init
+        self._translator: Translator | None = None
+        self._as_published = True
+
+    def fit(self, name: str, train: Sequence[Row], lang: str, cfg: Any) -> list[Weights]:
+        """The weights after each epoch; a model of ``xling finetune generate`` is not trained again.
+
+        Args:
+            name: of suite and system, for the progress bar.
+            train: rows to learn from.
+            lang: their language.
+            cfg: with the settings ``seed``, ``lr``, ``epochs``, ``batch_rows``, ``max_length`` and ``freeze``.
+
+        Raises:
+            UserError: no decoder, no rows, a language that the model has never seen, a loss that is not finite.
+        """
+        if manifest.read(self.ckpt).stage == rewrite.STAGE and not self.random_init:
+            return [copy.deepcopy(self._published().model.state_dict())]
+        translator = self._load(cfg.seed)
+        self._translator, self._as_published = translator, False
+        translator.room = min(translator.room, cfg.max_length - 2)
+        examples = [
+            rewrite.example_of(translator, source_of(translator, row), row.label, lang) for row in train
+        ]
+        how = rewrite.FitConfig(lr=cfg.lr, epochs=cfg.epochs, batch_rows=cfg.batch_rows)
+        kept: list[Weights] = []
+
+        def keep() -> None:
+            kept.append(copy.deepcopy(translator.model.state_dict()))
+
+        rewrite.fit(translator, examples, how, cfg.freeze, cfg.seed, name, keep)
+        return kept
+
+    def predict(self, weights: Weights | None, kind: str, rows: Sequence[Row], lang: str) -> list[str]:
+        """A text per row.
+
+        Args:
+            weights: of `fit`; None for the model as it is.
+            kind: ``mt`` or ``generation``.
+            rows: with a ``text``, and perhaps an ``answer``.
+            lang: of what is written, or the pair ``src-tgt``.
+
+        Raises:
+            UserError: no decoder, or a language that the model has never seen.
+        """
+        if weights is None or self._translator is None:
+            translator = self._published()
+        else:
+            translator = self._translator
+        if weights is not None:
+            translator.model.load_state_dict(weights)
+            self._as_published = False
+        src, tgt = split_pair(lang) if kind == "mt" else (lang, lang)
+        for code in (src, tgt):
+            translator.lang(code)
+        if kind == "mt":
+            parts = [translator.split(row.fields["text"]) for row in rows]
+        else:
+            parts = [
+                [source] if len(source) else [] for row in rows for source in [source_of(translator, row)]
+            ]
+        with Progress(f"write {lang}", len(rows), "rows") as progress:
+            return translator.write(parts, src, tgt, lambda num, _: progress.update(num))
+
+    def _published(self) -> Translator:
+        """The model with the weights it was published with, or with fresh ones for the control."""
+        if self._translator is None or not self._as_published:
+            self._translator, self._as_published = self._load(), True
+        return self._translator
+
+    def _load(self, seed: int = 1) -> Translator:
+        check_decoder(self.ckpt)
+        torch.manual_seed(seed)
+        return Translator(self.ckpt, self.search, precision="auto", random_init=self.random_init)
+
+
+def check_decoder(ckpt: Path) -> None:
+    """Refuse a model that cannot write.
+
+    Raises:
+        UserError: it has no decoder.
+    """
+    if not (ckpt / "model.pt").is_file() or not checkpoint.has_decoder(ckpt):
+        raise UserError(
+            f"{ckpt} is asked for texts, which an encoder does not write",
+            "a model with a decoder: of `xling finetune mt`, or pre-trained with dae, mbart, mass, ...",
+            "name other suites, or give such a checkpoint",
+        )
+
+
+def search_of(settings: Any) -> Search:
+    """The search that the settings of an evaluation describe."""
+    return Search(**{f.name: getattr(settings, f.name) for f in fields(settings)})
+
+
+def translator(ckpt: Path, settings: Any) -> Translator:
+    """A model that translates, for an evaluation with these settings of the search.
+
+    Raises:
+        UserError: it has no decoder.
+    """
+    check_decoder(ckpt)
+    return Translator(ckpt, search_of(settings), precision="auto")
+
+
+def source_of(translator: Translator, row: Row) -> np.ndarray:
+    """The pieces of a row's source, int64 (length,), as many as the model has room for."""
+    text = translator.cut_pieces(row.fields["text"])
+    answer = row.fields.get("answer", "")
+    if not answer:
+        return text
+    head = translator.cut_pieces(answer)[: translator.room // 2]
+    return np.concatenate([head, [EOS], text])[: translator.room]
+
+
+def average(checkpoints: Sequence[Weights]) -> Weights:
+    """The mean of weights."""
+    return {
+        name: torch.stack([c[name].float() for c in checkpoints]).mean(0).to(value.dtype)
+        for name, value in checkpoints[0].items()
+    }
