@@ -80,7 +80,7 @@ class Shape:
 SHAPES = {
     "small": Shape(4, 256, 4, 32_000, 256, 4096, 240, 12, 1_500_000, 1e-3),
     "base": Shape(12, 768, 12, 250_002, 512, 4096, 12, 4, 1_500_000, 2e-4),
-    "seq2seq": Shape(3, 256, 4, 8_000, 128, 4096, 62, 6, 1_000_000, 1e-3),
+    "seq2seq": Shape(3, 256, 4, 8_000, 128, 4096, 62, 6, 300_000, 1e-3),
 }
 
 
@@ -99,13 +99,14 @@ def write_data(folder: Path, shape: Shape) -> Path:
         (folder / name / "dict.txt").write_text(pieces, encoding="utf-8")
     for lang, share in LANGS.items():
         for split, num in (("train", int(shape.tokens * share)), ("valid", 20_000)):
+            items = list(paragraphs(lang, split, num, num_pieces))
             for name in ("mono", "pairs"):
                 (folder / name / lang).mkdir(exist_ok=True)
                 with ShardWriter(folder / name / lang / split, shape.vocab) as writer:
-                    for item in paragraphs(lang, split, num, num_pieces):
+                    for item in items:
                         writer.add(item)
                     writer.close()
-    for split, num in (("train", 400_000), ("valid", 20_000)):
+    for split, num in (("train", min(400_000, shape.tokens)), ("valid", 20_000)):
         home = folder / "pairs" / PAIR
         home.mkdir(exist_ok=True)
         for side in PAIR.split("-"):
@@ -248,16 +249,16 @@ def validation(trainer: Trainer) -> list[dict[str, Any]]:
 
 
 def product_rates(shape: Shape) -> dict[str, float]:
-    """GFLOP/s of the machine's matrix product (batch x dim x 4 dim), best of 20."""
+    """GFLOP/s of the machine's matrix product (batch x dim x 4 dim) by processor seconds of all threads, best of 20."""
     rates = {}
     for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         left = torch.randn(shape.batch_tokens, shape.dim).to(dtype)
         right = torch.randn(4 * shape.dim, shape.dim).to(dtype)
         seconds = []
         for _ in range(20):
-            begin = time.perf_counter()
+            begin = time.process_time()
             torch.mm(left, right.t())
-            seconds.append(time.perf_counter() - begin)
+            seconds.append((time.process_time() - begin) / torch.get_num_threads())
         rates[name] = 2 * left.numel() * len(right) / min(seconds) / 1e9
     return rates
 
@@ -290,7 +291,7 @@ def speed(data: Path, shape: Shape, names: list[str], seed: int, objective: str)
         "|---|---:|---:|---:|---:|---:|---:|"
     )
     for system in systems:
-        done = system.flops * system.tokens / 1e9 / system.wall
+        done = system.flops * system.tokens / 1e9 / system.cpu * torch.get_num_threads()
         print(
             f"| {system.name} | {system.tokens / system.cpu:,.0f} | {system.tokens / system.wall:,.0f} "
             f"| {100 * (1 - system.tokens / system.computed):.2f} % | {system.flops / 1e6:,.1f} | {done:.1f} "

@@ -171,12 +171,12 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
-        before, after = _compiled() if self.compiled else (_before_attention, _after_attention)
+        before, after = _compiled() if self.compiled else (projections, _after_attention)
         qkv = before(self, x)
         return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
 
 
-def _before_attention(layer: Layer, x: Tensor) -> Tensor:
+def projections(layer: Layer, x: Tensor) -> Tensor:
     """(N, D) -> queries, keys and values (N, 3, H, C)."""
     qkv: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
     return qkv.view(len(x), 3, layer.heads, -1)
@@ -199,7 +199,7 @@ def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """
     both = (
         torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
-        for half in (_before_attention, _after_attention)
+        for half in (projections, _after_attention)
     )
     return next(both), next(both)
 

@@ -82,6 +82,7 @@ class Objective(ABC):
     name: str
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with one
+    shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
