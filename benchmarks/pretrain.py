@@ -144,16 +144,18 @@ def paragraphs(
 
 def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm") -> Trainer:
     """`xling pretrain`'s training."""
-    own = f"objectives.{objective}."
+    own, decoder = f"objectives.{objective}.", OBJECTIVES[objective].decoder
+    # Ours counts the tokens of both sides of a batch, fairseq those of the longer one.
+    batch_tokens = shape.batch_tokens * (1 + decoder)
     words = [
         f"data={data}", "out=unused", f"seed={seed}", f"{own}tokens_per_sample={shape.length}", f"{own}alpha=0.3",
         f"model.layers={shape.layers}", f"model.dim={shape.dim}", f"model.heads={shape.heads}",
         f"model.ffn_dim={4 * shape.dim}", f"model.max_positions={shape.length}", f"model.precision={precision}",
-        "model.dropout=0.1", "model.attention_dropout=0.1", f"train.batch_tokens={shape.batch_tokens}",
+        "model.dropout=0.1", "model.attention_dropout=0.1", f"train.batch_tokens={batch_tokens}",
         f"train.updates={shape.updates}", f"train.lr={shape.lr}", f"train.warmup={shape.updates // 10}",
         "train.clip=1.0", "train.weight_decay=0.01",
     ]  # fmt: skip
-    words += ["model.plain_head=true"] if OBJECTIVES[objective].decoder else []
+    words += ["model.plain_head=true"] if decoder else []
     words += [f"{own}join=true"] if objective in ("mass", "mbart") else []
     words += [f"{own}directions={PAIR}"] if objective == "translation" else []
     cfg = config.load(train.PretrainConfig, overrides=words)

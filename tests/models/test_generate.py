@@ -319,8 +319,8 @@ def test_runs_of_barred_ids_are_those_that_are_barred(flags: list[bool]) -> None
 def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, given_ = MODELS["post"], sources(9, 9, 6, 4, 11)
-    search = Search(beam=4, max_len_a=0, max_len_b=20)
+    model, given_ = MODELS["post"], sources(4)
+    search = Search(beam=3, max_len_b=4)
     made, compact, kept = [], generating._LayerCache.compact, []
 
     def noting(self: Any, slots: torch.Tensor) -> None:

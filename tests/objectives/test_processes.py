@@ -17,6 +17,7 @@ import torch
 from xling import train
 from xling.core import job
 from xling.core.errors import UserError
+from xling.models.optim import XlingAdamW
 from xling.update import Updates
 
 MIX = "mmlm+clwr+xlco"
@@ -147,6 +148,15 @@ def trained(cfg: Any, world: int, stop: int = 0) -> None:
             return make(self, samples)
 
         Updates.make = stopping  # type: ignore[method-assign]
+        clip = XlingAdamW.clip_grad_norm
+
+        def noting(self: XlingAdamW, *given: Any, **named: Any) -> torch.Tensor:
+            norm = clip(self, *given, **named)
+            with Path(f"{cfg.out}.norms-{rank}").open("a") as norms:
+                norms.write(f"{float(norm)}\n")
+            return norm
+
+        XlingAdamW.clip_grad_norm = noting  # type: ignore[method-assign]
         try:
             train.run(cfg)
         except job.Stopped:
@@ -178,6 +188,13 @@ def test_sharded_training_learns_the_same_and_goes_on_exactly(
     trained(sharded, 2)
     wanted, found = losses(tmp_path / "whole"), losses(tmp_path / "sharded")
     assert len(found) == 6 and found == pytest.approx(wanted, abs=2e-3 if "bf16" in str(words) else 2e-4)
+    norms = [
+        [float(n) for n in (tmp_path / f"{name}.norms-0").read_text().split()]
+        for name in ("whole", "sharded")
+    ]
+    assert norms[1] == pytest.approx(norms[0], rel=0.05 if "bf16" in str(words) else 1e-3), (
+        "what is clipped by"
+    )
     published = torch.load(tmp_path / "sharded" / "model.pt", weights_only=True)["weights"]
     one_process = torch.load(tmp_path / "whole" / "model.pt", weights_only=True)["weights"]
     assert published.keys() == one_process.keys()

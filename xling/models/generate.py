@@ -379,7 +379,7 @@ class _Beams:
         used, slots = self.ancestors.any(1), self.ancestors.shape[2]
         if not len(used) or slots < 2 * CHUNK or (count := int(used.sum(1).max())) > slots // 2:
             return
-        kept = used.to(torch.uint8).argsort(1, descending=True, stable=True)[:, :count]
+        kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
         self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
         for cache in self.caches:
             cache.compact(kept)
