@@ -1,8 +1,9 @@
 """A dictionary of two languages from their word vectors: seeds, then self-learning.
 
-Seeds are words spelt alike, numerals among them; where these are few, words of like frequency, place in the sentence
-and distances to all other words join them. Then in turn: the best rotation for the present dictionary (Procrustes),
-and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
+Seeds are words spelt alike, numerals among them, but not words of two or three letters: those of two languages meet by
+chance (English ``a``, French ``a``) and are the frequent ones. Where seeds are few, words of like frequency, place in
+the sentence and distances to all other words join them. Then in turn: the best rotation for the present dictionary
+(Procrustes), and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
 spelling of one script in the other is learned from the dictionary too.
 
 Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et al. 2018
@@ -22,6 +23,8 @@ from corpora.lexicon.vectors import Words, unit
 
 NEIGHBOURS = 10
 QUANTILES = 64
+TELLING_LETTERS = 4
+IDEOGRAPHS = "\u2e80"  # from here on a sign says more than a letter of an alphabet does
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Cues:
 
 def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> np.ndarray:
     """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
-    alike = spelling(src.words, tgt.words)
+    telling = np.outer(tells(src.words), tells(tgt.words))
+    alike = spelling(src.words, tgt.words) * telling
     known = cue_scores(src, tgt, cues, alike)
     pairs = seeds(src, tgt, min_seeds)
     scores = known
@@ -47,7 +51,7 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> n
             break
         spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
         if cues.spelling and spelt != src.words:
-            known = cue_scores(src, tgt, cues, np.maximum(alike, spelling(spelt, tgt.words)))
+            known = cue_scores(src, tgt, cues, np.maximum(alike, spelling(spelt, tgt.words) * telling))
     return scores
 
 
@@ -75,12 +79,20 @@ def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
 def seeds(src: Words, tgt: Words, at_least: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of words taken for translations at the start, int64 (n,) twice."""
     there = {word: i for i, word in enumerate(tgt.words)}
-    alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there]
+    alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there and tells([word])[0]]
     if len(alike) < at_least:
         first, second = mutual(-distances(profiles(src), profiles(tgt)))
         alike += [p for p in zip(first.tolist(), second.tolist(), strict=True) if p not in alike]
     found = np.array(alike, dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
+
+
+def tells(words: Sequence[str]) -> np.ndarray:
+    """Whether the same spelling in another language says something, bool (num_words,)."""
+    return np.array(
+        [len(w) >= TELLING_LETTERS or not w.isalpha() or any(c >= IDEOGRAPHS for c in w) for w in words],
+        dtype=bool,
+    )
 
 
 def profiles(words: Words) -> np.ndarray:

@@ -85,12 +85,34 @@ def test_an_unknown_override_is_a_user_error(path: Path, override: str) -> None:
         ("steps: {a: {stage: vocab}, a: {stage: report}}", r"'a' stands twice"),
         ('steps: {a: {stage: vocab, config: {out: "${oot}"}}}', r"unknown variable in .*: 'oot'"),
         ('vars: {a: "${b}", b: x}', r"unknown variable in .*: 'b'"),
+        (
+            'vars: {a: x}\nsteps: {a: {stage: vocab, config: {x: 1, "${a}": 2}}}',
+            r"a key stands twice among x, x",
+        ),
+        ("base: none.yaml", r"no recipe at .*none.yaml"),
     ],
 )
 def test_wrong_pipelines_are_user_errors(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         pipeline.read(write(tmp_path, text))
     assert "\n" not in str(caught.value)
+
+
+def test_variables_stand_in_keys(tmp_path: Path) -> None:
+    text = 'vars: {l: sw}\nsteps: {a: {stage: vocab, config: {corpora: {"${l}": "${l}.txt"}, out: x}}}'
+    plan = pipeline.read(write(tmp_path, text), ["l=eu"])
+    assert plan.steps["a"].config["corpora"] == {"eu": "eu.txt"}
+
+
+def test_a_file_lies_over_its_base(tmp_path: Path) -> None:
+    base = "vars: {l: sw, out: x}\nsteps: {a: {stage: vocab, config: {out: '${out}', corpora: {en: '${l}.txt'}}}}"
+    (tmp_path / "below.yaml").write_text(base)
+    over = "base: below.yaml\nvars: {l: eu}\nsteps: {a: {config: {corpora: {fr: f.txt}}}}"
+    plan = pipeline.read(write(tmp_path, over), ["out=y"])
+    assert plan.steps["a"].config == {"out": "y", "corpora": {"en": "eu.txt", "fr": "f.txt"}}
+    (tmp_path / "third.yaml").write_text("base: pipeline.yaml")
+    with pytest.raises(UserError, match="has a base itself"):
+        pipeline.read(tmp_path / "third.yaml")
 
 
 def test_a_wrong_setting_names_its_step(path: Path) -> None:

@@ -18,9 +18,11 @@ from corpora.binarize import run as binarize
 from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.stage import run_local
 from xling.models import checkpoint
 from xling.models.generate import Search
-from xling.transfer import mt
+from xling.transfer import backtranslate, mt
+from xling.transfer.backtranslate import BackTranslateConfig
 from xling.transfer.translate import Translator, cuts
 
 SHAPE = (
@@ -166,6 +168,102 @@ def test_back_translated_text_has_its_share_and_its_direction(
     assert seen == {(ar, en)}
     task.load_dataset("valid")
     assert list(task.dataset("valid")._sides) == ["en-ar"]
+
+
+def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:
+    back = {"ar-en": (f"{pairs}/ar", f"{pairs}/en")}
+    binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "back"), pairs=back, valid_docs=2))
+    from xling.train import build_trainer
+
+    for data, share, kinds in ((pairs / "shards", 0.5, {0, 1}), (tmp_path / "back", 1.0, {0})):
+        words = [f"data={data}", "out=unused", *SHAPE, f"back_translated={tmp_path}/back", "tag=true"]
+        cfg = config.load(mt.MtConfig, overrides=[*words, f"back_share={share}", "tokens_per_sample=12"])
+        _, task = build_trainer(mt.pretraining(cfg, tmp_path / "unused"), tmp_path)
+        task.load_dataset("train")
+        dataset = task.dataset("train")
+        last = len(task.dictionary) - 1  # behind the pieces stand the mask, the languages and the sentinels
+        assert set(dataset._draw.langs.tolist()) == kinds
+        for index, kind in enumerate(dataset._draw.langs):
+            made = dataset[index]
+            assert (made["tokens"][0] == last) == (kind == 1 or share == 1)
+            assert last not in made["tokens"][1:] and last not in made["prev_tokens"]
+            assert dataset.sizes[index] == len(made["tokens"]) + len(made["prev_tokens"])
+            assert max(len(made["tokens"]), len(made["prev_tokens"])) <= 12
+
+
+def back_translation(trained: Path, pairs: Path, out: Path, *words: str) -> BackTranslateConfig:
+    given_ = [f"checkpoint={trained}", f"text={pairs}/gaps", "src=en", "tgt=ar", f"out={out}"]
+    return config.load(BackTranslateConfig, overrides=[*given_, *words])
+
+
+def test_back_translation_in_parts_is_that_of_the_whole_text(
+    trained: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = lines(pairs / "en")[:9]
+    (pairs / "gaps").write_text("\n".join([*text[:4], "", "  ", *text[4:]]) + "\n", encoding="utf-8")
+    whole, cut = (
+        back_translation(trained, pairs, tmp_path / name, f"part_lines={size}")
+        for name, size in (("whole", 100), ("cut", 4))
+    )
+    assert [phase.num_parts for phase in backtranslate.phases(cut)] == [3, 1]
+    with pytest.raises(UserError, match=r"0 parts of .* are there"):
+        backtranslate.run_part(cut, "publish", 0)
+    run_local("back-translate", whole)
+    run_local("back-translate", cut)
+    expected = Translator(trained, Search(beam=1))(text, "en", "ar")
+    assert lines(tmp_path / "whole/train.en") == text and lines(tmp_path / "whole/train.ar") == expected
+    for name in ("train.en", "train.ar"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    counts = manifest.read(tmp_path / "cut").counts
+    assert counts == {"pairs": 9, "empty_translations": 0, "copies": 0}
+    assert not list(tmp_path.glob(".*.work"))
+    monkeypatch.setattr(backtranslate, "Translator", None)  # nothing is translated again
+    run_local("back-translate", cut)
+
+
+def test_a_part_that_is_there_is_not_translated_again_and_empty_translations_are_dropped(
+    trained: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pairs / "gaps").write_text("".join(f"{line}\n" for line in lines(pairs / "en")[:4]), encoding="utf-8")
+    cfg = back_translation(trained, pairs, tmp_path / "out", "part_lines=2")
+    asked: list[list[str]] = []
+
+    class Fake(Translator):
+        def __call__(self, texts: Any, src: str, tgt: str, told: Any = None) -> list[str]:
+            asked.append(list(texts))
+            return ["", texts[1]]
+
+    monkeypatch.setattr(backtranslate, "Translator", Fake)
+    backtranslate.run_part(cfg, "translate", 1)
+    run_local("back-translate", cfg)
+    text = lines(pairs / "en")[:4]
+    assert asked == [text[2:], text[:2]]
+    assert lines(tmp_path / "out/train.en") == lines(tmp_path / "out/train.ar") == [text[1], text[3]]
+    assert manifest.read(tmp_path / "out").counts == {"pairs": 2, "empty_translations": 2, "copies": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tgt=en"], "two different languages"),
+        (["part_lines=0"], "part_lines from 1"),
+        (["tgt=sw"], "has never seen 'sw'"),
+        (["text=none"], "none"),
+    ],
+)
+def test_a_wrong_back_translation_is_a_user_error(
+    trained: Path, pairs: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    (pairs / "gaps").write_text("a\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        run_local("back-translate", back_translation(trained, pairs, tmp_path / "out", *words))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pivot_is_two_translations(trained: Path, pairs: Path) -> None:
+    translator, text = Translator(trained, Search(beam=1)), lines(pairs / "en")[:3]
+    there = translator(text, "en", "ar")
+    assert translator(text, "en", "en", via="ar") == translator(there, "ar", "en") != there
 
 
 class Stream:

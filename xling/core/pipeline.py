@@ -8,9 +8,9 @@ Format::
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
-``${name}`` is replaced by the value under ``vars``, where a variable may use those above it. Overrides are
-``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands under
-``scales: NAME:`` over the file.
+``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
+are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
+under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     """
     given = [config.split_override(item) for item in overrides]
     scale = "".join(value for key, value in given if key == "scale")
-    file = config.from_dict(_File, config.scaled(config.read_yaml(path), scale, str(path)), str(path))
+    file = config.from_dict(_File, config.scaled(_with_base(path), scale, str(path)), str(path))
     variables, steps = dict(file.vars), dict(file.steps)
     for key, value in given:
         if key == "scale":
@@ -100,9 +100,22 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     return Pipeline({name: built[name] for name in _ordered(built, path)})
 
 
+def _with_base(path: Path) -> dict[str, Any]:
+    data = config.read_yaml(path)
+    if not (base := data.pop("base", "")):
+        return data
+    below = config.read_yaml(path.with_name(str(base)))
+    if "base" in below:
+        raise UserError(f"{path}: base {base} has a base itself", "one file over one other")
+    return config.merge(below, data)
+
+
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, Mapping):
-        return {k: _substitute(v, variables, path) for k, v in value.items()}
+        pairs = [(_substitute(k, variables, path), _substitute(v, variables, path)) for k, v in value.items()]
+        if len(made := dict(pairs)) < len(pairs):
+            raise UserError(f"{path}: a key stands twice among {', '.join(k for k, _ in pairs)}")
+        return made
     if isinstance(value, list):
         return [_substitute(v, variables, path) for v in value]
 

@@ -183,6 +183,13 @@ for _stage in (
         help="translate standard input line by line to standard output",
     ),
     Stage(
+        "back-translate",
+        config="xling.transfer.backtranslate:BackTranslateConfig",
+        phases="xling.transfer.backtranslate:phases",
+        run_part="xling.transfer.backtranslate:run_part",
+        help="translate text with a model, in parts, into pairs to train on",
+    ),
+    Stage(
         "swap",
         config="xling.transfer.swap:SwapConfig",
         run="xling.transfer.swap:run",

@@ -73,7 +73,7 @@ class PairDataset(DrawnDataset):
         self._room = self.room(cfg.tokens_per_sample)
         self._lengths = {
             pair: sum(np.minimum(shard.sizes, self._room).astype(np.int64) for _, shard, _ in sides)
-            + overhead
+            + self.added(pair)
             for pair, sides in self._sides.items()
         }
         num_items = {pair: len(lengths) for pair, lengths in self._lengths.items()}
@@ -90,6 +90,10 @@ class PairDataset(DrawnDataset):
     def room(self, tokens_per_sample: int) -> int:
         """Longest side, in tokens."""
         return (tokens_per_sample - self._overhead) // 2
+
+    def added(self, pair: str) -> int:
+        """Tokens that the objective adds to those of both sides."""
+        return self._overhead
 
     def turned(self, pair: str, generator: np.random.Generator) -> bool:
         """Whether the sides of an example change places."""

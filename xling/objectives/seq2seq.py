@@ -8,7 +8,7 @@ of these objectives, and the token at the decoder's start decides the language o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,20 +177,26 @@ class TranslationDataset(PairDataset):
         directions: ``src-tgt`` that are trained; empty for both of every pair.
         back_translated: binarised directory whose pairs are trained too, in their own direction only; empty for none.
         back_share: their share of the tokens of an epoch.
+        tag: id that their sources begin with; None for none.
     """
 
     def __init__(
-        self, *args: Any, directions: str = "", back_translated: str = "", back_share: float = 0.5
+        self,
+        *args: Any,
+        directions: str = "",
+        back_translated: str = "",
+        back_share: float = 0.5,
+        tag: int | None = None,
     ) -> None:
-        self._directions = [d for d in directions.split(",") if d]
+        self._directions, self._tag = [d for d in directions.split(",") if d], tag
         self._back_share, self._back = back_share, Path(back_translated) if back_translated else None
         super().__init__(*args)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
-        """Genuine pairs and, in training, back-translated ones."""
-        found = super().open_pairs(data, langs)
+        """Genuine pairs and, in training, back-translated ones, which alone are there when their share is 1."""
         if self._back is None or self._split != "train":
-            return found
+            return super().open_pairs(data, langs)
+        found = super().open_pairs(data, langs) if self._back_share < 1 else {}
         for pair in shards.pairs_in(self._back):
             if set(split_pair(pair)) <= set(langs):
                 found[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
@@ -208,8 +214,19 @@ class TranslationDataset(PairDataset):
         return mixer.counts_of(shares, items, tokens)
 
     def room(self, tokens_per_sample: int) -> int:
-        """All but the language token."""
-        return tokens_per_sample - 1
+        """All but the language token and, where there is one, the tag."""
+        return tokens_per_sample - 1 - (self._tag is not None)
+
+    def added(self, pair: str) -> int:
+        """The language token, and the tag of a back-translated source."""
+        return super().added(pair) + (self._tag is not None and pair.startswith(BACK))
+
+    def pair(self, index: int, generator: np.random.Generator) -> Pair:
+        """The two sentences, the source tagged where it is back-translated."""
+        made = super().pair(index, generator)
+        if self._tag is None or not list(self._sides)[int(self._draw.langs[index])].startswith(BACK):
+            return made
+        return replace(made, src=np.concatenate([[self._tag], made.src]))
 
     def turned(self, pair: str, generator: np.random.Generator) -> bool:
         """At random where both directions are trained."""

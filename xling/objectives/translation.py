@@ -21,6 +21,7 @@ from xling.core.errors import UserError, unknown
 from xling.data import shards
 from xling.data.noise import check_share
 from xling.data.packing import Example
+from xling.data.symbols import NUM_SENTINELS
 from xling.models.checkpoint import check_vocabulary
 from xling.models.seq2seq import POOLINGS
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
@@ -41,12 +42,14 @@ class TranslationConfig(PairConfig):
     """Settings: ``directions`` such as ``en-de,de-en`` (empty: both of every pair), ``label_smoothing``, ``pooling``.
 
     ``tokens_per_sample`` is the longest sequence of either side. ``back_translated`` is a binarised directory whose
-    pairs, named with the machine's language first, make up ``back_share`` of the tokens of an epoch.
+    pairs, named with the machine's language first, make up ``back_share`` of the tokens of an epoch. ``tag`` puts the
+    last sentinel in front of their sources, so that the model can tell them from genuine ones (Caswell et al. 2019).
     """
 
     directions: str = ""
     back_translated: str = ""
     back_share: float = 0.5
+    tag: bool = False
     label_smoothing: float = 0.0
     pooling: str = ""
 
@@ -94,6 +97,7 @@ class Translation(Seq2SeqObjective):
             directions=cfg.directions,
             back_translated=cfg.back_translated,
             back_share=cfg.back_share,
+            tag=symbols.sentinel(NUM_SENTINELS - 1) if cfg.tag else None,
         )
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:

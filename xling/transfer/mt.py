@@ -44,7 +44,9 @@ class MtConfig:
         alpha: exponent of the sampling of pairs by their tokens.
         back_translated: binarised directory of back-translated text over the same vocabulary, whose pairs are named
             with the machine's language first: only that direction is trained.
-        back_share: share of the tokens of an epoch that is back-translated.
+        back_share: share of the tokens of an epoch that is back-translated; 1 with the same directory as ``data``
+            for training without genuine pairs.
+        tag: put a token in front of back-translated sources (Caswell et al. 2019).
         test: ``src-tgt`` -> the two line-aligned files to score on.
         tokens_per_sample: longest sequence of either side.
         freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
@@ -59,6 +61,7 @@ class MtConfig:
     alpha: float = 0.7
     back_translated: str = ""
     back_share: float = 0.5
+    tag: bool = False
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)
     label_smoothing: float = 0.1
     tokens_per_sample: int = 256
@@ -131,6 +134,7 @@ def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
         "tokens_per_sample": str(cfg.tokens_per_sample),
         "back_translated": cfg.back_translated,
         "back_share": str(cfg.back_share),
+        "tag": str(cfg.tag),
     }
     model, langs = cfg.model, sorted(spoken)
     if cfg.checkpoint:

@@ -37,6 +37,8 @@ class TranslateConfig:
     Attributes:
         checkpoint: directory with a model that has a decoder.
         src, tgt: languages of the input and of the output.
+        via: language to translate through, where the model knows ``src``-``via`` and ``via``-``tgt`` better than the
+            pair itself (pivoting); empty for none.
         search: how to look for the best output.
         buffer: lines read before they are translated together: more are faster, fewer come sooner.
         batch_tokens: source tokens of a batch.
@@ -47,6 +49,7 @@ class TranslateConfig:
     checkpoint: str
     src: str
     tgt: str
+    via: str = ""
     search: Search = field(default_factory=Search)
     buffer: int = 1000
     batch_tokens: int = 2048
@@ -92,15 +95,23 @@ class Translator:
         return self.symbols.index_of(languages.get(code).code, str(self.directory))
 
     def __call__(
-        self, texts: Sequence[str], src: str, tgt: str, told: Callable[[int, int], None] | None = None
+        self,
+        texts: Sequence[str],
+        src: str,
+        tgt: str,
+        told: Callable[[int, int], None] | None = None,
+        via: str = "",
     ) -> list[str]:
         """One text for each, in order.
 
         Args:
             texts: any; empty ones stay empty.
             src, tgt: languages.
-            told: see `xling.models.generate.generate_all`.
+            told: see `xling.models.generate.generate_all`; not called for the way to ``via``.
+            via: language to translate through, empty for none.
         """
+        if via:
+            texts, src = self(texts, src, via), via
         parts = [self.split(text) for text in texts]
         flat = [part for of_text in parts for part in of_text]
         langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
@@ -164,7 +175,7 @@ def translate_lines(
             progress.update(0, f"{rate:,.0f} tokens/s")
 
         while block := list(islice(stream, cfg.buffer)):
-            for text in translator(block, cfg.src, cfg.tgt, told):
+            for text in translator(block, cfg.src, cfg.tgt, told, cfg.via):
                 write(f"{text}\n")
             count += len(block)
             rate = tokens / (time.perf_counter() - since)
@@ -183,7 +194,7 @@ def run(cfg: TranslateConfig) -> None:
     if cfg.threads:
         torch.set_num_threads(cfg.threads)
     translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
-    for code in (cfg.src, cfg.tgt):
+    for code in filter(None, (cfg.src, cfg.via, cfg.tgt)):
         translator.lang(code)
     out = sys.stdout
 

@@ -1,0 +1,167 @@
+"""``xling back-translate``: text of one language with a model's translations of it, as pairs to train on.
+
+Off-line back-translation: the text is cut into parts that are translated side by side, here or as elements of a Slurm
+array, and published under the names of `xling corpus parallel`, whose filters read them (``source=moses:DIR/train.fr+
+DIR/train.en``) and which `xling binarize` takes as they are. A round of iterative back-translation is this stage for
+each direction, the filters, and `xling finetune mt` with ``back_translated=``.
+
+Source: Sennrich et al. 2016; Hoang et al. 2018 (rounds); Edunov et al. 2018 (``search.sample`` instead of a beam).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from corpora import reader
+from corpora.mono.work import Work
+from xling.core import config, languages, manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.core.stage import Phase
+from xling.models.generate import Search
+from xling.transfer.translate import Translator
+
+STAGE = "back-translate"
+
+
+@dataclass(frozen=True)
+class BackTranslateConfig:
+    """Settings of `phases` and `run_part`.
+
+    Attributes:
+        checkpoint: directory with a model that has a decoder.
+        text: files, globs or corpus directories with text of ``src``, a sentence a line; blank lines are left out.
+        src, tgt: languages of the text and of the translations.
+        via: language to translate through, empty for none.
+        out: directory to publish: ``train.SRC`` and ``train.TGT``, line-aligned.
+        lines: of the text that are taken, from the first; 0 for all.
+        part_lines: lines of a part.
+        search: how to translate.
+        batch_tokens: source tokens of a batch.
+        threads: CPU threads of torch, 0 for its own choice.
+    """
+
+    checkpoint: str
+    text: tuple[str, ...]
+    src: str
+    tgt: str
+    out: str
+    via: str = ""
+    lines: int = 0
+    part_lines: int = 50_000
+    search: Search = field(default_factory=lambda: Search(beam=1))
+    batch_tokens: int = 4096
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: an unknown language, the same twice, or a number out of range.
+        """
+        if languages.get(self.src) == languages.get(self.tgt):
+            raise UserError(f"src={self.src} and tgt={self.tgt}", "two different languages")
+        if self.part_lines < 1 or self.lines < 0:
+            raise UserError(
+                f"part_lines={self.part_lines} and lines={self.lines}", "whole numbers, part_lines from 1"
+            )
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the text."""
+        return reader.resolve(self.text)
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what comes out."""
+        return {k: v for k, v in config.to_dict(self).items() if k not in ("out", "threads")}
+
+    def inputs(self) -> list[Path]:
+        """What is read."""
+        return [Path(self.checkpoint), *self.files]
+
+    def work(self) -> Work:
+        """The parts, keyed by the settings and what is read."""
+        text = json.dumps([self.content(), [manifest.digest(path) for path in self.inputs()]], sort_keys=True)
+        out = Path(self.out)
+        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def is_published(self) -> bool:
+        """Whether these settings and files have been translated already."""
+        return manifest.up_to_date(Path(self.out), STAGE, self.content(), self.inputs()) is not None
+
+
+def phases(cfg: BackTranslateConfig) -> Sequence[Phase]:
+    """``translate`` in parts of ``part_lines``, then ``publish``."""
+    if cfg.is_published():
+        return (Phase("publish"),)
+    return (Phase("translate", -(-len(sentences(cfg)) // cfg.part_lines)), Phase("publish"))
+
+
+def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> str | None:
+    """Translate one part, or publish.
+
+    Returns:
+        A summary from ``publish``, else nothing.
+
+    Raises:
+        UserError: no model with a decoder, a language that it has never seen, no text.
+    """
+    if phase == "publish":
+        return _publish(cfg)
+    if not cfg.work().part(phase, index).is_dir():
+        if cfg.threads:
+            torch.set_num_threads(cfg.threads)
+        translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens)
+        lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
+        with cfg.work().making(phase, index) as folder:
+            with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
+                made = translator(lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via)
+            for lang, side in ((cfg.src, lines), (cfg.tgt, made)):
+                (folder / f"train.{lang}").write_text("".join(f"{x}\n" for x in side), encoding="utf-8")
+    return None
+
+
+def sentences(cfg: BackTranslateConfig) -> list[str]:
+    """The lines to translate.
+
+    Raises:
+        UserError: there is none.
+    """
+    filled = (line.strip() for path in cfg.files for line in reader.lines(path))
+    found = list(islice(filter(None, filled), cfg.lines or None))
+    if not found:
+        raise UserError(f"no text in {', '.join(cfg.text)}", "a sentence a line")
+    return found
+
+
+def _publish(cfg: BackTranslateConfig) -> str:
+    out = Path(cfg.out)
+    if cfg.is_published():
+        return f"{out}: up to date, nothing to do"
+    parts = sorted((cfg.work().root / "translate").glob("[0-9]*"))
+    if len(parts) != -(-len(sentences(cfg)) // cfg.part_lines):
+        raise UserError(f"{len(parts)} parts of {out} are there", fix="run the phase translate first")
+    sides = [
+        [line for part in parts for line in (part / f"train.{lang}").read_text("utf-8").split("\n")[:-1]]
+        for lang in (cfg.src, cfg.tgt)
+    ]
+    kept = [(text, made) for text, made in zip(*sides, strict=True) if made]
+    with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as made:
+        for side, lang in enumerate((cfg.src, cfg.tgt)):
+            (made.path / f"train.{lang}").write_text("".join(f"{row[side]}\n" for row in kept), "utf-8")
+        made.counts |= {
+            "pairs": len(kept),
+            "empty_translations": len(sides[0]) - len(kept),
+            "copies": sum(text == found for text, found in kept),
+        }
+    shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
+    return f"{out}: {manifest.summary(manifest.read(out).counts)}"
