@@ -137,8 +137,9 @@ def shard(model: nn.Module, layers: Iterable[nn.Module]) -> Callable[..., Any]:
     policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
     for layer in layers:
         fully_shard(layer, mp_policy=policy)
-    whole = fully_shard(_Whole(model), mp_policy=policy)
-    model.register_load_state_dict_pre_hook(_shard_state)
+    whole = _Whole(model)
+    fully_shard(whole, mp_policy=policy)
+    model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]
     return lambda compute, *given: whole(compute, *given)
 
 

@@ -108,9 +108,8 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         pairs = [(p, m) for p, m in zip(self.working, self.masters, strict=True) if p is not m]
         if pairs:
             with torch.no_grad():
-                torch._foreach_copy_(
-                    *([parallel.local(t) for t in side] for side in zip(*pairs, strict=True))
-                )
+                working, masters = ([parallel.local(t) for t in side] for side in zip(*pairs, strict=True))
+                torch._foreach_copy_(working, masters)
 
     def zero_grad(self) -> None:
         """Drop the gradients of working weights and masters."""
