@@ -28,10 +28,10 @@ from xling.core.sampling import rng  # noqa: E402
 from xling.data.packing import Example, pack  # noqa: E402
 from xling.models import checkpoint  # noqa: E402
 from xling.models.encoder import PAD, Encoder, working_dtype  # noqa: E402
-from xling.models.optim import AdamWConfig, XlingAdamW  # noqa: E402
 from xling.transfer import tune  # noqa: E402
 from xling.transfer.backend import labels_of  # noqa: E402
 from xling.transfer.heads import TaskModel  # noqa: E402
+from xling.transfer.regime import Regime  # noqa: E402
 
 PAD_TO = 128
 CFG = tune.TuneConfig(precision="fp32")
@@ -68,8 +68,8 @@ def _compare(
         model = TaskModel(loaded.encoder, suite.kind, labels, CFG.dropout).to(working_dtype(precision))  # type: ignore[arg-type]
         tuned = tune.Tuned(model, tune.vocab.load(ckpt), PAD_TO)
         examples = tune._units(tuned, rows, name)
-        optimizer = XlingAdamW(AdamWConfig(lr=[CFG.lr]), list(model.parameters()))
-        systems[label] = lambda batch, m=model, o=optimizer: tune._update(m, o, batch, CFG)  # type: ignore[misc]
+        learning = Regime(model, CFG)
+        systems[label] = lambda batch, m=model, how=learning: tune._update(m, how, batch, CFG)  # type: ignore[misc]
     systems["transformers, fp32"] = _theirs(ckpt, suite.kind, len(labels), examples, pad)
     order = rng("tuning benchmark").permutation(len(examples))
     seconds: dict[str, list[float]] = {key: [] for key in systems}

@@ -94,7 +94,7 @@ class Facts:
         seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
-            (f"{seen[_CORPUS]:,}", self.unit),
+            (f"{seen[_CORPUS]:,}", self.unit[:-1] if seen[_CORPUS] == 1 else self.unit),
             (f"{chars[_CORPUS]:,}", "characters"),
             (f"{share:.1f} %", f"of the {chars['read']:,} characters read"),
             (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),

@@ -1,7 +1,7 @@
 """Normal forms of a line of text: the one CCNet hashes for deduplication and the one its LM reads.
 
-The fast versions look every code point up in one table with numpy; the plain versions are the definition,
-and the tests hold the two equal.
+The fast versions look every code point up in one table with numpy, two bytes a character unless one needs more;
+the plain versions are the definition, and the tests hold the two equal.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import functools
 import re
 import sys
 import unicodedata
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+Points = NDArray[np.uint16] | NDArray[np.uint32]
+WORD_START = "\u2581"  # SentencePiece's sign for the space before a word
 
 # CCNet's replacements of Unicode punctuation (cc_net/text_normalizer.py). Deduplication deletes the keys;
 # the full-width digit one stands among them there too, which no digit survives to notice.
@@ -43,10 +47,6 @@ def for_dedup_batch(text: str) -> list[bytes]:
     Args:
         text: lines joined by newlines; "" is one empty line.
     """
-    if text.isascii():
-        table = _tables()[0]
-        lines = text.encode().split(b"\n")
-        return [line.strip(_ASCII_SPACE).translate(table, _ASCII_DELETED) for line in lines]
     points = _points(text)
     ends = np.flatnonzero(points == _NEWLINE)
     after = points[np.minimum(ends + 1, len(points) - 1)]
@@ -55,19 +55,31 @@ def for_dedup_batch(text: str) -> list[bytes]:
     if _spaces()[edges[edges != _NEWLINE]].any():
         text = "\n".join([line.strip() for line in text.split("\n")])
         points = _points(text)
-    # No table of single code points can lower these: a capital sigma depends on its place in the word and the
-    # dotted capital I becomes two code points.
-    if "Σ" in text or "İ" in text:
+    if _needs_lower(text):
         points = _points(text.lower())
-    return _mapped(points, _tables()[1]).encode("utf-8", "surrogatepass").split(b"\n")
+    return _mapped(points, _dedup_table()).split(b"\n")
 
 
 _NEWLINE = ord("\n")
-_ASCII_SPACE = bytes([*range(9, 14), *range(28, 33)])
+_NARROW = 0x10000  # code points under it take one UTF-16 unit
 
 
-def _points(text: str) -> NDArray[np.uint32]:
-    """The code points of ``text``, ``(num_chars,)``."""
+def _needs_lower(text: str) -> bool:
+    """Whether ``text`` has capitals that no table of single code points can lower.
+
+    A capital sigma depends on its place in the word, and the dotted capital I becomes two code points.
+    """
+    return "Σ" in text or "İ" in text
+
+
+def _points(text: str) -> Points:
+    """The code points of ``text``, ``(num_chars,)``: uint16 where all fit and none is a surrogate, else uint32."""
+    try:
+        units = text.encode("utf-16-le")
+    except UnicodeEncodeError:
+        units = b""
+    if len(units) == 2 * len(text):
+        return np.frombuffer(units, dtype=np.uint16)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
@@ -79,28 +91,45 @@ def _spaces() -> NDArray[np.bool_]:
     return table
 
 
-_ASCII_DELETED = CONTROLS[:33].replace("\n", "").encode()
+@dataclass(frozen=True)
+class _Table:
+    """What each code point becomes, 0 for nothing: one entry for each of them, and the two-byte ones apart."""
+
+    wide: NDArray[np.uint32]
+    narrow: NDArray[np.uint16]
 
 
-def _mapped(points: NDArray[np.uint32], table: NDArray[np.uint32]) -> str:
-    """Every code point replaced by its entry in ``table``, or deleted if that is 0."""
-    points = np.take(table, points)
-    if not points.all():
-        points = points[points != 0]
-    return points.tobytes().decode("utf-32-le", "surrogatepass")
+def _table(wide: NDArray[np.uint32]) -> _Table:
+    assert int(wide[:_NARROW].max()) < _NARROW, "a two-byte code point becomes one that needs more"
+    return _Table(wide, wide[:_NARROW].astype(np.uint16))
+
+
+def _mapped(points: Points, table: _Table) -> bytes:
+    """UTF-8 of every code point replaced by its entry in ``table``, or deleted if that is 0."""
+    if points.dtype == np.uint16:
+        text = np.take(table.narrow, points).tobytes().decode("utf-16-le")
+    else:
+        text = np.take(table.wide, points).tobytes().decode("utf-32-le", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass").replace(b"\0", b"")
 
 
 @functools.cache
-def _tables() -> tuple[bytes, NDArray[np.uint32]]:
-    """Lookup tables for ASCII bytes and for all code points; 0 means delete, a newline stays."""
-    table = _digits_and_controls()
+def _dedup_table() -> _Table:
+    """The table of `for_dedup`; a newline stays."""
+    table = _lowered(_digits_and_controls())
+    table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
+    table[ord("\n")] = ord("\n")
+    return _table(table)
+
+
+def _lowered(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """``table`` with every capital mapped as its small letter is."""
+    table = table.copy()
     for point in range(_TABLE_END):
         lower = chr(point).lower()
         if len(lower) == 1 and lower != chr(point):
             table[point] = table[ord(lower)]
-    table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
-    table[ord("\n")] = ord("\n")
-    return bytes(table[:128].astype(np.uint8)) + bytes(range(128, 256)), table
+    return table
 
 
 def _digits_and_controls() -> NDArray[np.uint32]:
@@ -112,13 +141,22 @@ def _digits_and_controls() -> NDArray[np.uint32]:
 
 
 @functools.cache
-def _lm_table() -> NDArray[np.uint32]:
+def _lm_table() -> _Table:
     """The table of `for_lm` behind lower case: digits, controls, and marks that become one character."""
     table = _digits_and_controls()
     for mark, plain in PUNCTUATION.items():
         if len(plain) == 1 and not mark.isdecimal():
             table[ord(mark)] = ord(plain)
-    return table
+    return _table(table)
+
+
+@functools.cache
+def _words_table() -> _Table:
+    """The table of `words_for_lm`: that of `for_lm`, and one space for what ends a word."""
+    table = _lowered(_lm_table().wide)
+    ends = np.flatnonzero(_spaces() & (table != 0))  # controls are deleted, even those that are spaces
+    table[[*ends, _NEWLINE, ord(WORD_START)]] = ord(" ")
+    return _table(table)
 
 
 _LONG_MARKS = {mark: plain for mark, plain in PUNCTUATION.items() if len(plain) > 1}
@@ -137,7 +175,18 @@ def for_lm(line: str, accents: bool = True) -> str:
     if not accents and not line.isascii():
         decomposed = unicodedata.normalize("NFD", line)
         line = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    return _mapped(_points(_without_long_marks(line)), _lm_table()).decode("utf-8", "surrogatepass")
+
+
+def words_for_lm(text: str) -> list[bytes]:
+    """The words of ``for_lm(text)`` as UTF-8: what stands between white space, newlines or SentencePiece's sign."""
+    if _needs_lower(text):
+        text = text.lower()
+    return _mapped(_points(_without_long_marks(text)), _words_table()).split()
+
+
+def _without_long_marks(text: str) -> str:
     for mark, plain in _LONG_MARKS.items():
-        if mark in line:
-            line = line.replace(mark, plain)
-    return _mapped(_points(line), _lm_table())
+        if mark in text:
+            text = text.replace(mark, plain)
+    return text

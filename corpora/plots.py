@@ -29,11 +29,11 @@ class Step:
 
 def _svg(height: float, body: Sequence[str], label: str) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(label)}">'
+        f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(label)}">'
         '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><rect width="6" height="6" class="lost-ground"/>'
         '<line x1="0" y1="0" x2="0" y2="6" class="lost-line"/></pattern></defs>'
-        f"{''.join(body)}</svg>"
+        f"{''.join(body)}</svg></div>"
     )
 
 

@@ -31,6 +31,12 @@ class FitConfig:
             translations, anew every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages are used, but
             their words are, and the signature says so.
         switch_rate: probability that a word is replaced, where a dictionary has it.
+        layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
+        unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
+            over so many epochs (gradual unfreezing); 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), for example .01.
+        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while all else
+            stays as pre-trained (MAD-X); 0 for none.
     """
 
     seed: int = 1
@@ -43,6 +49,10 @@ class FitConfig:
     pair_features: Literal["cls", "match", "align"] = "cls"
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
+    layer_decay: float = 1.0
+    unfreeze_epochs: float = 0.0
+    l2_start: float = 0.0
+    task_adapter: int = 0
 
 
 class Backend(Protocol):

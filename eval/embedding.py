@@ -40,7 +40,7 @@ def predict(
         "mining": _mine,
         "bli": _translate_words,
     }
-    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}"
+    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{'|int8' if cfg.int8 else ''}"
     folder = cfg.out / "predictions"
     for lang, split in targets:
         origin = Origin(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from eval.backend import FitConfig
 from eval.metrics import METRICS, evaluate
-from eval.protocols import hold_out, select, source_rows, training_suite
+from eval.protocols import capped, hold_out, select, source_rows, training_suite
 from eval.suite import data_folder, suites
 from xling.core import manifest
 
@@ -25,6 +25,7 @@ class FinetuneConfig:
         out: directory to publish: ``task.pt`` and the vocabulary.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the training rows.
+        train_rows: train on so many rows, drawn once; 0 for all.
         select: which epoch is kept, by the rows of the source language.
         fit: settings of fine-tuning.
     """
@@ -34,6 +35,7 @@ class FinetuneConfig:
     out: Path
     data: Path | None = None
     source: str = "en"
+    train_rows: int = 0
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)
 
@@ -57,6 +59,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     train, dev = source_rows(suite, home, cfg.source, data)
     if not dev:
         train, dev = hold_out(train)
+    train = capped(train, cfg.train_rows)
     models = system.fit(suite, train, dev, cfg.source, cfg.fit)
     metric = METRICS[suite.metric]
     scores = [evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models]

@@ -120,9 +120,7 @@ def training_rows(
             "in_language needs rows written in the language",
         )
     train, dev = source_rows(suite, home, lang, data, given.split)
-    if 0 < given.limit < len(train):
-        kept = rng("training rows", len(train)).permutation(len(train))[: given.limit]
-        train = [train[i] for i in sorted(kept.tolist())]
+    train = capped(train, given.limit)
     parts = [f"{home.name}/{lang}"]
     if protocol.train_on in ("translated", "translated_all"):
         if given.split != "train":
@@ -162,6 +160,14 @@ def source_rows(
     if has_dev and (home is not suite or scored_split(suite, lang, data) != "dev"):
         return train, load(home, lang, "dev", data)
     return hold_out(train)
+
+
+def capped(rows: list[Example], limit: int) -> list[Example]:
+    """At most ``limit`` rows, drawn by their place alone, in order; 0 for all."""
+    if not 0 < limit < len(rows):
+        return rows
+    kept = rng("training rows", len(rows)).permutation(len(rows))[:limit]
+    return [rows[i] for i in sorted(kept.tolist())]
 
 
 def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:

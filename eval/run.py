@@ -88,6 +88,7 @@ class EvalConfig:
         layer: hidden layer of sentence vectors; -1 is the last.
         pooling: of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
+        int8: encoders predict in 8-bit integers (`xling.models.int8`); they are fine-tuned as ever.
         table: settings of the tables.
         num_workers: processes that score files.
     """
@@ -110,6 +111,7 @@ class EvalConfig:
     layer: int = -1
     pooling: Literal["mean", "cls", "max"] = "mean"
     distance: Distance = "cosine"
+    int8: bool = False
     table: TableConfig = field(default_factory=TableConfig)
     num_workers: int = 1
 
@@ -413,7 +415,8 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
-    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}"
+    small = "|int8" if fit and cfg.int8 else ""
+    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
 
 
 def _is_there(folder: Path, origin: Origin) -> bool:

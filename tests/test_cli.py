@@ -306,7 +306,7 @@ _STAGES = """
 import sys
 from xling.core.stage import STAGES, load
 for name, stage in STAGES.items():
-    if name not in ("pretrain", "swap", "translate", "finetune mt", "finetune generate", "umt"):
+    if name not in ("pretrain", "swap", "translate", "finetune mt", "finetune generate", "umt", "back-translate"):
         load(stage.config)
         assert not {"torch", "fairseq"} & set(sys.modules), name
 """

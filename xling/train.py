@@ -28,12 +28,14 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
+from corpora.vocab import vocab_digest
 from xling import parallel, plan
 from xling.core import config, job, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint
+from xling.models.adapters import is_adapter
 from xling.models.encoder import num_parameters
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
@@ -54,7 +56,8 @@ WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder
 class ModelConfig:
     """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
 
-    The last two count where an objective needs a decoder.
+    ``decoder_layers`` and ``plain_head`` count where an objective needs a decoder, ``lang_adapter`` (a width) and
+    ``invertible`` where none does.
     """
 
     layers: int = 4
@@ -71,6 +74,8 @@ class ModelConfig:
     plain_head: bool = False
     checkpoint_activations: bool = False
     compile: bool = False
+    lang_adapter: int = 0
+    invertible: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,12 @@ class PretrainConfig:
         langs: languages to train on; empty for all in ``data``.
         init: published model to start from, empty for fresh weights. Of another vocabulary only with
             ``freeze=body``: then its embeddings are left behind.
+        init_layers: layers of ``init`` to start from, the lowest is 0, in place of all: for a model of fewer layers.
         freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, the ``body``,
             which is all the rest (Artetxe et al. 2020), the ``encoder`` with the embeddings that the decoder shares
-            (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed.
+            (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed. Adapters
+            always learn; where they are, ``body`` means all that ``init`` brings, embeddings of the same vocabulary
+            included (MAD-X).
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 
@@ -135,6 +143,7 @@ class PretrainConfig:
     train: TrainConfig = TrainConfig()
     seed: int = 1
     init: str = ""
+    init_layers: tuple[int, ...] = ()
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     dry_run: bool = False
 
@@ -152,7 +161,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             ``OUT.partial`` belongs to other settings.
     """
     out, data = Path(cfg.out), Path(cfg.data)
-    inputs = [data, *([Path(cfg.init)] if cfg.init else [])]
+    teachers = [settings["teacher"] for settings in cfg.objectives.values() if settings.get("teacher")]
+    inputs = [data, *(Path(name) for name in (cfg.init, *teachers) if name)]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done
     for path in inputs:
@@ -214,10 +224,13 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     torch.manual_seed(cfg.seed)
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
-        checkpoint.start_from(model, Path(cfg.init), task.langs, Path(cfg.data), cfg.freeze == "body")
+        init, data = Path(cfg.init), Path(cfg.data)
+        checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.freeze != "none":
         freeze(model, cfg.freeze)
+        if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):
+            freeze(model, "embeddings")
     if cfg.train.sharding == "full":
         _check_sharding(cfg)
         if parallel.size() > 1:
@@ -227,10 +240,17 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     return SafeTrainer(full, task, model, criterion), task
 
 
+def _leaves_embeddings(cfg: PretrainConfig) -> bool:
+    """Whether the embeddings of ``init`` are replaced by new ones."""
+    with_adapters = cfg.model.lang_adapter or cfg.model.invertible
+    same = with_adapters and vocab_digest(Path(cfg.init)) == vocab_digest(Path(cfg.data))
+    return cfg.freeze == "body" and not same
+
+
 def freeze(model: Any, part: str) -> None:
-    """Keep a part of a model from training, see `PretrainConfig`; what objectives add is always trained."""
+    """Keep a part of a model from training, see `PretrainConfig`; adapters and what objectives add always train."""
     for name, parameter in model.named_parameters():
-        if not name.startswith("extras.") and _is_in(name, part):
+        if not name.startswith("extras.") and not is_adapter(name) and _is_in(name, part):
             parameter.requires_grad_(False)
 
 
@@ -280,6 +300,10 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     for name in ("dropout", "attention_dropout"):
         if not 0 <= getattr(model, name) < 1:
             raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
+    if model.lang_adapter < 0:
+        raise UserError(f"model.lang_adapter={model.lang_adapter}", "a width from 1, or 0 for none")
+    if model.invertible and model.dim % 2:
+        raise UserError(f"model.invertible with model.dim={model.dim}", "an even width")
     if not 0 < train.beta2 < 1:
         raise UserError(f"train.beta2={train.beta2}", "a number between 0 and 1")
 
@@ -330,7 +354,12 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
 def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
     shape = asdict(cfg.model)
-    if any(OBJECTIVES[name].decoder for name in cfg.objectives):
+    if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
+        for name in ("lang_adapter", "invertible"):
+            if shape[name]:
+                raise UserError(
+                    f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"
+                )
         return "xling_seq2seq", OmegaConf.create(shape)
     for name in ("decoder_layers", "plain_head"):
         if shape.pop(name):

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import kenlm
 import sentencepiece as spm
 
-from corpora.normalize import for_lm
+from corpora.normalize import words_for_lm
 from xling.core.errors import UserError
 
 ARPA, SPM = "lm.arpa", "spm.model"
-_MAX_CACHED_CHARS = 20_000_000  # of pieces remembered, about 100 MB
-_WORD_START = "\u2581"  # SentencePiece's sign for the space before a word
+_MAX_CACHED_BYTES = 20_000_000  # of pieces remembered, about 100 MB
 
 
-class Pieces:
-    """Text as SentencePiece pieces, with a memory for words.
+class Pieces(dict[bytes, bytes]):
+    """Normalised word -> its pieces joined by spaces, both UTF-8, filled as words are asked for.
 
-    A unigram model segments each whitespace-separated word by itself, so known words are looked up and only
-    the new ones of a text are encoded, in one call; a few words make up most of any text.
+    A unigram model segments each whitespace-separated word by itself, and a few words make up most of any text.
+    Every word is encoded in a call of its own: where two segmentations are as likely, the rounding of the words
+    before would decide, and pieces would depend on what else the process has read.
 
     Args:
         path: a SentencePiece model trained with the identity normalisation.
@@ -33,27 +32,21 @@ class Pieces:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise UserError(f"no SentencePiece model at {path}", fix="train one with `xling corpus lm`")
+        super().__init__()
         self.model = spm.SentencePieceProcessor(model_file=str(path))
-        self._known: dict[str, str] = {}
-        self._num_chars = 0
+        self._num_bytes = 0
 
-    def of(self, texts: Sequence[str]) -> list[str]:
-        """The pieces of each text, which `corpora.normalize.for_lm` has normalised, joined by spaces."""
-        if self._num_chars > _MAX_CACHED_CHARS:
-            self._known.clear()
-            self._num_chars = 0
-        words = [text.replace(_WORD_START, " ").split() for text in texts]
-        if new := set().union(*words).difference(self._known):
-            self._learn(list(new))
-        return [" ".join(map(self._known.__getitem__, text)) for text in words]
+    def __missing__(self, word: bytes) -> bytes:
+        pieces = self[word] = " ".join(self.model.encode(word.decode(), out_type=str)).encode()
+        self._num_bytes += len(pieces)
+        return pieces
 
-    def _learn(self, words: list[str]) -> None:
-        """Encode new words in one call."""
-        pieces = " ".join(self.model.encode(" ".join(words), out_type=str)).removeprefix(_WORD_START)
-        parts = [_WORD_START + part for part in pieces.split(f" {_WORD_START}")]
-        assert len(parts) == len(words), "every word starts with the sign for the space before it"
-        self._num_chars += len(pieces)
-        self._known.update(zip(words, parts, strict=True))
+    def of(self, text: str) -> bytes:
+        """The pieces of ``text``, normalised by `corpora.normalize.words_for_lm`, joined by spaces; UTF-8."""
+        if self._num_bytes > _MAX_CACHED_BYTES:
+            self.clear()
+            self._num_bytes = 0
+        return b" ".join(map(self.__getitem__, words_for_lm(text)))
 
 
 class LanguageModel:
@@ -78,17 +71,17 @@ class LanguageModel:
                 f"KenLM cannot read {directory / ARPA}: {error}", fix="train it again with `xling corpus lm`"
             ) from None
 
-    def perplexities(self, texts: Sequence[str]) -> list[float]:
-        """Perplexity a piece of each text, its paragraphs joined into one line as CCNet does.
+    def perplexity(self, text: str) -> float:
+        """Perplexity a piece of ``text``, its paragraphs joined into one line as CCNet does.
 
-        10 ** (-log10 p / (number of pieces + 1)); the one is the end of the line. Source:
-        cc_net/perplexity.py, ``DocLM``. Some dozens of texts at a time are fastest.
+        10 ** (-log10 p / (number of pieces + 1)); the one is the end of the line. Infinite without a word.
+        Source: cc_net/perplexity.py, ``DocLM``.
         """
-        found = []
-        for pieces in self.pieces.of([for_lm(text.replace("\n", " ")) for text in texts]):
-            log10: float = self.kenlm.score(pieces)
-            found.append(10.0 ** (-log10 / (pieces.count(" ") + 2)) if pieces else float("inf"))
-        return found
+        pieces = self.pieces.of(text)
+        if not pieces:
+            return float("inf")
+        log10: float = self.kenlm.score(pieces)
+        return 10.0 ** (-log10 / (pieces.count(b" ") + 2))
 
 
 @lru_cache(maxsize=4)

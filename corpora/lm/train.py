@@ -109,9 +109,9 @@ def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
         )
     _train_pieces(text, out, cfg)
     encode = Pieces(out / SPM)
-    with pieces.open("w", encoding="utf-8") as handle:
+    with pieces.open("wb") as handle:
         for line in _lines(text):
-            handle.write(encode.of([line])[0] + "\n")
+            handle.write(encode.of(line) + b"\n")
     counts = {"documents": num_docs, "chars": num_chars}
     if cfg.estimator != "builtin" and shutil.which("lmplz"):
         _lmplz(pieces, out, cfg)

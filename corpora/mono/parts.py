@@ -22,6 +22,7 @@ from corpora.mono.plan import Plan
 from corpora.mono.tally import SourceTally
 from corpora.mono.work import RejectLog, read_json, write_json
 from corpora.shards import SCHEMA, TableWriter, read_documents, to_row
+from corpora.sources.source import REASONS as READ_REASONS
 from corpora.sources.source import STAGE as READ
 from corpora.sources.source import Context, Shard, open_source
 from corpora.stages import load_all
@@ -52,6 +53,7 @@ def meanings() -> dict[str, str]:
     """``stage<TAB>reason`` -> what it means, of every stage."""
     found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
     found |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
+    found |= {f"{READ}\t{reason}": text for reason, text in READ_REASONS.items()}
     for name, cls in load_all().items():
         found |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
     return found

@@ -21,11 +21,13 @@ from xling.core.errors import UserError
 
 # FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
 _FINEWEB2 = {"zh": "cmn_Hani", "zh_Hant": "cmn_Hani", "fa": "fas_Arab", "et": "ekk_Latn", "sq": "als_Latn"}
+# mC4 names a language by its two letters, but for CLD3's older ones.
+_MC4 = {"he": "iw", "nb": "no", "tl": "fil"}
 
 
 @dataclass(frozen=True)
 class _Known:
-    """Where a documented data set is on the hub; ``{lang}`` and ``{fineweb2}`` are filled in."""
+    """Where a documented data set is on the hub; its code of the language is filled in."""
 
     path: str
     config: str = ""
@@ -35,12 +37,12 @@ class _Known:
 
 _KNOWN = {
     "wikipedia": _Known(
-        "wikimedia/wikipedia", "20231101.{lang}", licence="CC BY-SA 3.0 and GFDL (Wikipedia)"
+        "wikimedia/wikipedia", "20231101.{wiki}", licence="CC BY-SA 3.0 and GFDL (Wikipedia)"
     ),
-    "mc4": _Known("allenai/c4", "{lang}", licence="ODC-BY; Common Crawl terms of use"),
+    "mc4": _Known("allenai/c4", "{mc4}", licence="ODC-BY; Common Crawl terms of use"),
     "fineweb-2": _Known("HuggingFaceFW/fineweb-2", "{fineweb2}", licence="ODC-BY; Common Crawl terms of use"),
     "madlad-400": _Known(
-        "json", files="hf://datasets/allenai/madlad-400/data/{lang}/*clean*.gz", licence="ODC-BY"
+        "json", files="hf://datasets/allenai/MADLAD-400/data/{lang}/*clean*.gz", licence="ODC-BY"
     ),
     "oscar": _Known(
         "json", files="hf://datasets/oscar-corpus/OSCAR-2301/{lang}_meta/*.jsonl.zst", licence="CC0 (gated)"
@@ -60,8 +62,13 @@ class HuggingFace:
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
         known = _KNOWN.get(name, _Known(name))
-        fineweb2 = _FINEWEB2.get(context.lang) or languages.get(context.lang).flores
-        fill = {"lang": languages.get(context.lang).base, "fineweb2": fineweb2 or context.lang}
+        language = languages.get(context.lang)
+        fill = {
+            "lang": language.base,
+            "wiki": language.wiki or language.base,
+            "mc4": _MC4.get(language.code, language.base),
+            "fineweb2": _FINEWEB2.get(language.code) or language.flores or language.code,
+        }
         self.licence = known.licence
         self._split = split or "train"
         self._arguments: dict[str, Any] = {"path": known.path, "split": self._split, "streaming": True}

@@ -17,8 +17,6 @@ _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
 _START = b"WARC/1."
 _BLANK = re.compile(rb"[\r\n]+")
-_FIELD = re.compile(r"^([^:\r\n]+):[ \t]*([^\r\n]*)", re.MULTILINE)
-_HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NESTED = re.compile(rb"(?:^|\n)(?=WARC/1\.\d\r?\n(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
 
 
@@ -105,7 +103,7 @@ def records(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[Record]:
 
 
 def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
-    while not (end := _HEADER_END.search(buffer.data, buffer.at)):
+    while (end := _header_end(buffer)) < 0:
         if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES:
             ledger.note("WARC header without an end")
             buffer.at += len(_START)
@@ -114,12 +112,20 @@ def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
             ledger.note("truncated WARC record")
             buffer.at = len(buffer.data)
             return None
-    head = buffer.data[buffer.at : end.start()]
-    buffer.at = end.end()
+    head = buffer.data[buffer.at : end].rstrip(b"\r\n")
+    buffer.at = end
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")
-    fields = _FIELD.findall(head.decode("utf-8", "replace"))
-    return {_lower(name): value.rstrip() for name, value in fields}
+    fields = [line.partition(":") for line in head.decode("utf-8", "replace").split("\n")]
+    return {_lower(name): value.partition("\r")[0].strip() for name, colon, value in fields if colon}
+
+
+def _header_end(buffer: _Buffer) -> int:
+    """Where the block begins, behind the first empty line whatever its line ends; -1 while it is not there."""
+    limit = buffer.at + _MAX_HEADER_BYTES
+    found = buffer.data.find(b"\n\r\n", buffer.at, limit)
+    lf_only = buffer.data.find(b"\n\n", buffer.at, limit if found < 0 else found + 1)
+    return lf_only + 2 if lf_only >= 0 else found + 3 if found >= 0 else -1
 
 
 @lru_cache(maxsize=256)

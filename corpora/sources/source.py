@@ -21,6 +21,19 @@ from xling.core.registry import Registry
 
 STAGE = "read"
 """The name under which sources count in the ledger."""
+REASONS = {
+    "empty": "no text in it",
+    "wrong charset": "more than one character in twenty could not be decoded",
+    "longer than max_chars": "longer than max_chars characters",
+    "truncated record": "the file ends inside it",
+    "redirect": "a page that only names another one",
+    "not an article": "a talk, user, template or other page of the wiki beside its articles",
+    "not HTML": "an image, a script or another kind of file",
+    "damaged HTTP body": "its chunks or its compression are broken",
+    "page over 16 MiB": "too large to be a page",
+    "no text field": "none of the fields that may hold the text",
+    "not a JSON object": "a line that is no JSON object",
+}
 
 _BASE_URLS = {
     "cc": "https://data.commoncrawl.org/",

@@ -89,7 +89,8 @@ class _Frames:
         """
         while True:
             if not self._rest and self._hungry:
-                self._rest = self._raw.read(size >> 4)
+                # What a member leaves over is copied: little, since crawls have a member a record.
+                self._rest = self._raw.read(size >> 6)
                 if not self._rest:
                     return self._last(size)
             if not self._inside:

@@ -114,12 +114,13 @@ def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
     text = unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
     if not any(map(str.isalpha, text)):
         return UNKNOWN, 0.0
-    labels, scores = _fasttext().predict(text, _NUM_CANDIDATES)
+    labels, scores = _fasttext().predict(text, 1)
     if not labels:
         return UNKNOWN, 0.0
     first, score = _of_label(labels[0]), min(1.0, float(scores[0]))
     if score >= SURE or not second_opinion or first not in _second()[1]:
         return first, score
+    labels, scores = _fasttext().predict(text, _NUM_CANDIDATES)
     votes: defaultdict[str, float] = defaultdict(float)
     for label, value in zip(labels, scores, strict=True):
         votes[_of_label(label)] += value

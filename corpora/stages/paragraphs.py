@@ -38,7 +38,7 @@ PARTIAL = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 KEYS, LENGTHS = "keys.u64", "lengths.u32"
 REPEATED = 0  # stands in the key file for a paragraph met before in its document, as in CCNet
 _KEY_BYTES = 8
-_BATCH_CHARS = 60_000
+_BATCH_CHARS = 100_000
 _CHECK_EVERY = 64  # documents whose first key is compared again; the number of paragraphs always is
 _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 
@@ -215,7 +215,7 @@ def drop_duplicates(
     for number, doc in enumerate(docs):
         ledger.enter(STAGE, doc)
         length, end, num = next(table, (-1, 0, 0))
-        if doc.text.count("\n") != length:
+        if not num and doc.text.count("\n") != length:
             raise _changed(shard_dir)
         if (
             number % _CHECK_EVERY == 0
@@ -225,7 +225,8 @@ def drop_duplicates(
             raise _changed(shard_dir)
         if num:
             span = slice(end - length, end)
-            _thin(doc, kept[span], duplicate[span], again[span], ledger)
+            if not _thin(doc, kept[span], duplicate[span], again[span], ledger):
+                raise _changed(shard_dir)
         if num < length:
             yield doc
         else:
@@ -234,15 +235,22 @@ def drop_duplicates(
         raise _changed(shard_dir)
 
 
-def _thin(doc: Document, kept: bytes, duplicate: bytes, repeated: bytes, ledger: Ledger) -> None:
-    """Keep the paragraphs that ``kept`` marks with 1; the others go to the ledger by reason."""
+def _thin(doc: Document, kept: bytes, duplicate: bytes, repeated: bytes, ledger: Ledger) -> bool:
+    """Keep the paragraphs that ``kept`` marks with 1; the others go to the ledger by reason.
+
+    Returns:
+        False, and nothing done, where there are more or fewer paragraphs than marks.
+    """
     title, *body = doc.text.split("\n")
+    if len(body) != len(kept):
+        return False
     for reason, mask in (("duplicate_paragraphs", duplicate), ("repeated_paragraphs", repeated)):
         if 1 in mask:
             dropped = list(itertools.compress(body, mask))
             ledger.drop(STAGE, reason, doc, "\n".join(["", *dropped]))
             ledger.note(reason, len(dropped))
     doc.text = "\n".join([title, *itertools.compress(body, kept)])
+    return True
 
 
 def _changed(shard_dir: Path) -> UserError:

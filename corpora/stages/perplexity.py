@@ -6,7 +6,6 @@ cut-offs `fit_cutoffs` takes the percentiles of the corpus itself: score every s
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from xling.core.errors import UserError
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)
-_BATCH_DOCS = 32
 
 
 @STREAMING.register("perplexity")
@@ -89,14 +87,11 @@ class Perplexity:
 
 
 def _scored(docs: Iterable[Document], model: LanguageModel) -> Iterator[Document]:
-    """The documents in their order, those without a perplexity scored some at a time."""
-    stream = iter(docs)
-    while batch := list(itertools.islice(stream, _BATCH_DOCS)):
-        unscored = [doc for doc in batch if "perplexity" not in doc.meta]
-        values = model.perplexities([doc.text for doc in unscored])
-        for doc, value in zip(unscored, values, strict=True):
-            doc.meta["perplexity"] = round(value, 1)
-        yield from batch
+    """The documents in their order; those that have a perplexity are not scored again."""
+    for doc in docs:
+        if "perplexity" not in doc.meta:
+            doc.meta["perplexity"] = round(model.perplexity(doc.text), 1)
+        yield doc
 
 
 def fit_cutoffs(

@@ -198,7 +198,7 @@ def test_ids_in_thirty_languages(tmp_path: Path) -> None:
                 assert ids == pieces(processor, text), f"{path.stem} {form}: {text}"
 
 
-@pytest.mark.parametrize("setting", ["pre_norm", "lang_embeddings"])
+@pytest.mark.parametrize("setting", ["pre_norm", "lang_embeddings", "invertible"])
 def test_what_cannot_be_expressed_is_named(
     shards: Path, tiny: tuple[str, ...], tmp_path: Path, setting: str
 ) -> None:

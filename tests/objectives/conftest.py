@@ -40,7 +40,29 @@ def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) 
         switched={"en-ar": (f"{folder}/switched", f"{folder}/langs")},
     )
     run(cfg)
+    _publish_teacher(folder)
     return folder / "shards"
+
+
+def _publish_teacher(folder: Path) -> None:
+    """A model of random weights that are not small, ``teacher``, over the vocabulary of ``shards``."""
+    import torch
+
+    from xling.core import manifest
+    from xling.models import checkpoint
+    from xling.models.encoder import EncoderConfig, EncoderModel
+
+    torch.manual_seed(11)
+    shape = EncoderConfig(layers=3, dim=48, heads=4, ffn_dim=64, max_positions=64, dropout=0.0)
+    with (folder / "shards" / "dict.txt").open(encoding="utf-8") as lines:
+        model = EncoderModel(shape, 4 + sum(1 for _ in lines) + 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    with manifest.publish(folder / "teacher", "pretrain", shape) as made:
+        for name in ("dict.txt", "spm.model"):
+            (made.path / name).write_bytes((folder / "shards" / name).read_bytes())
+        checkpoint.save_model(made.path / "model.pt", model, ["ar", "en", "th"], made.path)
 
 
 # Settings that fit every objective onto the tiny corpus and model.
@@ -75,6 +97,8 @@ def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
     from xling.train import PretrainConfig
 
     objectives = {n: {"tokens_per_sample": "64", **SETTINGS.get(n, {})} for n in names.split("+")}
+    if "distill" in objectives:
+        objectives["distill"] = {"teacher": f"{data.parent}/teacher"} | objectives["distill"]
     base = config.from_dict(
         PretrainConfig, {"data": str(data), "out": str(out), "objectives": objectives}, "test"
     )

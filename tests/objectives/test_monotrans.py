@@ -78,7 +78,7 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
     task = tmp_path / "task"
     with manifest.publish(task, "finetune", cfg, [steps / "body"]) as made:
         tune.save(tuned, made.path, steps / "body", ["en"])
-    made_of = swap.run(swap.SwapConfig(str(task), str(steps / "embeddings"), str(tmp_path / "swapped")))
+    made_of = swap.run(swap.SwapConfig(str(task), str(tmp_path / "swapped"), str(steps / "embeddings")))
     assert made_of.counts["langs"] == ["ar"]
     swapped = tune.load(tmp_path / "swapped", "ar")
     embeddings, _ = checkpoint.load_model(steps / "embeddings")

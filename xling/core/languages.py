@@ -143,6 +143,8 @@ def script_shares(text: str) -> dict[str, float]:
 
     Mixtures are told apart: Japanese text has shares of ``Hani``, ``Hira`` and ``Kana``.
     """
+    if text.isascii():
+        return {"Latn": 1.0} if any(map(str.isalpha, text)) else {}
     counts: Counter[str] = Counter()
     for char, count in Counter(text).items():
         if char.isalpha():

@@ -193,7 +193,7 @@ for _stage in (
         "swap",
         config="xling.transfer.swap:SwapConfig",
         run="xling.transfer.swap:run",
-        help="give a fine-tuned model the vocabulary and embeddings of another language",
+        help="give a fine-tuned model the embeddings or the language adapters of another language",
     ),
     Stage(
         "eval",
@@ -263,6 +263,13 @@ for _stage in (
         run="xling.hub.trim:run",
         positional="checkpoint out",
         help="leave out the pieces of a model that no text of the given languages uses",
+    ),
+    Stage(
+        "quantize",
+        config="xling.hub.config:QuantizeConfig",
+        run="xling.hub.quantize:run",
+        positional="checkpoint out",
+        help="write a model with its matrices in 8-bit integers: a quarter of the size",
     ),
     Stage(
         "import hf",

@@ -54,3 +54,16 @@ class TrimConfig:
     out: Path
     corpora: dict[str, tuple[str, ...]]
     least: int = 1
+
+
+@dataclass(frozen=True)
+class QuantizeConfig:
+    """Settings of `xling.hub.quantize`.
+
+    Attributes:
+        checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
+        out: directory to publish, of the same kind.
+    """
+
+    checkpoint: Path
+    out: Path

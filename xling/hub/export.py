@@ -108,6 +108,8 @@ def _read(directory: Path) -> tuple[EncoderConfig, dict[str, Tensor], dict[str, 
         odd.append("layer norms before the blocks (model.pre_norm)")
     if shape.lang_embeddings:
         odd.append("language embeddings (model.lang_embeddings)")
+    if shape.lang_adapter or shape.task_adapter or shape.invertible:
+        odd.append("adapters (model.lang_adapter, model.invertible, fit.task_adapter)")
     if odd:
         raise UserError(
             f"{directory} has {' and '.join(odd)}, which XLM-R's classes cannot express",

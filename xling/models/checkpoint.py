@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar, cast
@@ -33,6 +34,7 @@ AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
+INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = ("encoder.tokens.weight", "lm_head.bias", "decoder.head.bias")  # a row for each token id
 
 
@@ -246,7 +248,7 @@ def write_published(
 
 
 def read_published(path: Path, *kinds: str) -> dict[str, Any]:
-    """The contents of a published model file of one of ``kinds``; no code in it is run.
+    """The contents of a published model file of one of ``kinds``, weights in float32; no code in it is run.
 
     Raises:
         UserError: no such file, a damaged or foreign one, or a vocabulary beside it that it was not trained with.
@@ -268,6 +270,8 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
             "make it with `xling pretrain` or `xling finetune`",
         )
     check_vocabulary(state["vocab_digest"], path.parent, path)
+    for name, (values, scales) in state.get(INT8, {}).items():
+        state["weights"][name] = values * scales
     return state
 
 
@@ -322,7 +326,12 @@ def _load(
 
 
 def start_from(
-    model: EncoderModel, directory: Path, langs: list[str], data: Path, leave_embeddings: bool
+    model: EncoderModel,
+    directory: Path,
+    langs: list[str],
+    data: Path,
+    leave_embeddings: bool,
+    layers: Sequence[int] = (),
 ) -> None:
     """Copy the weights of a published model into ``model``.
 
@@ -335,6 +344,7 @@ def start_from(
         langs: languages of ``model``.
         data: directory with the vocabulary of ``model``.
         leave_embeddings: where the vocabularies differ, keep the model's own embeddings and output bias.
+        layers: of the published encoder, from 0 below, for those of ``model`` in order; empty for all.
 
     Raises:
         UserError: no model there, another shape, other language embeddings, another vocabulary.
@@ -350,6 +360,8 @@ def start_from(
             "set langs=",
         )
     ours, theirs = model.state_dict(), old.state_dict()
+    if layers:
+        theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
         rows = _common_rows(model, langs, directory)
         for name in BY_TOKEN:
@@ -368,6 +380,27 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         start_decoder(model)
+
+
+def _with_layers(
+    weights: dict[str, Tensor], layers: Sequence[int], wanted: int, directory: Path
+) -> dict[str, Tensor]:
+    """Weights with the encoder's ``layers`` alone, numbered anew."""
+    prefix = "encoder.layers."
+    numbered = [
+        (name.removeprefix(prefix).partition("."), name) for name in weights if name.startswith(prefix)
+    ]
+    num = 1 + max(int(number) for (number, _, _), _ in numbered)
+    if len(layers) != wanted or not all(0 <= layer < num for layer in layers):
+        raise UserError(
+            f"init_layers={','.join(map(str, layers))} of init={directory}", f"{wanted} of 0 to {num - 1}"
+        )
+    kept = {name: weight for name, weight in weights.items() if not name.startswith(prefix)}
+    for place, layer in enumerate(layers):
+        kept |= {
+            f"{prefix}{place}.{rest}": weights[name] for (n, _, rest), name in numbered if int(n) == layer
+        }
+    return kept
 
 
 def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.attention.varlen import varlen_attn
 from torch.utils.checkpoint import checkpoint
 
+from xling.models import adapters
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 
@@ -31,7 +32,8 @@ class EncoderConfig(FairseqDataclass):
 
     XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
     the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
-    attentions.
+    attentions. ``lang_adapter`` and ``task_adapter`` are the widths of adapters in every layer, 0 for none, and
+    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`.
     """
 
     layers: int = 4
@@ -46,6 +48,9 @@ class EncoderConfig(FairseqDataclass):
     precision: str = "auto"
     checkpoint_activations: bool = False
     compile: bool = False
+    lang_adapter: int = 0
+    task_adapter: int = 0
+    invertible: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,7 @@ class Layer(nn.Module):
         self.up = nn.Linear(cfg.dim, cfg.ffn_dim)
         self.down = nn.Linear(cfg.ffn_dim, cfg.dim)
         self.ffn_norm = nn.LayerNorm(cfg.dim)
+        self.adapters = nn.ModuleDict()
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
@@ -187,7 +193,10 @@ def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
     x = x + dropout(layer.out(attended), layer.dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
     hidden = layer.up(layer.ffn_norm(x) if layer.pre_norm else x)
-    x = x + dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    made = dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    for adapter in layer.adapters.values():
+        made = made + adapter(x + made if layer.pre_norm else layer.ffn_norm(x + made))
+    x = x + made
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
@@ -224,6 +233,9 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
         self.final_norm = nn.LayerNorm(cfg.dim) if cfg.pre_norm else nn.Identity()
         self.apply(initialise)
+        self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
+        adapters.add(self, adapters.LANG, cfg.lang_adapter)
+        adapters.add(self, adapters.TASK, cfg.task_adapter)
 
     def forward(
         self, src_tokens: Tensor, positions: Tensor, runs: Runs, langs: Tensor | None = None,
@@ -253,24 +265,48 @@ class Encoder(nn.Module):
         layer: int | None = None,
     ) -> Tensor:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
+        for x in self.states(words, positions, how, langs, layer):  # noqa: B007 - the last one counts
+            pass
+        out: Tensor = self.final_norm(x)
+        return out
+
+    def states(
+        self,
+        words: Tensor,
+        positions: Tensor,
+        how: Attention,
+        langs: Tensor | None = None,
+        layer: int | None = None,
+    ) -> Iterator[Tensor]:
+        """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
         x = words + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
+        x = x if self.invertible is None else self.invertible(x)
+        yield x
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block in self.layers[:layer]:
             # Dropout draws from torch's state, which is put back for the second time.
             x = checkpoint(block, x, how, use_reentrant=False) if again else block(x, how)
-        out: Tensor = self.final_norm(x)
-        return out
+            yield x
 
 
 class LMHead(nn.Module):
-    """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head."""
+    """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head.
 
-    def __init__(self, dim: int, weight: Tensor) -> None:
+    Args:
+        dim: of the states.
+        weight: the embedding matrix, (V, D).
+        invertible: of the encoder, undone before the embeddings; it stays the encoder's own.
+    """
+
+    _invertible: adapters.Invertible | None
+
+    def __init__(self, dim: int, weight: Tensor, invertible: adapters.Invertible | None = None) -> None:
         super().__init__()
+        self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once
         self.dense = nn.Linear(dim, dim)
         self.norm = nn.LayerNorm(dim)
         self.weight = weight
@@ -280,7 +316,7 @@ class LMHead(nn.Module):
     def transform(self, hidden: Tensor) -> Tensor:
         """(M, D) -> (M, D), what the tied embeddings are multiplied with."""
         out: Tensor = self.norm(F.gelu(self.dense(hidden)))
-        return out
+        return out if self._invertible is None else self._invertible.inverse(out)
 
     def loss(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Sum and rows of the cross-entropy of ``target`` (M,) given ``hidden`` (M, D)."""
@@ -299,7 +335,7 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         super().__init__()
         self.cfg = cfg
         self.encoder = Encoder(cfg, vocab_size, num_langs)
-        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight)
+        self.lm_head = LMHead(cfg.dim, self.encoder.tokens.weight, self.encoder.invertible)
         self.extras = nn.ModuleDict()
 
     @classmethod

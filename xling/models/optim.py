@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -33,21 +33,44 @@ class AdamWConfig(FairseqDataclass):
     lr: list[float] = II("optimization.lr")
 
 
+class Share(NamedTuple):
+    """How a parameter learns: ``scale`` times the learning rate, with weight decay (of matrices) or without."""
+
+    scale: float = 1.0
+    decays: bool = True
+
+
 @register_optimizer("xling_adamw", dataclass=AdamWConfig)
 class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     """AdamW whose float32 masters and moments are all in its state, so that a resumed run is exact.
 
     fairseq's own bf16 optimiser rebuilds its masters from the rounded weights when it resumes. Decay is applied
     to matrices only, not to biases and norms. float32 parameters are their own masters.
+
+    Args:
+        cfg: hyper-parameters.
+        params: what learns.
+        shares: one for each of ``params``, where they do not all learn alike.
     """
 
-    def __init__(self, cfg: AdamWConfig, params: Iterable[Tensor]) -> None:
+    def __init__(
+        self, cfg: AdamWConfig, params: Iterable[Tensor], shares: Sequence[Share] | None = None
+    ) -> None:
         super().__init__(cfg)
         self.working = list(params)
         self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
+        alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
+        for master, share in zip(self.masters, shares or [Share()] * len(self.masters), strict=True):
+            key = share._replace(decays=share.decays and master.dim() > 1)
+            alike.setdefault(key, []).append(master)
         groups = [
-            {"params": [m for m in self.masters if m.dim() > 1], "weight_decay": cfg.weight_decay},
-            {"params": [m for m in self.masters if m.dim() <= 1], "weight_decay": 0.0},
+            {
+                "params": masters,
+                "weight_decay": cfg.weight_decay if share.decays else 0.0,
+                "lr": cfg.lr[0] * share.scale,
+                "lr_scale": share.scale,
+            }
+            for share, masters in alike.items()
         ]
         self._optimizer = torch.optim.AdamW(
             [group for group in groups if group["params"]],
@@ -66,6 +89,11 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def optimizer_config(self) -> dict[str, Any]:
         """What a resumed run may change."""
         return {"lr": self.cfg.lr[0]}
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate, for each parameter by its share."""
+        for group in self.param_groups:
+            group["lr"] = lr * group.get("lr_scale", 1.0)  # states of before there were shares have none
 
     def all_reduce_grads(self, module: Any) -> None:
         """Average the gradients over the processes, of everything that is trained wherever a loss used it."""

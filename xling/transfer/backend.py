@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +18,7 @@ from xling.core.errors import UserError, unknown
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
+from xling.models.int8 import quantised
 from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
 
@@ -43,13 +46,17 @@ class EncoderBackend:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
         random_init: fresh weights: the control.
+        int8: predict and embed in 8-bit integers; see `xling.models.int8`.
     """
 
     seeded = True
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
-        self.ckpt, self.name, self.random_init = ckpt, name, random_init
+    def __init__(self, ckpt: Path, name: str, random_init: bool = False, int8: bool = False) -> None:
+        self.ckpt, self.name, self.random_init, self.int8 = ckpt, name, random_init, int8
         self.digest = manifest.digest(ckpt)
+        if int8:
+            self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
+        self._small: tuple[tune.Tuned, tune.Tuned] | None = None
         self._embedder: tuple[EncoderModel, list[str], Any] | None = None
 
     def fit(
@@ -94,7 +101,15 @@ class EncoderBackend:
             UserError: the answers are texts to be written.
         """
         _answerable(suite)
-        return checkpoint.predict(rows)
+        return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows)
+
+    def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
+        """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""
+        if self._small is None or self._small[0] is not tuned:
+            small = copy.deepcopy(tuned.model).float()
+            quantised(small.encoder)
+            self._small = tuned, replace(tuned, model=small)
+        return self._small[1]
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
         """Sentence vectors, float32 (num_texts, dim).
@@ -113,6 +128,8 @@ class EncoderBackend:
         if self._embedder is None:
             torch.manual_seed(1)
             model, langs = checkpoint.load_model(self.ckpt, random_init=self.random_init)
+            if self.int8:
+                quantised(model.encoder)
             self._embedder = model.to(working_dtype("fp32")).eval(), langs, vocab.load(self.ckpt)
         model, langs, processor = self._embedder
         depth = len(model.encoder.layers)
@@ -179,12 +196,12 @@ def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
 
 def pretrained(cfg: Any) -> EncoderBackend:
     """The system ``pretrained`` of an evaluation."""
-    return EncoderBackend(_checkpoint(cfg), "pretrained")
+    return EncoderBackend(_checkpoint(cfg), "pretrained", int8=cfg.int8)
 
 
 def random(cfg: Any) -> EncoderBackend:
     """The control ``random``: the same shape and vocabulary, fresh weights."""
-    return EncoderBackend(_checkpoint(cfg), "random", random_init=True)
+    return EncoderBackend(_checkpoint(cfg), "random", random_init=True, int8=cfg.int8)
 
 
 def _checkpoint(cfg: Any) -> Path:

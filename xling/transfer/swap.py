@@ -1,62 +1,133 @@
-"""``xling swap``: give a fine-tuned model the vocabulary and embeddings of another language.
+"""``xling swap``: give a fine-tuned model the embeddings or the language adapters of another language.
 
-The last of the four steps of Artetxe et al. 2020, section 2: a body is pre-trained in L1; with the body frozen
-(``freeze=body init=``), embeddings of L2 are learned over a vocabulary of its own; the body is fine-tuned in L1 with
-its embeddings frozen (``freeze_embeddings``); and here the L2 embeddings take their place.
+Embeddings and vocabulary: the last of the four steps of Artetxe et al. 2020, section 2. A body is pre-trained in L1;
+with the body frozen (``freeze=body init=``), embeddings of L2 are learned over a vocabulary of its own; the body is
+fine-tuned in L1 with its embeddings frozen (``fit.freeze_embeddings``); and here the L2 embeddings take their place.
+
+Adapters: MAD-X (Pfeiffer et al. 2020), section 3.2. Under a frozen body adapters of L1 and of L2 are learned, then a
+task adapter on top of those of L1 (``fit.task_adapter``); and here those of L2 take the place of L1's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import nn
 
 from corpora import vocab
+from corpora.vocab import vocab_digest
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.models import checkpoint
+from xling.models import adapters, checkpoint
+from xling.models.encoder import Encoder
 from xling.transfer import tune
 
 STAGE = "swap"
+ROUNDING = 2**-7  # of a weight that went through bfloat16
 
 
 @dataclass(frozen=True)
 class SwapConfig:
-    """Settings of `run`.
+    """Settings of `run`; at least one of ``embeddings`` and ``adapters`` is given.
 
     Attributes:
         task: directory of `xling finetune`.
-        embeddings: directory of `xling pretrain`, whose embeddings and vocabulary are taken.
         out: directory to publish; `xling eval` scores it as it scores ``task``.
+        embeddings: directory of `xling pretrain`, whose embeddings and vocabulary are taken.
+        adapters: directory of `xling pretrain`, whose language adapters are taken. Both may be the same one.
     """
 
     task: str
-    embeddings: str
     out: str
+    embeddings: str = ""
+    adapters: str = ""
 
 
 def run(cfg: SwapConfig) -> manifest.Manifest:
     """Swap and publish.
 
     Raises:
-        UserError: a model is missing, their widths differ, or they have language embeddings, which would not fit.
+        UserError: a model is missing, their widths differ, they have language embeddings, which would not fit; the
+            adapters are of another shape or were learned in another body or over another vocabulary.
     """
-    task, source, out = Path(cfg.task), Path(cfg.embeddings), Path(cfg.out)
-    if done := manifest.up_to_date(out, STAGE, cfg, [task, source]):
+    task, out = Path(cfg.task), Path(cfg.out)
+    sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
+    if not sources:
+        raise UserError("nothing to swap in", "embeddings=DIR, adapters=DIR or both", "name one")
+    inputs = list(dict.fromkeys([task, *sources]))
+    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     tuned = tune.load(task)
+    if tuned.model.encoder.langs is not None:
+        raise UserError(f"{task} has language embeddings", "a model without model.lang_embeddings")
+    vocabulary, langs = task, checkpoint.read_published(task / tune.TASK_FILE, tune.TASK)["langs"]
+    if cfg.embeddings:
+        vocabulary = Path(cfg.embeddings)
+        langs = _take_embeddings(tuned.model.encoder, vocabulary, task)
+        tuned = replace(tuned, processor=vocab.load(vocabulary), lang=0)
+    if cfg.adapters:
+        langs = _take_adapters(tuned.model.encoder, Path(cfg.adapters), vocabulary, task)
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        tune.save(tuned, made.path, vocabulary, langs)
+        made.counts |= {"langs": langs, "vocabulary": tuned.model.encoder.tokens.num_embeddings}
+    return manifest.read(out)
+
+
+def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
     other, langs = checkpoint.load_model(source)
-    encoder, weight = tuned.model.encoder, other.encoder.tokens.weight.detach()
+    weight = other.encoder.tokens.weight.detach()
     if weight.shape[1] != encoder.cfg.dim:
         raise UserError(
             f"{source} has embeddings of {weight.shape[1]} numbers", f"{encoder.cfg.dim} as in {task}"
         )
-    if encoder.langs is not None:
-        raise UserError(f"{task} has language embeddings", "a model without model.lang_embeddings")
     encoder.tokens = nn.Embedding.from_pretrained(weight.clone(), padding_idx=encoder.tokens.padding_idx)
-    swapped = replace(tuned, processor=vocab.load(source), lang=0)
-    with manifest.publish(out, STAGE, cfg, [task, source]) as made:
-        tune.save(swapped, made.path, source, langs)
-        made.counts |= {"langs": langs, "vocabulary": len(weight)}
-    return manifest.read(out)
+    return langs
+
+
+def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path) -> list[str]:
+    """Move the language adapters of ``source`` into ``encoder``, if both were made of one body."""
+    other, langs = checkpoint.load_model(source)
+    theirs, ours = other.encoder, encoder
+    wanted, found = ({k: v.shape for k, v in _adapters_of(e).items()} for e in (ours, theirs))
+    if not wanted:
+        raise UserError(
+            f"{task} has no language adapter", fix="fine-tune a checkpoint with model.lang_adapter"
+        )
+    if wanted != found:
+        raise UserError(
+            f"{source} has {_said(theirs.cfg)}", f"{_said(ours.cfg)} as in {task}", "train both alike"
+        )
+    if vocab_digest(source) != vocab_digest(vocabulary):
+        raise UserError(
+            f"the adapters of {source} were learned over another vocabulary than that of {vocabulary}",
+            fix=f"take its embeddings as well: embeddings={source}",
+        )
+    own, their = (e.state_dict() for e in (ours, theirs))
+    body = {name for name in own.keys() & their.keys() if not adapters.is_adapter(name)}
+    differing = [
+        name
+        for name in sorted(body)
+        if own[name].shape != their[name].shape or not torch.allclose(own[name], their[name], ROUNDING, 0)
+    ]
+    if differing:
+        raise UserError(
+            f"{source} has its adapters in another body than {task}: {differing[0]} differs",
+            "adapters learned under one frozen body",
+            "use freeze=body init= of one checkpoint for both, and fit.task_adapter for the task",
+        )
+    adapters.move(theirs, ours)
+    return langs
+
+
+def _adapters_of(encoder: Encoder) -> dict[str, Any]:
+    """Weights of the language adapters, invertible ones included."""
+    task = f".adapters.{adapters.TASK}."
+    return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
+
+
+def _said(cfg: Any) -> str:
+    width = f"language adapters of width {cfg.lang_adapter}" if cfg.lang_adapter else "no language adapter"
+    return f"{cfg.layers} layers of {cfg.dim}, {width}, {'an' if cfg.invertible else 'no'} invertible one"

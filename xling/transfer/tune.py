@@ -26,7 +26,8 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig, working_dtype
-from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
+from xling.models.optim import NotFiniteError
+from xling.transfer import regime
 from xling.transfer.decode import answer
 from xling.transfer.encode import POINTERS, Kind, Row, encode_row
 from xling.transfer.heads import Features, TaskModel
@@ -52,6 +53,13 @@ class TuneConfig:
         switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced by its
             translations, anew every epoch (CoSDA-ML).
         switch_rate: probability that a word is replaced, where a dictionary has it.
+        layer_decay: learning rate of a layer relative to the layer above it; 1 for one rate.
+        unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
+            over so many epochs; 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), in place of their
+            weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
+        task_adapter: width of a new adapter in every layer, which learns with the head while all else stays; 0 for
+            none.
         warmup: share of the updates.
         random_init: throw the pre-trained weights away first: the control.
     """
@@ -65,6 +73,10 @@ class TuneConfig:
     pair_features: Features = "cls"
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
+    layer_decay: float = 1.0
+    unfreeze_epochs: float = 0.0
+    l2_start: float = 0.0
+    task_adapter: int = 0
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -135,28 +147,33 @@ def fit(
     for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < least:
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {least}")
+    regime.check(cfg)
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
-    model = TaskModel(loaded.encoder, kind, labels, cfg.dropout, cfg.pair_features).to(
-        working_dtype(cfg.precision)
-    )
+    encoder = regime.with_task_adapter(loaded.encoder, cfg.task_adapter)
+    model = TaskModel(encoder, kind, labels, cfg.dropout, cfg.pair_features).to(working_dtype(cfg.precision))
+    if cfg.task_adapter and model.features == "align":
+        raise UserError(
+            "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
+        )
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
     switch = Switcher(kind, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
     # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
     units = _units(tuned, train, what)
     per_epoch = -(-len(units) // cfg.batch_rows)
-    model.encoder.tokens.requires_grad_(not cfg.freeze_embeddings)
-    learned = [p for p in model.parameters() if p.requires_grad]
-    optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), learned)
+    if cfg.freeze_embeddings:
+        model.encoder.tokens.requires_grad_(False)
+    learning = regime.Regime(model, cfg)
     kept: list[Tuned] = []
     with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
         for epoch in range(cfg.epochs):
             if switch:
                 units = _units(tuned, switch(train, epoch), what)
             for step, batch in enumerate(_epoch(units, cfg, epoch)):
-                optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
-                loss = _update(model, optimizer, batch, cfg)
+                learning.optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
+                learning.at(epoch + step / per_epoch)
+                loss = _update(model, learning, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
     return kept
@@ -223,7 +240,8 @@ def average(checkpoints: Sequence[Tuned]) -> Tuned:
     return replace(checkpoints[0], model=mean)
 
 
-def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: TuneConfig) -> float:
+def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg: TuneConfig) -> float:
+    optimizer = learning.optimizer
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
@@ -245,6 +263,7 @@ def _update(model: TaskModel, optimizer: XlingAdamW, batch: list[Example], cfg: 
         raise UserError(
             "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         ) from None
+    learning.pull()
     optimizer.step()
     return float(loss.detach())
 

@@ -50,8 +50,8 @@ def test_perplexity_is_ccnets(lm: Path) -> None:
     pieces = model.pieces.model.encode(line, out_type=str)
     log10 = kenlm.Model(str(lm / "lm.arpa")).score(" ".join(pieces))
     expected = 10 ** (-log10 / (len(pieces) + 1))
-    assert model.perplexities([doc, "\n", doc]) == pytest.approx([expected, float("inf"), expected], rel=1e-6)
-    assert model.perplexities([]) == []
+    assert model.perplexity(doc) == pytest.approx(expected, rel=1e-6)
+    assert model.perplexity("\n") == float("inf")
 
 
 def test_pieces_word_by_word_equal_pieces_of_the_text(lm: Path, text: Path) -> None:
@@ -61,9 +61,23 @@ def test_pieces_word_by_word_equal_pieces_of_the_text(lm: Path, text: Path) -> N
         "x" * 60 + " 委员会 bada",
         "bada bada 委员会",
     ]:
-        normal = for_lm(line)
-        assert pieces.of([normal])[0].split() == pieces.model.encode(normal, out_type=str)
-    assert pieces.of(["a▁b ▁ c"]) == pieces.of(["a b c"])  # the sign for a space is one
+        assert pieces.of(line).decode().split() == pieces.model.encode(for_lm(line), out_type=str)
+    assert pieces.of("a▁b ▁ c") == pieces.of("a b c")  # the sign for a space is one
+
+
+def test_a_word_is_encoded_without_its_neighbours(lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In a longer text rounding decides between segmentations that are as likely.
+    pieces = LanguageModel(lm).pieces
+    encoded: list[str] = []
+
+    class Spy:
+        def encode(self, text: str, out_type: type) -> list[str]:
+            encoded.append(text)
+            return ["\u2581" + text]
+
+    monkeypatch.setattr(pieces, "model", Spy())
+    assert pieces.of("Bada bede\nbada").decode() == "\u2581bada \u2581bede \u2581bada"
+    assert encoded == ["bada", "bede"]
 
 
 def test_training_again_gives_the_same_bytes(lm: Path, text: Path, tmp_path: Path) -> None:
@@ -172,8 +186,10 @@ def test_lmplz_is_used_when_found(text: Path, tmp_path: Path, monkeypatch: pytes
 
 
 def test_forgetting_words_changes_nothing(lm: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [for_lm(line) for line in text.read_text(encoding="utf-8").splitlines()[:60]]
-    expected = [LanguageModel(lm).pieces.of([line]) for line in lines]
-    monkeypatch.setattr("corpora.lm.model._MAX_CACHED_CHARS", 50)
+    lines = text.read_text(encoding="utf-8").splitlines()[:60]
+    known = LanguageModel(lm).pieces
+    expected = [known.of(line) for line in lines]
+    monkeypatch.setattr("corpora.lm.model._MAX_CACHED_BYTES", 50)
     pieces = LanguageModel(lm).pieces
-    assert [pieces.of([line]) for line in lines] == expected
+    assert [pieces.of(line) for line in lines] == expected
+    assert len(pieces) < len(known)

@@ -1,0 +1,44 @@
+"""``xling quantize``: a model file of a quarter of the size, matrices in 8-bit integers with a scale for each row.
+
+Every command reads it as it reads any other: the weights come back as float32, rounded. With ``xling eval
+int8=true`` the same integers are computed with; see `xling.models.int8`.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import torch
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.hub.config import QuantizeConfig
+from xling.models import checkpoint
+from xling.models.int8 import rounded
+from xling.transfer import tune
+
+STAGE = "quantize"
+
+
+def run(cfg: QuantizeConfig) -> manifest.Manifest:
+    """Round the matrices and publish the smaller file.
+
+    Raises:
+        UserError: no checkpoint there, or one that is in 8 bits already.
+    """
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
+        return done
+    is_task = (cfg.checkpoint / tune.TASK_FILE).is_file()
+    path = cfg.checkpoint / (tune.TASK_FILE if is_task else "model.pt")
+    state = checkpoint.read_published(path, tune.TASK, *checkpoint.SHAPES)
+    if checkpoint.INT8 in state:
+        raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
+    matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
+    state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
+    with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as made:
+        torch.save(state | {checkpoint.INT8: matrices}, made.path / path.name)
+        for name in ("dict.txt", "spm.model"):
+            shutil.copy(cfg.checkpoint / name, made.path / name)
+        sizes = [file.stat().st_size for file in (path, made.path / path.name)]
+        made.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
+    return manifest.read(cfg.out)

@@ -1,0 +1,86 @@
+"""Inference in 8-bit integers on a CPU: dynamic quantisation, no calibration data.
+
+The matrices of a model become int8 with a scale for each output; what a layer reads is rounded to int8 with a scale for
+each token, when it comes. So a row's answer does not depend on the others in its batch. Products are summed in int32;
+norms, softmax and attention stay in float32. Embeddings have a scale for each row.
+
+torch's own eager quantisation (``torch.ao.quantization``) and its quantised tensors are deprecated as of torch 2.13;
+what is used here is the integer matrix product that its successor is built on.
+
+Source: Bhandare et al. 2019 (transformers in int8); scales by token and by output: Dettmers et al. 2022, section 2.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LARGEST = 127
+TINY = 1e-12
+
+
+def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """int8 values (R, C) and float32 scales (R, 1) of a matrix: ``values * scales`` is the matrix, nearly.
+
+    The largest error of a row is half of its scale, which is 1/127 of its largest value.
+    """
+    scales = (weight.float().abs().amax(1, keepdim=True) / LARGEST).clamp_min(TINY)
+    return (weight.float() / scales).round_().to(torch.int8), scales
+
+
+class Int8Linear(nn.Module):
+    """A linear layer on int8: (N, I) float32 -> (N, O) float32."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        values, scales = rounded(linear.weight.detach())
+        self.values: Tensor
+        self.scales: Tensor
+        self.bias: Tensor
+        self.register_buffer("values", values)
+        self.register_buffer("scales", scales.flatten())
+        self.register_buffer("bias", linear.bias.detach().float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Round each row, multiply, scale back."""
+        values, scales = rounded(x)
+        made = torch._int_mm(values, self.values.t())
+        out: Tensor = torch.addcmul(self.bias, made * self.scales, scales)
+        return out
+
+
+class Int8Embedding(nn.Module):
+    """An embedding on int8."""
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        values, scales = rounded(embedding.weight.detach())
+        self.values: Tensor
+        self.scales: Tensor
+        self.register_buffer("values", values)
+        self.register_buffer("scales", scales)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(N,) -> (N, D) float32."""
+        return F.embedding(ids, self.values).float() * F.embedding(ids, self.scales)
+
+
+def quantised(model: nn.Module) -> nn.Module:
+    """``model`` itself, in float32 and with int8 in place of every linear layer and embedding; for inference only."""
+    model.float().eval().requires_grad_(False)
+    for name, part in model.named_children():
+        if (
+            isinstance(part, nn.Linear) and part.in_features > 1
+        ):  # torch 2.13 multiplies wrongly over a single one
+            setattr(model, name, Int8Linear(part))
+        elif isinstance(part, nn.Embedding):
+            setattr(model, name, Int8Embedding(part))
+        else:
+            quantised(part)
+    return model
+
+
+def num_bytes(model: nn.Module) -> int:
+    """Bytes of the parameters and buffers of a model."""
+    return sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))

@@ -1,0 +1,210 @@
+"""Distillation of an encoder into a smaller one, while it learns masked LM on monolingual text.
+
+The student sees the masked text that `mmlm` makes and learns from a frozen teacher of the same vocabulary:
+
+- ``soft``: at the chosen positions the teacher's distribution over the pieces, KL at a temperature T, times T^2;
+- ``hidden``: the states of its layers, mean squared error after a learned projection, student layer m of M against
+  teacher layer round(m L / M), the embeddings (m = 0) included; the mean over layers;
+- ``relations``: which token goes with which in one layer of the teacher and the student's last: the softmax of scaled
+  dot products of queries with queries, keys with keys, values with values, KL, the sum of the three means. In place
+  of attention maps, which the fused kernels do not give; widths and numbers of heads may differ;
+- ``hard``: the piece itself, as in masked LM.
+
+Sources: Hinton et al. 2015, section 2 (soft); Sanh et al. 2019 (soft and hard together); Jiao et al. 2020 (TinyBERT),
+equations 8 and 9 (hidden); Wang et al. 2021 (MiniLMv2), equations 4 to 6 (relations). Decided here: hidden losses are
+averaged over layers, not summed, so that their weight does not depend on the depth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.vocab import vocab_digest
+from xling.core.errors import UserError
+from xling.models import checkpoint
+from xling.models.encoder import Attention, EncoderModel, Layer, Runs, projections
+from xling.objectives.base import Loss, objective
+from xling.objectives.mmlm import MaskConfig, Mmlm
+
+
+@dataclass
+class DistillConfig(MaskConfig):
+    """Settings of distillation: a published ``teacher``, the weights of the four losses, and how they are taken.
+
+    ``relation_heads`` 0 means as many as the teacher has heads, ``teacher_layer`` (from 1) 0 its last.
+    """
+
+    teacher: str = ""
+    soft: float = 1.0
+    hard: float = 1.0
+    hidden: float = 1.0
+    relations: float = 1.0
+    temperature: float = 2.0
+    relation_heads: int = 0
+    teacher_layer: int = 0
+
+
+class Lesson(nn.Module):
+    """The teacher, which is no part of the student's state, and the projection of the student's states to its width.
+
+    Between equal widths the projection starts as the identity.
+    """
+
+    def __init__(self, student: EncoderModel, teacher: EncoderModel) -> None:
+        super().__init__()
+        like = student.encoder.tokens.weight
+        self.__dict__["teacher"] = teacher.to(like).requires_grad_(False).eval()
+        self.projection = nn.Linear(student.cfg.dim, teacher.cfg.dim, bias=False)
+        if student.cfg.dim == teacher.cfg.dim:
+            nn.init.eye_(self.projection.weight)
+        self.projection.to(like)
+
+
+@objective("distill")
+class Distill(Mmlm):
+    """A smaller encoder learns from a larger one."""
+
+    config = DistillConfig
+    shardable = False
+
+    def modules(self, model: Any) -> nn.Module:
+        """Teacher and projection.
+
+        Raises:
+            UserError: no teacher, one of another vocabulary or with other language embeddings, or settings that do
+                not fit it.
+        """
+        cfg = self.cfg
+        teacher = load_teacher(Path(cfg.teacher), Path(cfg.data), self.langs)
+        weights = (cfg.soft, cfg.hard, cfg.hidden, cfg.relations)
+        if min(weights) < 0 or not sum(weights[:1] + weights[2:]) > 0:
+            raise UserError(
+                f"objectives.distill: soft={cfg.soft} hidden={cfg.hidden} relations={cfg.relations} hard={cfg.hard}",
+                "weights from 0, one of the first three above it",
+            )
+        if not cfg.temperature > 0:
+            raise UserError(f"objectives.distill.temperature={cfg.temperature}", "a number above 0")
+        depth = teacher.cfg.layers
+        if not 0 <= cfg.teacher_layer <= depth:
+            raise UserError(
+                f"objectives.distill.teacher_layer={cfg.teacher_layer}", f"1 to {depth}, 0 for the last"
+            )
+        heads = cfg.relation_heads or teacher.cfg.heads
+        if heads < 0 or model.cfg.dim % heads or teacher.cfg.dim % heads:
+            raise UserError(
+                f"objectives.distill.relation_heads={heads}",
+                f"a divisor of the widths {model.cfg.dim} and {teacher.cfg.dim}",
+            )
+        return Lesson(model, teacher)
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """The weighted losses; those of whole sequences are the same at each chosen position."""
+        cfg, lesson, inputs = self.cfg, model.extras["distill"], sample["net_input"]
+        teacher: EncoderModel = lesson.teacher.to(inputs["src_tokens"].device)
+        ours, hidden = states_of(model, inputs)
+        with torch.no_grad():
+            theirs, wanted = states_of(teacher, inputs)
+        rows = torch.zeros(len(sample["target"]), device=hidden.device)
+        if cfg.soft or cfg.hard:
+            logits = model.lm_head.logits(hidden[sample["chosen"]]).float()
+            rows = rows + cfg.hard * F.cross_entropy(logits, sample["target"], reduction="none")
+            with torch.no_grad():
+                taught = teacher.lm_head.logits(wanted[sample["chosen"]]).float()
+            rows = rows + cfg.soft * soft_loss(logits, taught, cfg.temperature)
+        if cfg.hidden:
+            rows = rows + cfg.hidden * hidden_loss(ours, theirs, lesson.projection)
+        if cfg.relations:
+            place = (cfg.teacher_layer or teacher.cfg.layers) - 1
+            last, taught_by = model.encoder.layers[-1], teacher.encoder.layers[place]
+            assert isinstance(last, Layer) and isinstance(taught_by, Layer)
+            vectors = projections(last, ours[-2]), projections(taught_by, theirs[place])
+            heads = cfg.relation_heads or teacher.cfg.heads
+            rows = rows + cfg.relations * relation_loss(*vectors, heads, inputs["runs"])
+        return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
+
+
+def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
+    """A published encoder that can teach on these shards.
+
+    Raises:
+        UserError: there is none, it has a decoder, another vocabulary, or embeddings of other languages.
+    """
+    if directory == Path():
+        raise UserError("no teacher to distill", "objectives.distill.teacher=DIR", "name a published model")
+    if checkpoint.has_decoder(directory):
+        raise UserError(f"objectives.distill.teacher={directory} has a decoder", "an encoder alone")
+    checkpoint.check_vocabulary(vocab_digest(directory), data, directory)
+    teacher, known = checkpoint.load_model(directory)
+    if teacher.encoder.langs is not None and known != langs:
+        raise UserError(
+            f"objectives.distill.teacher={directory} has language embeddings for {', '.join(known)}",
+            ", ".join(langs),
+            "set langs=",
+        )
+    return teacher
+
+
+def states_of(model: EncoderModel, inputs: dict[str, Any]) -> tuple[list[Tensor], Tensor]:
+    """States below and after every layer, layers + 1 times (N, D), and what the LM head reads, (N, D)."""
+    encoder = model.encoder
+    drop = encoder.cfg.attention_dropout if encoder.training else 0.0
+    how = Attention(inputs["runs"], drop=drop)
+    langs = inputs.get("langs")
+    states = list(encoder.states(encoder.tokens(inputs["src_tokens"]), inputs["positions"], how, langs))
+    return states, encoder.final_norm(states[-1])
+
+
+def soft_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """KL(teacher || student) of logits (M, V) at a temperature, times its square, (M,) nats."""
+    ours, theirs = (F.log_softmax(logits / temperature, -1) for logits in (student, teacher))
+    return F.kl_div(ours, theirs, log_target=True, reduction="none").sum(-1) * temperature**2
+
+
+def hidden_loss(student: list[Tensor], teacher: list[Tensor], projection: nn.Module) -> Tensor:
+    """Mean squared error of projected states against those of the teacher's layers, mean over layers, a scalar.
+
+    Args:
+        student: M + 1 states (N, D), of the embeddings first.
+        teacher: L + 1 states (N, E).
+        projection: (N, D) -> (N, E).
+    """
+    num, depth = len(student) - 1, len(teacher) - 1
+    errors = [
+        F.mse_loss(projection(state).float(), teacher[round(m * depth / num)].float())
+        for m, state in enumerate(student)
+    ]
+    return torch.stack(errors).mean()
+
+
+def relation_loss(student: Tensor, teacher: Tensor, heads: int, runs: Runs) -> Tensor:
+    """KL between the relations of tokens in teacher and student, over queries, keys and values, a scalar in nats.
+
+    Args:
+        student: queries, keys and values, (N, 3, H, C).
+        teacher: the same of the teacher, (N, 3, H', C').
+        heads: relation heads; divides H C and H' C'.
+        runs: of the packed batch; tokens of one sequence relate to each other only.
+
+    Returns:
+        The sum over the three of the mean over heads and tokens.
+    """
+    total = student.new_zeros((), dtype=torch.float32)
+    start = 0
+    for count, length in runs:
+        block = slice(start, start := start + count * length)
+        ours, theirs = (_relations(x[block], heads, count, length) for x in (student, teacher))
+        total = total + F.kl_div(ours, theirs, log_target=True, reduction="sum")
+    return total / (len(student) * heads)
+
+
+def _relations(vectors: Tensor, heads: int, count: int, length: int) -> Tensor:
+    """(count * length, 3, H, C) -> log-probabilities (count, 3, heads, length, length), float32."""
+    x = vectors.reshape(count, length, 3, heads, -1).permute(0, 2, 3, 1, 4)
+    return F.log_softmax((x @ x.mT).float() / math.sqrt(x.shape[-1]), -1)

@@ -1,0 +1,127 @@
+"""Which weights learn in fine-tuning, from when on, how fast, and how far from where they started.
+
+- Gradual unfreezing (Howard & Ruder 2018, ULMFiT, section 3.3): the head learns first, then the layers join from the
+  top, the embeddings last.
+- Layer-wise learning rates (the same, section 3.2; here as in ELECTRA, Clark et al. 2020, appendix B): the rate of a
+  part is ``layer_decay`` times that of the part above it.
+- L2-SP (Li et al. 2018, equation 2): pre-trained weights are drawn to where they started instead of to zero.
+- A task adapter (MAD-X, Pfeiffer et al. 2020): it learns with the head, everything else stays.
+
+The parts of a model of L layers are numbered from below: 0 the embeddings and what belongs to them, 1 to L the layers,
+L + 1 the head.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from xling.core.errors import UserError
+from xling.models import adapters
+from xling.models.encoder import Encoder
+from xling.models.optim import AdamWConfig, Share, XlingAdamW
+from xling.transfer.heads import TaskModel
+
+if TYPE_CHECKING:
+    from xling.transfer.tune import TuneConfig
+
+_LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
+
+
+def check(cfg: TuneConfig) -> None:
+    """Refuse settings that are out of range or do not go together.
+
+    Raises:
+        UserError: one of them.
+    """
+    if not 0 < cfg.layer_decay <= 1:
+        raise UserError(f"fit.layer_decay={cfg.layer_decay}", "above 0, at most 1")
+    if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
+        raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
+    if not 0 <= cfg.l2_start < float("inf"):
+        raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
+    if cfg.task_adapter < 0:
+        raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
+    if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
+        raise UserError(
+            "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
+            "one of them: under a task adapter no pre-trained weight learns",
+        )
+
+
+def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
+    """The encoder with a fresh task adapter in every layer, and nothing else of it learning; width 0 adds none.
+
+    Raises:
+        UserError: it has one already.
+    """
+    if width:
+        if encoder.cfg.task_adapter:
+            raise UserError("the checkpoint has a task adapter already", "one without")
+        encoder.cfg = replace(encoder.cfg, task_adapter=width)
+        encoder.requires_grad_(False)
+        adapters.add(encoder, adapters.TASK, width)
+    return encoder
+
+
+def part_of(name: str, num_layers: int) -> int:
+    """Number of the part that a parameter of a `TaskModel` belongs to, by its name."""
+    if found := _LAYER.match(name):
+        return int(found[1]) + 1
+    if name.startswith("encoder.final_norm."):
+        return num_layers
+    return 0 if name.startswith("encoder.") else num_layers + 1
+
+
+def lowest_learning(epochs: float, unfreeze_epochs: float, num_layers: int) -> int:
+    """The lowest part that learns after ``epochs``; all do after ``unfreeze_epochs``, evenly one after the other."""
+    if epochs >= unfreeze_epochs:
+        return 0
+    return num_layers + 1 - int(epochs / unfreeze_epochs * (num_layers + 1))
+
+
+class Regime:
+    """The optimiser of a fine-tuning, and what is done about the weights around each of its steps.
+
+    Args:
+        model: what learns; parameters that ask for no gradient now never will.
+        cfg: checked settings.
+    """
+
+    def __init__(self, model: TaskModel, cfg: TuneConfig) -> None:
+        self._cfg, self._num_layers = cfg, len(model.encoder.layers)
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._parts = [part_of(name, self._num_layers) for name, _ in named]
+        self._learned: list[nn.Parameter] = [p for _, p in named]
+        pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in named]
+        shares = [
+            Share(cfg.layer_decay ** (self._num_layers + 1 - part), not (cfg.l2_start and old))
+            for part, old in zip(self._parts, pretrained, strict=True)
+        ]
+        settings = AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay)
+        self.optimizer = XlingAdamW(settings, self._learned, shares)
+        self._anchored = [
+            (master, master.detach().clone())
+            for master, old in zip(self.optimizer.masters, pretrained, strict=True)
+            if old and cfg.l2_start
+        ]
+
+    def at(self, epochs: float) -> None:
+        """Let those parts learn whose turn has come after ``epochs``, with a fraction."""
+        lowest = lowest_learning(epochs, self._cfg.unfreeze_epochs, self._num_layers)
+        for part, parameter in zip(self._parts, self._learned, strict=True):
+            parameter.requires_grad_(part >= lowest)
+
+    @torch.no_grad()
+    def pull(self) -> None:
+        """Add the gradient of L2-SP, ``l2_start * (w - start)``, to those of the loss, after they were clipped."""
+        pairs: list[tuple[Tensor, Tensor, Tensor]] = [
+            (master.grad, master, start) for master, start in self._anchored if master.grad is not None
+        ]
+        if pairs:
+            grads, masters, starts = (list(column) for column in zip(*pairs, strict=True))
+            torch._foreach_add_(grads, torch._foreach_sub(masters, starts), alpha=self._cfg.l2_start)
