@@ -1,18 +1,26 @@
 """Pre-training against stock fairseq, on one CPU: tokens/s, losses after equal tokens, arithmetic, loader, TLM.
 
-Run:  python benchmarks/pretrain.py [small|base] [--updates N] [--batch-tokens N] [--blocks N] [--threads N]
-                                    [--data DIR] [--only speed|loader|tlm] [--systems stock,bf16,fp32] [--profile]
+Run:  python benchmarks/pretrain.py [small|base|seq2seq] [--objective mmlm|mbart|mass|translation] [--updates N]
+                                    [--batch-tokens N] [--blocks N] [--threads N] [--data DIR]
+                                    [--only speed|loader|tlm] [--systems stock,bf16,fp32] [--profile]
 
-Stock is fairseq's own task ``multilingual_masked_lm`` with its RoBERTa, its Trainer and its Adam in float32, started
-from its own command line. It and ours (in bfloat16, in float32) read the same shards, have the same shape, dropout,
-schedule and tokens in a batch, and take turns block by block in one process with the same threads. Rates count real
-tokens only. Both processor and wall seconds are given: on a shared machine the first are the better measure, but with
-several threads they count idle spinning too. Time is that of whole updates: fetching the batch, forward, backward,
-clipping, optimiser, logging.
+Stock is fairseq's own task with its model, its Trainer and its Adam in float32, started from its own command line (see
+`benchmarks/stock.py`): ``multilingual_masked_lm`` against our MMLM, ``multilingual_denoising`` against mBART and MASS,
+``translation``. It and ours (in bfloat16, in float32) read the same shards, have the same shape, dropout, schedule and
+tokens in a batch, and take turns block by block in one process with the same threads. Rates count real tokens only, of
+both sides where there is a decoder. Both processor and wall seconds are given: on a shared machine the first are the
+better measure, but with several threads they count idle spinning too. Time is that of whole updates: fetching the
+batch, forward, backward, clipping, optimiser, logging.
 
-Shapes: ``small`` is 4 layers x 256 with 32,000 pieces, ``base`` is XLM-R base with 250,002. The text is synthetic
-(Zipf's law, two thirds of the pieces follow from the one before), in three languages of unequal size; ``--data`` names
-a binarised directory of real text without pairs instead. Prints Markdown.
+Losses are held-out ones, as training losses cannot be compared: stock's masked LM also masks and predicts ``<s>`` and
+``</s>``, which are easy. For masked LM all systems are given the same masked batches of our validation text; a model
+with a decoder is measured on the validation text in the form that it was trained on. MASS predicts another part of the
+text than denoising does, so its loss has no counterpart.
+
+Shapes: ``small`` is 4 layers x 256 with 32,000 pieces, ``base`` is XLM-R base with 250,002, ``seq2seq`` is 3 + 3 layers
+x 256 with 8,000. The text is synthetic (Zipf's law, two thirds of the pieces follow from the one before), in three
+languages of unequal size; the sides of a pair are word for word translations. ``--data`` names a binarised directory of
+real text without pairs instead. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -35,21 +43,22 @@ import torch
 # This folder holds scripts called like our packages, so it must not be searched.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from fairseq import options, tasks  # noqa: E402
 from fairseq.data import iterators  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from benchmarks.stock import PAD, as_roberta, stock  # noqa: E402
 from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter  # noqa: E402
 from xling import train  # noqa: E402
 from xling.core import config  # noqa: E402
 from xling.core.sampling import rng  # noqa: E402
+from xling.objectives import OBJECTIVES  # noqa: E402
 
-PAD = 1
 LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
 FOLLOWS = 2 / 3
+PAIR = "en-sw"
 WARM = 1
+POINTS, HELD_OUT = 6, 4  # how often the held-out loss is taken, and on how many batches
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,7 @@ class Shape:
 SHAPES = {
     "small": Shape(4, 256, 4, 32_000, 256, 4096, 240, 12, 1_500_000, 1e-3),
     "base": Shape(12, 768, 12, 250_002, 512, 4096, 12, 4, 1_500_000, 2e-4),
+    "seq2seq": Shape(3, 256, 4, 8_000, 128, 4096, 62, 6, 300_000, 1e-3),
 }
 
 
@@ -78,37 +88,42 @@ SHAPES = {
 
 
 def write_data(folder: Path, shape: Shape) -> Path:
-    """Shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs."""
+    """Shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs.
+
+    No piece begins a word: noise then falls on pieces, as stock's does without a list of words.
+    """
     num_pieces = shape.vocab - NUM_SPECIALS - 1
-    pieces = "".join(f"{'▁' * (i % 2)}p{i} 1\n" for i in range(num_pieces))
+    pieces = "".join(f"p{i} 1\n" for i in range(num_pieces))
     for name in ("mono", "pairs"):
         (folder / name).mkdir()
         (folder / name / "dict.txt").write_text(pieces, encoding="utf-8")
     for lang, share in LANGS.items():
         for split, num in (("train", int(shape.tokens * share)), ("valid", 20_000)):
+            items = list(paragraphs(lang, split, num, num_pieces))
             for name in ("mono", "pairs"):
                 (folder / name / lang).mkdir(exist_ok=True)
                 with ShardWriter(folder / name / lang / split, shape.vocab) as writer:
-                    for item in paragraphs(lang, split, num, num_pieces):
+                    for item in items:
                         writer.add(item)
                     writer.close()
-    for split, num in (("train", 400_000), ("valid", 20_000)):
-        (folder / "pairs" / "en-sw").mkdir(exist_ok=True)
-        for side in ("en", "sw"):
-            prefix = folder / "pairs" / "en-sw" / f"{split}.en-sw.{side}"
-            with ShardWriter(prefix, shape.vocab) as writer:
-                for item in paragraphs(side, split, num, num_pieces, boundaries=False):
+    for split, num in (("train", min(400_000, shape.tokens)), ("valid", 20_000)):
+        home = folder / "pairs" / PAIR
+        home.mkdir(exist_ok=True)
+        for side in PAIR.split("-"):
+            (home / f"dict.{side}.txt").write_text(pieces, encoding="utf-8")  # where stock looks for it
+            with ShardWriter(home / f"{split}.{PAIR}.{side}", shape.vocab) as writer:
+                for item in paragraphs(side, split, num, num_pieces, aligned=True):
                     writer.add(item)
                 writer.close()
     return folder
 
 
 def paragraphs(
-    lang: str, split: str, num_tokens: int, num_pieces: int, boundaries: bool = True
+    lang: str, split: str, num_tokens: int, num_pieces: int, aligned: bool = False
 ) -> Iterator[np.ndarray]:
-    """Items with ``</s>`` behind; the lengths are the same in every language, so that sides are aligned."""
+    """Items with ``</s>`` behind; ``aligned`` those of all languages say the same, and no document ends."""
     lengths = rng(1, "lengths", split).integers(8, 61, num_tokens // 34)
-    draws = rng(1, "text", lang, split)
+    draws = rng(1, "text", "all" if aligned else lang, split)
     shares = 1 / (np.arange(num_pieces) + 10.0)
     drawn = draws.choice(num_pieces, int(lengths.sum()), p=shares / shares.sum())
     order = rng(1, "language", lang).permutation(num_pieces)  # every language has its own words
@@ -120,46 +135,29 @@ def paragraphs(
     text = order[text] + NUM_SPECIALS
     for number, (start, length) in enumerate(zip(np.cumsum(lengths) - lengths, lengths, strict=True)):
         yield np.append(text[start : start + length], EOS)
-        if boundaries and number % 10 == 9:
+        if not aligned and number % 10 == 9:
             yield np.array([EOS])
 
 
 # --- the two systems -------------------------------------------------------------------------------------------------
 
 
-def stock(data: Path, shape: Shape, seed: int) -> Trainer:
-    """Fairseq's own training, as ``fairseq-train`` builds it."""
-    words = [
-        str(data), "--task", "multilingual_masked_lm", "--arch", "roberta_base", "--criterion", "masked_lm",
-        "--cpu", "--seed", str(seed), "--sample-break-mode", "complete", "--multilang-sampling-alpha", "0.3",
-        "--tokens-per-sample", str(shape.length), "--max-positions", str(shape.length),
-        "--max-tokens", str(shape.batch_tokens), "--update-freq", "1", "--num-workers", "0",
-        "--encoder-layers", str(shape.layers), "--encoder-embed-dim", str(shape.dim),
-        "--encoder-ffn-embed-dim", str(4 * shape.dim), "--encoder-attention-heads", str(shape.heads),
-        "--dropout", "0.1", "--attention-dropout", "0.1",
-        "--optimizer", "adam", "--adam-betas", "(0.9,0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.01",
-        "--clip-norm", "1.0", "--lr", str(shape.lr), "--lr-scheduler", "polynomial_decay",
-        "--warmup-updates", str(shape.updates // 10), "--total-num-update", str(shape.updates),
-        "--max-update", str(shape.updates),
-    ]  # fmt: skip
-    args = options.parse_args_and_arch(options.get_training_parser(), words)
-    cfg = convert_namespace_to_omegaconf(args)
-    task = tasks.setup_task(cfg.task)
-    torch.manual_seed(seed)
-    return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
-
-
 def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm") -> Trainer:
     """`xling pretrain`'s training."""
+    own, decoder = f"objectives.{objective}.", OBJECTIVES[objective].decoder
+    # Ours counts the tokens of both sides of a batch, fairseq those of the longer one.
+    batch_tokens = shape.batch_tokens * (1 + decoder)
     words = [
-        f"data={data}", "out=unused", f"seed={seed}",
-        f"objectives.{objective}.tokens_per_sample={shape.length}", f"objectives.{objective}.alpha=0.3",
+        f"data={data}", "out=unused", f"seed={seed}", f"{own}tokens_per_sample={shape.length}", f"{own}alpha=0.3",
         f"model.layers={shape.layers}", f"model.dim={shape.dim}", f"model.heads={shape.heads}",
         f"model.ffn_dim={4 * shape.dim}", f"model.max_positions={shape.length}", f"model.precision={precision}",
-        "model.dropout=0.1", "model.attention_dropout=0.1", f"train.batch_tokens={shape.batch_tokens}",
+        "model.dropout=0.1", "model.attention_dropout=0.1", f"train.batch_tokens={batch_tokens}",
         f"train.updates={shape.updates}", f"train.lr={shape.lr}", f"train.warmup={shape.updates // 10}",
         "train.clip=1.0", "train.weight_decay=0.01",
     ]  # fmt: skip
+    words += ["model.plain_head=true"] if decoder else []
+    words += [f"{own}join=true"] if objective in ("mass", "mbart") else []
+    words += [f"{own}directions={PAIR}"] if objective == "translation" else []
     cfg = config.load(train.PretrainConfig, overrides=words)
     if objective != "mmlm":
         cfg.objectives.pop("mmlm", None)
@@ -180,24 +178,27 @@ def batches(trainer: Trainer) -> Iterator[Any]:
 
 def size_of(sample: dict[str, Any]) -> tuple[int, int]:
     """Real tokens of a batch and all that are computed on, padding included."""
-    tokens = sample["net_input"]["src_tokens"]
-    return int((tokens != PAD).sum()), tokens.numel()
+    sides = [sample["net_input"]["src_tokens"]]
+    if {"decoder", "prev_output_tokens"} & sample["net_input"].keys():
+        sides.append(sample["target"])
+    return sum(int((side != PAD).sum()) for side in sides), sum(side.numel() for side in sides)
 
 
 @dataclass
 class System:
-    """One trainer and what was measured of it."""
+    """One trainer and what was measured of it; ``held_out`` are (tokens learned from, loss in nats)."""
 
     name: str
     trainer: Trainer
     precision: str
     stream: Iterator[Any] = field(init=False)
+    seen: int = 0
     tokens: int = 0
     computed: int = 0
     wall: float = 0.0
     cpu: float = 0.0
     flops: float = 0.0
-    losses: list[tuple[int, float]] = field(default_factory=list)
+    held_out: list[tuple[int, float]] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -206,10 +207,10 @@ class System:
     def warm_up(self) -> None:
         """Updates that are not timed; the last counts floating point operations."""
         for _ in range(WARM):
-            self.losses.append(self._update(next(self.stream)))
+            self._update(next(self.stream))
         samples = next(self.stream)
         with FlopCounterMode(display=False) as counter:
-            self.losses.append(self._update(samples))
+            self._update(samples)
         self.flops = counter.get_total_flops() / size_of(samples[0])[0]
 
     def block(self, num: int) -> None:
@@ -217,59 +218,82 @@ class System:
         wall, cpu, before = time.perf_counter(), time.process_time(), self.tokens
         for _ in range(num):
             samples = next(self.stream)
-            self.losses.append(self._update(samples))
+            self._update(samples)
             real, computed = size_of(samples[0])
             self.tokens, self.computed = self.tokens + real, self.computed + computed
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         self.wall, self.cpu = self.wall + wall, self.cpu + cpu
         self.rates.append((self.tokens - before) / cpu)
 
-    def _update(self, samples: list[Any]) -> tuple[int, float]:
-        made = self.trainer.train_step(samples)
-        nats = float(made["loss"]) * (np.log(2) if self.name == "stock" else 1)  # fairseq logs bits
-        return size_of(samples[0])[0], nats
+    def _update(self, samples: list[Any]) -> None:
+        self.trainer.train_step(samples)
+        self.seen += size_of(samples[0])[0]
+
+    @torch.no_grad()
+    def measure(self, samples: list[dict[str, Any]]) -> None:
+        """Take the mean loss of validation batches, without dropout."""
+        model, criterion = self.trainer.get_model().eval(), self.trainer.get_criterion().eval()
+        total = num = 0.0
+        for sample in samples:
+            loss, count, _ = criterion(model, sample)
+            total, num = total + float(loss), num + float(count)
+        self.held_out.append((self.seen, total / num))
+
+
+def validation(trainer: Trainer) -> list[dict[str, Any]]:
+    """Some validation batches."""
+    trainer.task.load_dataset("valid")
+    found = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    return [sample for sample, _ in zip(found, range(HELD_OUT), strict=False)]
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
 
 
 def product_rates(shape: Shape) -> dict[str, float]:
-    """GFLOP/s of the machine's matrix product (batch x dim x 4 dim), best of 20."""
+    """GFLOP/s of the machine's matrix product (batch x dim x 4 dim) by processor seconds of all threads, best of 20."""
     rates = {}
     for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         left = torch.randn(shape.batch_tokens, shape.dim).to(dtype)
         right = torch.randn(4 * shape.dim, shape.dim).to(dtype)
         seconds = []
         for _ in range(20):
-            begin = time.perf_counter()
+            begin = time.process_time()
             torch.mm(left, right.t())
-            seconds.append(time.perf_counter() - begin)
+            seconds.append((time.process_time() - begin) / torch.get_num_threads())
         rates[name] = 2 * left.numel() * len(right) / min(seconds) / 1e9
     return rates
 
 
-def speed(data: Path, shape: Shape, names: list[str], seed: int) -> None:
+def speed(data: Path, shape: Shape, names: list[str], seed: int, objective: str) -> None:
     """The table of systems: rates, padding, arithmetic and losses after equal tokens."""
     rates = product_rates(shape)
     print(
         f"Matrix product {shape.batch_tokens} x {shape.dim} x {4 * shape.dim}: fp32 {rates['fp32']:.0f} GFLOP/s, "
         f"bf16 {rates['bf16']:.0f} GFLOP/s, ratio {rates['bf16'] / rates['fp32']:.2f}.\n"
     )
-    systems = []
+    systems, held_out = [], []
     for name in names:
-        trainer = stock(data, shape, seed) if name == "stock" else ours(data, shape, seed, name)
-        systems.append(System(name, trainer, "fp32" if name == "stock" else name))
+        its_own = stock(data, shape, seed, objective) if name == "stock" else None
+        trainer = its_own or ours(data, shape, seed, name, objective)
+        systems.append(System(name, trainer, "fp32" if its_own else name))
+        if its_own and objective == "mmlm":
+            held_out.append([as_roberta(s) for s in validation(ours(data, shape, seed, "fp32"))])
+        else:
+            held_out.append(validation(trainer))
     for system in systems:
         system.warm_up()
-    for _ in range(shape.blocks):
-        for system in systems:
+    for number in range(1, shape.blocks + 1):
+        for system, samples in zip(systems, held_out, strict=True):
             system.block((shape.updates - WARM - 1) // shape.blocks)
+            if number % -(-shape.blocks // POINTS) == 0 or number == shape.blocks:
+                system.measure(samples)
     print(
         "| system | tokens/s of CPU | tokens/s of wall | padding | MFLOP a token | GFLOP/s | of the product rate |\n"
         "|---|---:|---:|---:|---:|---:|---:|"
     )
     for system in systems:
-        done = system.flops * system.tokens / 1e9 / system.wall
+        done = system.flops * system.tokens / 1e9 / system.cpu * torch.get_num_threads()
         print(
             f"| {system.name} | {system.tokens / system.cpu:,.0f} | {system.tokens / system.wall:,.0f} "
             f"| {100 * (1 - system.tokens / system.computed):.2f} % | {system.flops / 1e6:,.1f} | {done:.1f} "
@@ -294,19 +318,14 @@ def ratios(systems: list[System]) -> None:
     print()
 
 
-def loss_table(systems: list[System], parts: int = 6) -> None:
-    """Mean training losses in nats over equal stretches of real tokens."""
-    least = min(sum(tokens for tokens, _ in system.losses) for system in systems)
-    print(f"Training loss in nats, means over {parts} equal stretches of the first {least:,} tokens:\n")
-    print(f"| system |{''.join(f' {i + 1} |' for i in range(parts))}\n|---|" + "---:|" * parts)
+def loss_table(systems: list[System]) -> None:
+    """Held-out losses, each with the real tokens learned from."""
+    num = len(systems[0].held_out)
+    print(f"Held-out loss in nats, after so many thousand real tokens:\n\n| system |{' |' * num}")
+    print("|---|" + "---:|" * num)
     for system in systems:
-        ends = np.cumsum([tokens for tokens, _ in system.losses])
-        part = np.minimum((ends - 1) * parts // least, parts)
-        values = np.array([loss for _, loss in system.losses])
-        print(
-            f"| {system.name} |" + "".join(f" {values[part == i].mean():.3f} |" for i in range(parts)),
-            flush=True,
-        )
+        cells = (f" {loss:.3f} ({tokens / 1000:,.0f}) |" for tokens, loss in system.held_out)
+        print(f"| {system.name} |{''.join(cells)}", flush=True)
     print()
 
 
@@ -315,7 +334,7 @@ def loader(data: Path, shape: Shape, pairs: Path | None) -> None:
     small = Shape(**{**vars(shape), "layers": 1, "dim": 64, "heads": 1})
     print("| loader | real tokens a CPU second | padding |\n|---|---:|---:|")
     cases: list[tuple[str, Trainer]] = [
-        ("stock multilingual_masked_lm", stock(data, small, 1)),
+        ("stock multilingual_masked_lm", stock(data, small, 1, "mmlm")),
         ("xling mmlm", ours(data, small, 1, "fp32")),
     ]
     if pairs:
@@ -351,9 +370,9 @@ def tlm_against_mmlm(folder: Path, shape: Shape, precision: str) -> None:
     )
 
 
-def profile(data: Path, shape: Shape, name: str) -> None:
+def profile(data: Path, shape: Shape, name: str, objective: str) -> None:
     """Where the time of an update goes."""
-    trainer = stock(data, shape, 1) if name == "stock" else ours(data, shape, 1, name)
+    trainer = stock(data, shape, 1, objective) if name == "stock" else ours(data, shape, 1, name, objective)
     system = System(name, trainer, name)
     system.warm_up()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as made:
@@ -364,7 +383,8 @@ def profile(data: Path, shape: Shape, name: str) -> None:
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description="Pre-training against stock fairseq.")
-    parser.add_argument("shape", nargs="?", default="small", choices=list(SHAPES))
+    parser.add_argument("shape", nargs="?", choices=list(SHAPES))
+    parser.add_argument("--objective", default="mmlm", choices=["mmlm", "mbart", "mass", "translation"])
     for name in ("updates", "batch-tokens", "blocks", "length"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--threads", type=int, default=1)
@@ -378,25 +398,26 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(given.threads)
+    name = given.shape or ("small" if given.objective == "mmlm" else "seq2seq")
     changed = {k: v for k in ("updates", "batch_tokens", "blocks", "length") if (v := getattr(given, k))}
-    shape = Shape(**{**vars(SHAPES[given.shape]), **changed})
+    shape = Shape(**{**vars(SHAPES[name]), **changed})
     if shape.updates <= WARM + shape.blocks:
         parser.error(
             f"--updates {shape.updates}: more than {WARM + shape.blocks}, so that every block has one"
         )
     with tempfile.TemporaryDirectory() as folder:
         made = write_data(Path(folder), shape)
-        data = given.data or made / "mono"
+        data = given.data or made / ("pairs" if given.objective == "translation" else "mono")
         names = given.systems.split(",")
         if given.profile:
-            profile(data, shape, names[-1])
+            profile(data, shape, names[-1], given.objective)
             return
-        print(f"{given.shape}: {shape}, {given.threads} threads, torch {torch.__version__}\n")
+        print(f"{given.objective}, {name}: {shape}, {given.threads} threads, torch {torch.__version__}\n")
         if given.only in (None, "speed"):
-            speed(data, shape, names, given.seed)
-        if given.only in (None, "loader"):
+            speed(data, shape, names, given.seed, given.objective)
+        if given.objective == "mmlm" and given.only in (None, "loader"):
             loader(data, shape, made / "pairs")
-        if given.only in (None, "tlm"):
+        if given.objective == "mmlm" and given.only in (None, "tlm"):
             tlm_against_mmlm(made / "pairs", shape, "bf16")
 
 

@@ -8,13 +8,15 @@ same batches per update as one process with ``accumulate=N*k``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 BUCKET_BYTES = 64 << 20
 
@@ -70,8 +72,9 @@ def average(parameters: Sequence[Tensor]) -> None:
     the type of the gradients.
 
     Args:
-        parameters: the same in every process, in the same order.
+        parameters: the same in every process, in the same order; those of a sharded model are averaged already.
     """
+    parameters = [p for p in parameters if not isinstance(p, DTensor)]
     if size() == 1 or not parameters:
         return
     device = parameters[0].device
@@ -101,6 +104,84 @@ def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
         bucket.append(tensor)
     if bucket:
         yield bucket
+
+
+class _Whole(nn.Module):
+    """A model and whatever is computed with it, so that its weights are there for all of that."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, compute: Callable[..., Any], *given: Any) -> Any:
+        """What ``compute`` returns."""
+        return compute(*given)
+
+
+def shard(model: nn.Module, layers: Iterable[nn.Module]) -> Callable[..., Any]:
+    """Let every process keep a part of each weight, gradient and moment only (FSDP2); gradients are summed in float32.
+
+    Each of ``layers`` has its whole weights while it computes, everything else while a loss is computed. From now on
+    the parameters of ``model`` are DTensors; it loads whole weights all the same.
+
+    Args:
+        model: the same in every process, where it is to train.
+        layers: parts of it.
+
+    Returns:
+        A function that calls its first argument with the others while the weights outside of ``layers`` are whole.
+        All processes must call it at the same time, and the same layers in it in the same order.
+
+    Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
+    """
+    policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    for layer in layers:
+        fully_shard(layer, mp_policy=policy)
+    whole = _Whole(model)
+    fully_shard(whole, mp_policy=policy)
+    model.register_load_state_dict_pre_hook(_shard_state)  # type: ignore[no-untyped-call]
+    return lambda compute, *given: whole(compute, *given)
+
+
+def _shard_state(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if (key := prefix + name) in state:
+            state[key] = shard_like(state[key], parameter)
+
+
+def shard_like(whole: Tensor, other: Tensor) -> Tensor:
+    """This process's part of a tensor that every process has, cut as ``other`` is."""
+    if not isinstance(other, DTensor) or isinstance(whole, DTensor):
+        return whole
+    return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements, src_data_rank=None)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether `shard` was called for a model."""
+    return any(isinstance(parameter, DTensor) for parameter in model.state_dict().values())
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor, in the same memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def is_everywhere(tensor: Tensor) -> bool:
+    """Whether every process holds some of a tensor."""
+    if not isinstance(tensor, DTensor):
+        return tensor.numel() > 0
+    rows_each = -(-len(tensor) // size())
+    return tensor.numel() > 0 and rows_each * (size() - 1) < len(tensor)
+
+
+def total_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """Norm of all gradients together, whoever holds them."""
+    norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
+    if not any(isinstance(gradient, DTensor) for gradient in gradients):
+        return norm
+    squared = norm.square()
+    dist.all_reduce(squared)
+    return squared.sqrt()
 
 
 def configure(distributed_training: Any) -> None:

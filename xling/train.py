@@ -96,6 +96,7 @@ class TrainConfig:
         log_every, valid_every, save_every: in updates.
         keep: checkpoints kept.
         max_skipped: updates skipped in a row, for gradients that are not finite, that stop training.
+        sharding: ``full`` keeps a part of each weight, gradient and moment in every process (FSDP2) instead of all.
         threads: CPU threads of torch, 0 for its own choice.
     """
 
@@ -112,6 +113,7 @@ class TrainConfig:
     save_every: int = 500
     keep: int = 2
     max_skipped: int = 10
+    sharding: Literal["none", "full"] = "none"
     threads: int = 0
 
 
@@ -200,6 +202,8 @@ def _train_and_publish(
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
+    model = trainer.get_model()
+    state = checkpoint.snapshot(model.state_dict(), {}) if parallel.is_sharded(model) else None
     if parallel.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -208,10 +212,10 @@ def _train_and_publish(
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, made.path / "model.pt")
         else:
-            checkpoint.save_model(made.path / "model.pt", trainer.get_model(), task.langs, data)
+            checkpoint.save_model(made.path / "model.pt", model, task.langs, data, state)
         made.counts |= {
             "updates": trainer.get_num_updates(),
-            "parameters": num_parameters(trainer.get_model()),
+            "parameters": num_parameters(model),
             "skipped_updates": updates.skipped,
             "halved_batches": updates.halved,
             "langs": task.langs,
@@ -238,6 +242,12 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):
             freeze(model, "embeddings")
+    if cfg.train.sharding == "full":
+        _check_sharding(cfg)
+        if parallel.size() > 1:
+            decoder = getattr(model, "decoder", None)
+            layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
+            criterion.around = parallel.shard(model.cuda() if torch.cuda.is_available() else model, layers)
     return SafeTrainer(full, task, model, criterion), task
 
 
@@ -261,12 +271,24 @@ def _is_in(name: str, part: str) -> bool:
     return name in EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
 
 
+def _check_sharding(cfg: PretrainConfig) -> None:
+    """Refuse what would make the processes of a sharded model wait for different layers."""
+    given = "train.sharding=full"
+    if cfg.mix == "alternate" and len(cfg.objectives) > 1:
+        raise UserError(f"{given} with mix=alternate", "one objective, or mix=sum")
+    for name in cfg.objectives:
+        if not OBJECTIVES[name].shardable:
+            others = [other for other, entry in OBJECTIVES.items() if entry.shardable]
+            raise UserError(f"{given} with objectives.{name}", ", ".join(others))
+
+
 def frozen_digest(model: Any) -> dict[str, Any]:
     """How many parameters are frozen, and a SHA-256 of their bits."""
     kept = {name: p for name, p in model.named_parameters() if not p.requires_grad}
     found = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
-        found.update(name.encode() + parameter.detach().cpu().view(torch.uint8).numpy().tobytes())
+        whole = checkpoint.snapshot(parameter, {})
+        found.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
     return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
 
 
@@ -392,6 +414,7 @@ def _train(
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
     told, clock = 0, Clock(f"pretrain {cfg.out}")
+    sharded = parallel.is_sharded(trainer.get_model())
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
     shown = track.shown(log_to if rank == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
@@ -418,7 +441,7 @@ def _train(
                     losses = validate(trainer)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done % cfg.train.save_every == 0 or last or stop:
-                    if rank == 0:
+                    if rank == 0 or sharded:
                         writer.save(trainer, epoch_itr, run_key)
                     if last or stop:
                         writer.wait()
@@ -508,6 +531,7 @@ class Log:
         metrics.reset_meters("train")  # of a run before this one in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
         events = [json.loads(line) for line in kept]
+        self._epoch = max((event.get("epoch", 0) for event in events), default=0)
         seen = [event for event in events if event["split"] == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
@@ -516,7 +540,10 @@ class Log:
         self._tokens += sum(sample["ntokens"] for sample in samples if sample)
 
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
-        """Write the training loss since the last line; returns it in short for the progress bar."""
+        """Write the training loss since the last line; returns it in short for the progress bar.
+
+        The first line of an epoch also says how much of each language, or pair, the epoch holds.
+        """
         values = metrics.get_smoothed_values("train")
         rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
         self._tokens, self._since = 0, time.perf_counter()
@@ -527,8 +554,16 @@ class Log:
             "tokens_per_s": round(rate),
             **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
         }
+        counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
+
+    def _of_epoch(self, dataset: Any) -> dict[str, Any]:
+        """Its number and tokens by language, ``drawn/sw``, when it has not been written yet."""
+        if dataset.epoch <= self._epoch:
+            return {}
+        self._epoch = dataset.epoch
+        return {"epoch": dataset.epoch} | {f"drawn/{name}": n for name, (_, n) in dataset.mixture().items()}
 
     def write_valid(self, trainer: Trainer, losses: dict[str, float], more: dict[str, float]) -> None:
         """Write validation losses and their perplexities, by objective and language, and what a `Watch` measured."""

@@ -296,3 +296,43 @@ def test_a_batch_of_uneven_ends_shrinks(monkeypatch: pytest.MonkeyPatch) -> None
 def test_settings_that_cannot_be_are_named(given_: dict[str, Any], pattern: str) -> None:
     with pytest.raises(UserError, match=pattern):
         Search(**given_)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 900), st.integers(0, 5))
+def test_the_largest_are_those_of_topk(rows: int, count: int, size: int, seed: int) -> None:
+    count = min(count, size)
+    scores = torch.randn(rows, 2, 3 * size, generator=torch.Generator().manual_seed(seed))
+    scores[..., ::3] = -torch.inf
+    values, places = generating.largest(scores, count)
+    assert torch.equal(values, scores.topk(count, -1).values)
+    assert torch.equal(scores.gather(-1, places), values)
+    assert places.sort(-1).values.diff(dim=-1).ne(0).all(), "a place stands twice"
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_runs_of_barred_ids_are_those_that_are_barred(flags: list[bool]) -> None:
+    runs = generating.runs_of_true(torch.tensor(flags))
+    assert len(runs) == sum(b and not a for a, b in itertools.pairwise([False, *flags]))
+    assert [any(begin <= i < end for begin, end in runs) for i in range(len(flags))] == flags
+
+
+def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, given_ = MODELS["post"], sources(4)
+    search = Search(beam=3, max_len_b=4)
+    made, compact, kept = [], generating._LayerCache.compact, []
+
+    def noting(self: Any, slots: torch.Tensor) -> None:
+        kept.append(slots.shape[1] / self.past[0].shape[2])
+        compact(self, slots)
+
+    monkeypatch.setattr(generating._LayerCache, "compact", noting)
+    for chunk in (1000, 4):  # 1000: never
+        monkeypatch.setattr(generating, "CHUNK", chunk)
+        made.append(search_all(model, given_, search))
+        assert bool(kept) == (chunk == 4)
+    assert max(kept) <= 0.5
+    for first, second in zip(*made, strict=True):
+        assert [h.tokens.tolist() for h in first] == [h.tokens.tolist() for h in second]
+        assert [h.score for h in first] == pytest.approx([h.score for h in second], abs=1e-9)

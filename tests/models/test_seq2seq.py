@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from corpora import vocab as vocabulary
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.models import checkpoint
+from xling.models import checkpoint, encoder, seq2seq
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.loss import linear_cross_entropy
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, pool, start_decoder
@@ -33,7 +34,7 @@ SHAPES = {
 
 def made(name: str = "post", **more: Any) -> Seq2SeqModel:
     torch.manual_seed(1)
-    cfg = Seq2SeqConfig(layers=2, dim=16, heads=2, ffn_dim=32, max_positions=32, **SHAPES[name], **more)
+    cfg = Seq2SeqConfig(layers=2, dim=16, heads=2, ffn_dim=32, max_positions=32, **(SHAPES[name] | more))
     return Seq2SeqModel(cfg, SYMBOLS.size, 2 if cfg.lang_embeddings else 0).double().eval()
 
 
@@ -245,3 +246,60 @@ def test_both_sides_start_from_an_encoder(published: Path) -> None:
     wrong = Seq2SeqModel(Seq2SeqConfig(**shape | {"dim": 8}), symbols.size)
     with pytest.raises(UserError, match="give the model"):
         checkpoint.start_from(wrong, published, ["en", "th"], published, False)
+
+
+def gradients(model: Seq2SeqModel, examples: list[dict[str, np.ndarray]]) -> tuple[list[torch.Tensor], int]:
+    """Gradients of all parameters with dropout from one seed, and the bytes kept for the backward pass."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.nbytes
+        return tensor
+
+    model.train().zero_grad()
+    torch.manual_seed(5)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        total = model(**pack_seq2seq(examples)["net_input"]).square().sum()
+        size = sum(kept.values())
+        total.backward()
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None], size
+
+
+def test_a_decoder_keeps_the_input_of_its_layers_only() -> None:
+    model, examples = (
+        made("post", decoder_layers=6, dropout=0.2, attention_dropout=0.1),
+        pairs((5, 20), (5, 20), (3, 9)),
+    )
+    plain, much = gradients(model, examples)
+    model.decoder.cfg = dataclasses.replace(model.cfg, checkpoint_activations=True)
+    again, little = gradients(model, examples)
+    assert len(plain) == len(again) > 100
+    assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
+    assert little < much / 2, "the encoder's layers keep theirs here"
+
+
+# torch's own, from its tracer.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("name", ["post", "pre"])
+def test_a_decoder_layer_compiles_without_a_break_once_for_all_batches(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    from torch._dynamo.utils import counters
+
+    monkeypatch.setattr(encoder, "COMPILER", "aot_eager")
+    for module in (encoder, seq2seq):
+        module._compiled.cache_clear()
+    torch._dynamo.reset()
+    counters.clear()
+    model, compiled = made(name, dropout=0.0), made(name, dropout=0.0, compile=True)
+    compiled.load_state_dict(model.state_dict())
+    graphs = []
+    for lengths in (((9, 4), (9, 4), (4, 7)), ((20, 5),), ((7, 3), (6, 2), (6, 2))):
+        examples = pairs(*lengths)
+        for one, other in zip(gradients(model, examples)[0], gradients(compiled, examples)[0], strict=True):
+            torch.testing.assert_close(one, other)
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert not counters["graph_break"]
+    assert graphs[0] == graphs[-1] >= 5, "a part of a layer was compiled anew, or none"
+    for module in (encoder, seq2seq):
+        module._compiled.cache_clear()

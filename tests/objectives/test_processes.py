@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ import torch
 
 from xling import train
 from xling.core import job
+from xling.core.errors import UserError
+from xling.models.optim import XlingAdamW
 from xling.update import Updates
 
 MIX = "mmlm+clwr+xlco"
@@ -131,3 +134,105 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
     straight, changed = batches("straight"), batches("changed")
     assert len(straight) == total and len(changed) > 30
     assert changed == straight[: len(changed)]
+
+
+def trained(cfg: Any, world: int, stop: int = 0) -> None:
+    """Train in so many processes, up to an update or to the end."""
+
+    def work(rank: int) -> None:
+        make = Updates.make
+
+        def stopping(self: Updates, samples: list[Any]) -> bool:
+            if stop and self._trainer.get_num_updates() == stop:
+                job.request_stop("test")
+            return make(self, samples)
+
+        Updates.make = stopping  # type: ignore[method-assign]
+        clip = XlingAdamW.clip_grad_norm
+
+        def noting(self: XlingAdamW, *given: Any, **named: Any) -> torch.Tensor:
+            norm = clip(self, *given, **named)
+            with Path(f"{cfg.out}.norms-{rank}").open("a") as norms:
+                norms.write(f"{float(norm)}\n")
+            return norm
+
+        XlingAdamW.clip_grad_norm = noting  # type: ignore[method-assign]
+        try:
+            train.run(cfg)
+        except job.Stopped:
+            assert stop
+
+    in_processes(world, work)
+
+
+def losses(out: Path) -> list[float]:
+    lines = (out / "log.jsonl").read_text().splitlines()
+    return [event["loss"] for event in map(json.loads, lines) if event["split"] == "train"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("mmlm", ("model.checkpoint_activations=true",)),
+        ("translation", ("model.precision=bf16", "train.accumulate=2", "freeze=encoder")),
+        ("mmlm+clwr", ("mix=sum",)),
+    ],
+)
+def test_sharded_training_learns_the_same_and_goes_on_exactly(
+    recipe: Any, bitext: Path, tmp_path: Path, names: str, words: tuple[str, ...]
+) -> None:
+    same = ("train.updates=6", "train.valid_every=3", "train.lr=1e-3", *words)
+    whole = recipe(bitext, names, tmp_path / "whole", *same)
+    sharded = recipe(bitext, names, tmp_path / "sharded", *same, "train.sharding=full")
+    trained(whole, 2)
+    trained(sharded, 2)
+    wanted, found = losses(tmp_path / "whole"), losses(tmp_path / "sharded")
+    assert len(found) == 6 and found == pytest.approx(wanted, abs=2e-3 if "bf16" in str(words) else 2e-4)
+    norms = [
+        [float(n) for n in (tmp_path / f"{name}.norms-0").read_text().split()]
+        for name in ("whole", "sharded")
+    ]
+    assert norms[1] == pytest.approx(norms[0], rel=0.05 if "bf16" in str(words) else 1e-3), (
+        "what is clipped by"
+    )
+    published = torch.load(tmp_path / "sharded" / "model.pt", weights_only=True)["weights"]
+    one_process = torch.load(tmp_path / "whole" / "model.pt", weights_only=True)["weights"]
+    assert published.keys() == one_process.keys()
+    for name, tensor in one_process.items():
+        torch.testing.assert_close(published[name], tensor, rtol=0.05, atol=2e-3)
+    # Again, stopped on the way.
+    shutil.rmtree(tmp_path / "sharded")
+    trained(sharded, 2, stop=2)
+    assert not (tmp_path / "sharded").exists()
+    trained(sharded, 2)
+    again = torch.load(tmp_path / "sharded" / "model.pt", weights_only=True)["weights"]
+    assert all(torch.equal(again[name], tensor) for name, tensor in published.items())
+    assert losses(tmp_path / "sharded") == found
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "message"),
+    [
+        ("xlco", (), "train.sharding=full with objectives.xlco; valid: .*mmlm"),
+        ("mmlm+tlm", (), "train.sharding=full with mix=alternate; valid: one objective, or mix=sum"),
+    ],
+)
+def test_what_cannot_be_sharded_is_refused(
+    recipe: Any, bitext: Path, tmp_path: Path, names: str, words: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        train.run(recipe(bitext, names, tmp_path / "out", "train.sharding=full", *words))
+
+
+def test_a_sharded_checkpoint_is_whole(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    """One process takes up what two have left."""
+    cfg = recipe(bitext, "mmlm", tmp_path / "out", "train.updates=4", "train.sharding=full")
+    trained(cfg, 2, stop=2)
+    (path,) = sorted((tmp_path / "out.partial").glob("*.pt"))[-1:]
+    state = torch.load(path, weights_only=True)
+    embeddings = state["model"]["encoder.tokens.weight"]
+    assert all(type(tensor) is torch.Tensor for tensor in state["model"].values())
+    moments = state["last_optimizer_state"]["adamw"]["state"].values()
+    assert embeddings.shape in {moment["exp_avg"].shape for moment in moments}
+    trained(cfg, 1)
+    assert len(losses(tmp_path / "out")) == 4

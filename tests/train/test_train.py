@@ -22,7 +22,9 @@ import torch.nn.functional as F
 from xling import train
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.core.sampling import alpha_shares
 from xling.data.packing import pack
+from xling.data.shards import open_shard
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import load_dictionary
@@ -150,6 +152,17 @@ def test_it_learns_and_logs(model: Path) -> None:
     assert made.counts["updates"] == 30 and made.counts["langs"] == ["ar", "en", "th"]
     assert sorted(made.files) == ["dict.txt", "log.jsonl", "model.pt", "spm.model"]
     assert not model.with_name("model.partial").exists()
+
+
+def test_the_log_says_once_an_epoch_what_was_drawn(model: Path, shards: Path) -> None:
+    log = [event for event in events(model) if event["split"] == "train"]
+    epochs = [event["epoch"] for event in log if "epoch" in event]
+    assert epochs == sorted(set(epochs)) and epochs[0] == 1
+    there = {lang: len(open_shard(shards / lang / "train").tokens) for lang in ("ar", "en", "th")}
+    drawn = {lang: log[0][f"drawn/{lang}"] for lang in there}
+    assert sum(drawn.values()) == pytest.approx(sum(there.values()), rel=0.05)
+    for lang, share in alpha_shares(there, 0.3).items():
+        assert drawn[lang] / sum(drawn.values()) == pytest.approx(share, rel=0.05)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -229,7 +229,7 @@ def test_a_part_that_is_there_is_not_translated_again_and_empty_translations_are
     asked: list[list[str]] = []
 
     class Fake(Translator):
-        def __call__(self, texts: Any, src: str, tgt: str, told: Any = None) -> list[str]:
+        def __call__(self, texts: Any, src: str, tgt: str, told: Any = None, via: str = "") -> list[str]:
             asked.append(list(texts))
             return ["", texts[1]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,14 @@ class Draw:
     langs: np.ndarray
     items: np.ndarray
 
+    def of_items(self, values: Iterable[np.ndarray]) -> np.ndarray:
+        """What each draw's item has, int64 (num_draws,), from what the items of each language have."""
+        found = np.zeros(len(self.items), dtype=np.int64)
+        for index, of_lang in enumerate(values):
+            where = self.langs == index
+            found[where] = of_lang[self.items[where]]
+        return found
+
 
 def epoch_counts(num_items: Mapping[str, int], num_tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
     """How many items of each language an epoch holds; an epoch has as many items as the data.
@@ -38,6 +46,12 @@ def counts_of(
     total = sum(num_tokens.values())
     mean = {lang: num_tokens[lang] / max(num_items[lang], 1) for lang in num_items}
     return {lang: max(1, round(shares[lang] * total / mean[lang])) for lang in num_items if num_items[lang]}
+
+
+def every_item(num_items: Mapping[str, int]) -> Draw:
+    """Each item of each language once, in order."""
+    langs = np.repeat(np.arange(len(num_items), dtype=np.int16), list(num_items.values()))
+    return Draw(langs, np.concatenate([np.arange(n) for n in num_items.values()]))
 
 
 def draw_epoch(num_items: Mapping[str, int], counts: Mapping[str, int], seed: int, epoch: int) -> Draw:

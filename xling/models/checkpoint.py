@@ -17,6 +17,7 @@ from typing import IO, Any, BinaryIO, TypeVar, cast
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from corpora.binarize import NUM_SPECIALS
 from corpora.vocab import vocab_digest
@@ -68,6 +69,8 @@ class Writer:
     def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
         """Copy the state and begin to write it.
 
+        Where the model is sharded all processes must call this, since the state is gathered; the first one writes.
+
         Raises:
             OSError: the checkpoint before could not be written.
         """
@@ -80,6 +83,8 @@ class Writer:
             "run_key": json.dumps(run_key, sort_keys=True),
         }
         arguments = (snapshot(state, {}), trainer.get_num_updates())
+        if parallel.rank() > 0:
+            return
         # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
         self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
         self._thread.start()
@@ -134,11 +139,16 @@ def write_hashed(state: Any, handle: BinaryIO) -> str:
 def snapshot(value: Any, seen: dict[Any, Tensor]) -> Any:
     """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
     if isinstance(value, Tensor):
-        if hasattr(value, "full_tensor"):
-            value = value.full_tensor()
-        key = (value.data_ptr(), value.dtype, value.shape, value.stride()) if value.numel() else id(value)
+        # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
+        there = parallel.is_everywhere(value)
+        key = (
+            (parallel.local(value).data_ptr(), value.dtype, value.shape, value.stride())
+            if there
+            else id(value)
+        )
         if key not in seen:
-            seen[key] = value.detach().to("cpu", copy=True)
+            whole = value.full_tensor() if isinstance(value, DTensor) else value
+            seen[key] = whole.detach().to("cpu", copy=True)
         return seen[key]
     if isinstance(value, dict):
         return type(value)((k, snapshot(v, seen)) for k, v in value.items())
@@ -202,9 +212,15 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
     return epoch_itr
 
 
-def save_model(path: Path, model: EncoderModel, langs: list[str], vocab_dir: Path) -> None:
-    """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only."""
-    weights = {k: v for k, v in model.state_dict().items() if not k.startswith("extras.") and k not in TIED}
+def save_model(
+    path: Path, model: EncoderModel, langs: list[str], vocab_dir: Path, state: dict[str, Tensor] | None = None
+) -> None:
+    """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only.
+
+    ``state`` are the weights of a sharded model, gathered by `snapshot`.
+    """
+    state = model.state_dict() if state is None else state
+    weights = {k: v for k, v in state.items() if not k.startswith("extras.") and k not in TIED}
     kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
     write_published(
         path, kind, {"shape": shape_of(model.cfg, kind), "langs": list(langs)}, weights, vocab_dir

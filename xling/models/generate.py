@@ -3,7 +3,9 @@
 Scores and stopping are those of fairseq's SequenceGenerator: a hypothesis is worth the sum of its log-probabilities
 over length^penalty, ``</s>`` counted; a sentence is done when ``beam`` hypotheses have ended among the best ``beam``
 candidates. What differs is the work: the source's keys and values stand once per sentence and all hypotheses of a
-sentence attend to them together; the cache is never reordered, instead every hypothesis has a mask of its ancestors.
+sentence attend to them together; the cache is never reordered, instead every hypothesis has a mask of its ancestors,
+and what is nobody's ancestor any more is thrown out now and then. The best of many pieces are looked for in the few
+blocks with the largest maxima.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CHUNK = 16  # steps by which a cache grows
 DROP_AT = 0.1  # share of finished sentences at which they leave the batch
+BLOCK = 64  # pieces whose maximum is taken together
+FEW_RUNS = 8  # of barred ids that are filled one by one
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,12 @@ class _LayerCache:
             kept[:, :, slots:end] = new
         return self.past[0][:, :, :end], self.past[1][:, :, :end]
 
+    def compact(self, slots: Tensor) -> None:
+        """Keep these slots of each sentence only, int64 (S, count)."""
+        heads, size = self.past[0].shape[1], self.past[0].shape[3]
+        index = slots[:, None, :, None].expand(-1, heads, -1, size)
+        self.past = self.past[0].gather(2, index), self.past[1].gather(2, index)
+
     def keep(self, sentences: Tensor) -> None:
         """Forget all but these sentences."""
         self.source = self.source[0][sentences], self.source[1][sentences]
@@ -235,6 +245,7 @@ class _Beams:
         room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = room.clamp(min=1), tgt_langs
         self.barred = ~allowed_tokens(symbols, pieces).to(device)
+        self.barred_runs = runs_of_true(self.barred)
         self.sources = torch.arange(self.num, device=device)  # their numbers in the batch
         columns = torch.arange(int(lengths.max()), device=device)
         uneven = len({length for _, length in runs}) > 1
@@ -255,6 +266,7 @@ class _Beams:
             self._end(scores, parents, tokens, step)
             self._advance(scores, parents, tokens)
             self._leave()
+            self._compact()
             step += 1
         # Weights that are not finite end nothing: an output all the same, so that no line is lost.
         nothing = [Hypothesis(np.zeros(0, dtype=np.int64), -float("inf"))]
@@ -286,13 +298,13 @@ class _Beams:
         def by_sentence(rows: Tensor) -> Tensor:
             return rows.view(num, -1, heads, x.shape[1] // heads).transpose(1, 2)
 
-        def to_self(h: Tensor) -> Tensor:
-            query, key, value = (by_sentence(part) for part in layer.qkv(h).chunk(3, -1))
+        def to_self(qkv: Tensor) -> Tensor:
+            query, key, value = (by_sentence(part) for part in qkv.unbind(1))
             found = attend_dense(query, *cache.append(slots, key, value), mask)
-            return layer.out(found.transpose(1, 2).reshape(len(h), -1))
+            return found.transpose(1, 2).reshape(len(x), -1)
 
         def to_source(query: Tensor) -> Tensor:
-            found = attend_dense(by_sentence(query.flatten(1)), *cache.source, self.source_mask)
+            found = attend_dense(by_sentence(query), *cache.source, self.source_mask)
             return found.transpose(1, 2).reshape(len(query), -1)
 
         out: Tensor = layer(x, to_self, to_source)
@@ -301,8 +313,14 @@ class _Beams:
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """The best 2 * beam continuations of each sentence: scores, hypotheses continued and tokens, (S, K) each."""
         search = self.search
-        total = torch.logsumexp(logits, -1, keepdim=True)
-        logits = logits.masked_fill_(self.barred, -torch.inf)
+        logits = torch.log_softmax(
+            logits, -1
+        )  # barred tokens have their share of the probability, as in fairseq
+        if len(self.barred_runs) <= FEW_RUNS:
+            for begin, stop in self.barred_runs:
+                logits[..., begin:stop] = -torch.inf
+        else:
+            logits.masked_fill_(self.barred, -torch.inf)
         end = logits[..., EOS].clone()
         if step < search.min_len:
             logits[..., EOS] = -torch.inf
@@ -315,8 +333,8 @@ class _Beams:
             best = self._drawn(logits, count)
             scores = logits.gather(-1, best)
         else:
-            scores, best = logits.topk(count, -1)
-        scores = (scores - total + self.scores[..., None]).view(num, -1)
+            scores, best = largest(logits, count)
+        scores = (scores + self.scores[..., None]).view(num, -1)
         if width == 1:
             return scores, torch.zeros_like(best[:, 0]), best[:, 0]
         scores, which = scores.topk(count, -1)
@@ -356,6 +374,16 @@ class _Beams:
         self.tokens = torch.cat([self.tokens[rows, parents], tokens[..., None]], 2)
         self.ancestors = self.ancestors[rows, parents]
 
+    def _compact(self) -> None:
+        """Throw out of the cache what is no ancestor of a hypothesis any more, when it is half of it."""
+        used, slots = self.ancestors.any(1), self.ancestors.shape[2]
+        if not len(used) or slots < 2 * CHUNK or (count := int(used.sum(1).max())) > slots // 2:
+            return
+        kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
+        self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        for cache in self.caches:
+            cache.compact(kept)
+
     def _leave(self) -> None:
         """Drop the sentences that are done, when they are many."""
         num_done = int(self.done.sum())
@@ -368,6 +396,32 @@ class _Beams:
             self.source_mask = self.source_mask[keep]
         for cache in self.caches:
             cache.keep(keep)
+
+
+def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` largest of the last dimension and where they stand, as `torch.topk`, from the largest.
+
+    They lie in the ``count`` blocks with the largest maxima, and one pass for maxima is many times as fast.
+    """
+    blocks = scores.shape[-1] // BLOCK
+    if blocks < 4 * count:
+        best = scores.topk(count, -1)
+        return best.values, best.indices
+    inner = scores[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
+    which = inner.amax(-1).topk(count, -1).indices[..., None].expand(*scores.shape[:-1], count, BLOCK)
+    within = torch.arange(BLOCK, device=scores.device)
+    places = (which * BLOCK + within).flatten(-2)
+    rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
+    places = torch.cat([places, rest.expand(*scores.shape[:-1], -1)], -1)
+    values, order = scores.gather(-1, places).topk(count, -1)
+    return values, places.gather(-1, order)
+
+
+def runs_of_true(flags: Tensor) -> list[tuple[int, int]]:
+    """Begin and end of each run of True in bool (n,)."""
+    zero = torch.zeros(1, dtype=torch.int8, device=flags.device)
+    edges = torch.diff(flags.to(torch.int8), prepend=zero, append=zero).nonzero()
+    return [(int(begin), int(stop)) for begin, stop in edges.view(-1, 2)]
 
 
 def _as_decoder(layer: torch.nn.Module) -> DecoderLayer:

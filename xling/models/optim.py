@@ -105,7 +105,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             if param is not master and param.grad is not None:
                 master.grad = param.grad.float()
                 param.grad = None
-        grads = self._grads()
+        grads = [parallel.local(grad) for grad in self._grads()]
         if grads:
             torch._foreach_mul_(grads, c)
 
@@ -120,13 +120,14 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         grads = self._grads()
         if not grads:
             return torch.tensor(0.0)
-        norm = torch.nn.utils.get_total_norm(grads)
+        norm = parallel.total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
         if not torch.isfinite(norm):
             raise NotFiniteError(f"gradient norm {norm.item()}")
         if max_norm > 0:
-            torch._foreach_mul_(grads, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+            factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+            torch._foreach_mul_([parallel.local(grad) for grad in grads], factor)
         return norm
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
@@ -135,7 +136,8 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         pairs = [(p, m) for p, m in zip(self.working, self.masters, strict=True) if p is not m]
         if pairs:
             with torch.no_grad():
-                torch._foreach_copy_([p for p, _ in pairs], [m for _, m in pairs])
+                working, masters = ([parallel.local(t) for t in side] for side in zip(*pairs, strict=True))
+                torch._foreach_copy_(working, masters)
 
     def zero_grad(self) -> None:
         """Drop the gradients of working weights and masters."""
@@ -149,11 +151,24 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Restore moments and masters and write the working weights anew from the masters."""
-        self._optimizer.load_state_dict(state_dict["adamw"])
+        """Restore moments and masters and write the working weights anew from the masters.
+
+        All of them are whole, also where the parameters are sharded.
+        """
+        params = [p for group in self._optimizer.param_groups for p in group["params"]]
+        moments = {
+            number: {
+                name: parallel.shard_like(value, params[number])
+                if value.shape == params[number].shape
+                else value
+                for name, value in of_one.items()
+            }
+            for number, of_one in state_dict["adamw"]["state"].items()
+        }
+        self._optimizer.load_state_dict(state_dict["adamw"] | {"state": moments})
         with torch.no_grad():
             for param, master, saved in zip(self.working, self.masters, state_dict["masters"], strict=True):
-                master.copy_(saved)
+                master.copy_(parallel.shard_like(saved, master))
                 if param is not master:
                     param.copy_(master)
         for group in self._optimizer.param_groups:

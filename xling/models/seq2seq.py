@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from fairseq.models import register_model
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from xling.models import encoder
 from xling.models.dropout import dropout
 from xling.models.encoder import (
     Attention,
@@ -29,6 +32,7 @@ from xling.models.encoder import (
     attend,
     attend_dense,
     initialise,
+    projections,
     scaled,
 )
 from xling.models.loss import linear_cross_entropy
@@ -116,35 +120,44 @@ class DecoderLayer(Layer):
 
         Args:
             x: the states below.
-            to_self: self-attention with its output projection.
+            to_self: from queries, keys and values (M, 3, H, C) to what they find in the past, (M, D).
             to_source: from queries (M, H, C) to what they find in the source, (M, D).
         """
-        x = self._around(x, self.attn_norm, to_self)
-        x = self._around(x, self.cross_norm, lambda h: self._cross(h, to_source))
-        return self._around(x, self.ffn_norm, self._ffn)
+        before, between, after = _compiled() if self.compiled else (projections, _between, _after)
+        x, query = between(self, x, to_self(before(self, x)))
+        out: Tensor = after(self, x, to_source(query))
+        return out
 
     def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of encoder states (N, D), each (N, H, C)."""
         kv = self.cross_kv(states).view(len(states), 2, self.heads, -1)
         return kv[:, 0], kv[:, 1]
 
-    def _attention(self, x: Tensor, how: Attention) -> Tensor:
-        qkv = self.qkv(x).view(len(x), 3, self.heads, -1)
-        attended = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
-        return dropout(self.out(attended), self.dropout, self.training)
 
-    def _ffn(self, x: Tensor) -> Tensor:
-        return dropout(self.down(F.gelu(self.up(x))), self.dropout, self.training)
+def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+    """A layer's input and what it found in the past, both (M, D), -> the states and queries (M, H, C)."""
+    x = x + dropout(layer.out(attended), layer.dropout, layer.training)
+    x = x if layer.pre_norm else layer.attn_norm(x)
+    query: Tensor = layer.cross_query(layer.cross_norm(x) if layer.pre_norm else x)
+    return x, query.view(len(x), layer.heads, -1)
 
-    def _cross(self, x: Tensor, to_source: Callable[[Tensor], Tensor]) -> Tensor:
-        found = to_source(self.cross_query(x).view(len(x), self.heads, -1))
-        return dropout(self.cross_out(found), self.dropout, self.training)
 
-    def _around(self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre_norm:
-            return x + part(norm(x))
-        out: Tensor = norm(x + part(x))
-        return out
+def _after(layer: DecoderLayer, x: Tensor, found: Tensor) -> Tensor:
+    """States and what they found in the source, both (M, D), -> the layer's output (M, D)."""
+    x = x + dropout(layer.cross_out(found), layer.dropout, layer.training)
+    x = x if layer.pre_norm else layer.cross_norm(x)
+    hidden = layer.up(layer.ffn_norm(x) if layer.pre_norm else x)
+    x = x + dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    return x if layer.pre_norm else layer.ffn_norm(x)
+
+
+@cache
+def _compiled() -> tuple[Callable[..., Any], ...]:
+    """The three parts of a layer around its attentions, compiled for any number of tokens."""
+    return tuple(
+        torch.compile(part, fullgraph=True, dynamic=True, backend=encoder.COMPILER)
+        for part in (projections, _between, _after)
+    )
 
 
 class Decoder(nn.Module):
@@ -200,14 +213,18 @@ class Decoder(nn.Module):
         drop = self.cfg.attention_dropout if self.training else 0.0
         how = Attention(runs, causal=True, drop=drop)
         x = self.embed(words, positions, langs)
+        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
-            key, value = layer.memory(memory)
-            x = layer(
-                x,
-                lambda h, layer=layer: layer._attention(h, how),
-                lambda q, key=key, value=value: cross_attend(q, key, value, cross, drop),
-            )
+
+            def to_self(qkv: Tensor) -> Tensor:
+                return attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
+
+            def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
+                return cross_attend(query, *layer.memory(memory), cross, drop)
+
+            given = (x, to_self, to_source)
+            x = checkpoint(layer, *given, use_reentrant=False) if again else layer(*given)
         out: Tensor = self.final_norm(x)
         return out
 

@@ -29,7 +29,7 @@ from xling.core import languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
 from xling.core.sampling import rng
-from xling.data import shards
+from xling.data import mixer, shards
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 
@@ -82,6 +82,7 @@ class Objective(ABC):
     name: str
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with one
+    shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
@@ -203,6 +204,65 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Every epoch draws its own items."""
         return False
+
+
+class DrawnDataset(ObjectiveDataset):
+    """Items of languages or pairs that every training epoch draws anew by alpha; other splits hold each once.
+
+    Args:
+        cfg: settings.
+        split: ``train``, ``valid`` or another.
+        name: of the objective, part of the key of its randomness.
+        num_items: by language or pair.
+        num_tokens: of those, as alpha and `mixture` count them.
+    """
+
+    def __init__(
+        self, cfg: Any, split: str, name: str, num_items: dict[str, int], num_tokens: dict[str, int]
+    ) -> None:
+        self._cfg, self._split, self._name = cfg, split, name
+        self.num_items_of, self.num_tokens_of = num_items, num_tokens
+        super().__init__(cfg.seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the items of an epoch."""
+        train = self._split == "train"
+        self.epoch = epoch if train else 0
+        self._draw = (
+            mixer.draw_epoch(self.num_items_of, self.epoch_counts(), self.seed, epoch)
+            if train
+            else mixer.every_item(self.num_items_of)
+        )
+        self._drawn = self.tokens_of(self._draw)
+        self._sizes = self.example_tokens(self._drawn)
+
+    def epoch_counts(self) -> dict[str, int]:
+        """Items of each language or pair in an epoch of training."""
+        return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
+
+    @abstractmethod
+    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+        """Tokens of each item drawn, counted as ``num_tokens`` counts, int64 (num_draws,)."""
+
+    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+        """Most tokens of the examples of items with ``num`` tokens."""
+        return num
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Most tokens of each example."""
+        return self._sizes
+
+    def mixture(self) -> dict[str, tuple[int, int]]:
+        """By language or pair, without what examples add to their text."""
+        drawn = np.bincount(self._draw.langs, self._drawn, len(self.num_tokens_of))
+        return {
+            name: (there, int(n)) for (name, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
+        }
+
+    def generator(self, index: int) -> np.random.Generator:
+        """The randomness of the example at ``index``."""
+        return rng(self.seed, self.epoch, index, self._name, self._split)
 
 
 def batches_of(

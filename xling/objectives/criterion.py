@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -16,10 +18,22 @@ from xling.objectives.base import by_language
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)
 class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
-    """Ask the task's objectives for their losses and log them by objective and language."""
+    """Ask the task's objectives for their losses and log them by objective and language.
+
+    Attributes:
+        around: calls what it is given; where the model is sharded, while its weights are whole.
+    """
+
+    def __init__(self, task: Any) -> None:
+        super().__init__(task)
+        self.around: Callable[..., Any] = operator.call
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
         """The loss sum, how many losses it sums, and what to log."""
+        found: tuple[Tensor, int, dict[str, float]] = self.around(self._of_batch, model, sample)
+        return found
+
+    def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
         losses = self.task.losses(model, sample)
         total, divisor = self.task.combine(losses)
         logs = {

@@ -72,6 +72,7 @@ class Distill(Mmlm):
     """A smaller encoder learns from a larger one."""
 
     config = DistillConfig
+    shardable = False
 
     def modules(self, model: Any) -> nn.Module:
         """Teacher and projection.

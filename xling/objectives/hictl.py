@@ -88,6 +88,7 @@ class Hictl(Objective):
     """Contrast of sentences and of words."""
 
     config = HictlConfig
+    shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""

@@ -18,11 +18,19 @@ from fairseq.data import Dictionary
 
 from corpora.wordpiece import INSIDE
 from xling.core.errors import UserError
-from xling.core.sampling import rng
 from xling.data import mixer, shards
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, TaskConfig, objective
+from xling.objectives.base import (
+    BOS,
+    FIRST_PIECE,
+    DrawnDataset,
+    Loss,
+    Objective,
+    ObjectiveDataset,
+    TaskConfig,
+    objective,
+)
 
 WORD_START = "\u2581"
 
@@ -92,38 +100,27 @@ class Block(NamedTuple):
 BuildExample = Callable[[Block], Example]
 
 
-class BlockDataset(ObjectiveDataset):
-    """Blocks of monolingual streams, languages mixed by alpha, made into examples anew every epoch.
-
-    Training epochs are drawn by `xling.data.mixer`; other splits hold every block once, with fixed masks.
-    """
+class BlockDataset(DrawnDataset):
+    """Blocks of monolingual streams, languages mixed by alpha, made into examples anew every epoch."""
 
     def __init__(
         self, cfg: Any, data: Path, split: str, langs: list[str], name: str, build: BuildExample
     ) -> None:
-        self._cfg, self._split, self._langs = cfg, split, langs
-        self._name, self._build = name, build
+        self._cfg, self._split, self._langs, self._build = cfg, split, langs, build
         self._streams = self.open_streams(data)
         self._length = self.stream_tokens(cfg.tokens_per_sample)
-        self.num_tokens_of = {lang: len(stream) for lang, stream in self._streams.items()}
-        if split == "train" and (empty := [lang for lang, n in self.num_tokens_of.items() if n == 0]):
+        num_tokens = {lang: len(stream) for lang, stream in self._streams.items()}
+        if split == "train" and (empty := [lang for lang, n in num_tokens.items() if n == 0]):
             raise UserError(
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
             )
-        self.num_items_of = {lang: -(-n // self._length) for lang, n in self.num_tokens_of.items()}
-        super().__init__(cfg.seed)
+        num_items = {lang: -(-n // self._length) for lang, n in num_tokens.items()}
+        super().__init__(cfg, split, name, num_items, num_tokens)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the blocks of an epoch."""
-        self.epoch = epoch if self._split == "train" else 0
-        if self._split == "train":
-            self._draw = mixer.draw_epoch(self.num_items_of, self.epoch_counts(), self._cfg.seed, epoch)
-        else:
-            items = [np.arange(n) for n in self.num_items_of.values()]
-            langs = np.repeat(np.arange(len(items)), [len(i) for i in items])
-            self._draw = mixer.Draw(langs.astype(np.int16), np.concatenate(items))
-        lengths = np.array(list(self.num_tokens_of.values()))[self._draw.langs]
-        self._sizes = self.example_tokens(np.minimum(self._length, lengths - self._draw.items * self._length))
+    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+        """Of the stream; its last block is shorter."""
+        whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
+        return np.minimum(self._length, whole - draw.items * self._length)
 
     def open_streams(self, data: Path) -> dict[str, np.ndarray]:
         """The streams by name; here one of each language."""
@@ -137,25 +134,9 @@ class BlockDataset(ObjectiveDataset):
         """Tokens of examples made of ``num`` tokens of a stream."""
         return num + 1
 
-    def epoch_counts(self) -> dict[str, int]:
-        """Blocks of each stream in an epoch."""
-        return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
-
     def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
         """Language of ``num`` tokens of a stream from ``start``, int64 (num,)."""
         return np.full(num, stream)
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Tokens of each block, ``<s>`` included."""
-        return self._sizes
-
-    def mixture(self) -> dict[str, tuple[int, int]]:
-        """By language; drawn tokens with their ``<s>``."""
-        drawn = np.bincount(self._draw.langs, self._sizes, len(self.num_tokens_of))
-        return {
-            lang: (there, int(n)) for (lang, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
-        }
 
     def __getitem__(self, index: int) -> Example:
         stream = int(self._draw.langs[index])
@@ -165,7 +146,7 @@ class BlockDataset(ObjectiveDataset):
         block = Block(
             np.concatenate([[BOS], text]).astype(np.int64),
             np.concatenate([langs[:1], langs]),
-            rng(self._cfg.seed, self.epoch, index, self._name, self._split),
+            self.generator(index),
             self.epochs_at(index),
         )
         made = {"langs": block.langs} | self._build(block)

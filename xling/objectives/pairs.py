@@ -11,10 +11,9 @@ import numpy as np
 
 from corpora.binarize import split_pair
 from xling.core.errors import UserError, unknown
-from xling.core.sampling import rng
 from xling.data import mixer, shards
 from xling.data.packing import Example
-from xling.objectives.base import ObjectiveDataset, TaskConfig
+from xling.objectives.base import DrawnDataset, TaskConfig
 
 
 @dataclass
@@ -45,7 +44,7 @@ Side = tuple[int, shards.Shard, np.ndarray]
 BuildExample = Callable[[Pair, np.random.Generator], Example]
 
 
-class PairDataset(ObjectiveDataset):
+class PairDataset(DrawnDataset):
     """Pairs of many language pairs mixed by alpha; the sides change places at random.
 
     Args:
@@ -68,7 +67,7 @@ class PairDataset(ObjectiveDataset):
         build: BuildExample,
         overhead: int,
     ) -> None:
-        self._cfg, self._split, self._name = cfg, split, name
+        self._cfg, self._split = cfg, split
         self._build, self._overhead = build, overhead
         self._sides = self.open_pairs(data, langs)
         self._room = self.room(cfg.tokens_per_sample)
@@ -77,7 +76,9 @@ class PairDataset(ObjectiveDataset):
             + self.added(pair)
             for pair, sides in self._sides.items()
         }
-        super().__init__(cfg.seed)
+        num_items = {pair: len(lengths) for pair, lengths in self._lengths.items()}
+        num_tokens = {pair: int(lengths.sum()) for pair, lengths in self._lengths.items()}
+        super().__init__(cfg, split, name, num_items, num_tokens)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
         """The two sides of each pair."""
@@ -85,10 +86,6 @@ class PairDataset(ObjectiveDataset):
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
             for pair in pairs_of(self._cfg, data, langs)
         }
-
-    def epoch_counts(self, items: dict[str, int], tokens: dict[str, int]) -> dict[str, int]:
-        """Pairs of each kind in an epoch."""
-        return mixer.epoch_counts(items, tokens, self._cfg.alpha)
 
     def room(self, tokens_per_sample: int) -> int:
         """Longest side, in tokens."""
@@ -107,34 +104,9 @@ class PairDataset(ObjectiveDataset):
         shard = shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
         return langs.index(lang), shard, shard.starts()
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the pairs of an epoch."""
-        self.epoch = epoch if self._split == "train" else 0
-        items = {pair: len(lengths) for pair, lengths in self._lengths.items()}
-        if self._split == "train":
-            tokens = {pair: int(lengths.sum()) for pair, lengths in self._lengths.items()}
-            counts = self.epoch_counts(items, tokens)
-            self._draw = mixer.draw_epoch(items, counts, self._cfg.seed, epoch)
-        else:
-            langs = np.repeat(np.arange(len(items)), list(items.values())).astype(np.int16)
-            self._draw = mixer.Draw(langs, np.concatenate([np.arange(n) for n in items.values()]))
-        self._sizes = np.zeros(len(self._draw.items), dtype=np.int64)
-        for index, lengths in enumerate(self._lengths.values()):
-            where = self._draw.langs == index
-            self._sizes[where] = lengths[self._draw.items[where]]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Tokens of both sides and what the objective adds."""
-        return self._sizes
-
-    def mixture(self) -> dict[str, tuple[int, int]]:
-        """By pair, both sides together, with what the objective adds."""
-        drawn = np.bincount(self._draw.langs, self._sizes, len(self._lengths))
-        return {
-            pair: (int(lengths.sum()), int(n))
-            for (pair, lengths), n in zip(self._lengths.items(), drawn, strict=True)
-        }
+    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+        """Of both sides and what the objective adds."""
+        return draw.of_items(self._lengths.values())
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
@@ -151,7 +123,7 @@ class PairDataset(ObjectiveDataset):
         return Pair(cut[0], cut[1], sides[0][0], sides[1][0])
 
     def __getitem__(self, index: int) -> Example:
-        generator = rng(self._cfg.seed, self.epoch, index, self._name, self._split)
+        generator = self.generator(index)
         made = self._build(self.pair(index, generator), generator)
         return made | {"id": np.array([index])}
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from corpora.binarize import split_pair
 from xling.core.errors import UserError
-from xling.core.sampling import alpha_shares, rng
+from xling.core.sampling import alpha_shares
 from xling.data import mixer, shards
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.objectives.base import EOS, Loss, Objective, ObjectiveDataset, TaskConfig
+from xling.objectives.base import EOS, DrawnDataset, Loss, Objective, TaskConfig
 from xling.objectives.pairs import Pair, PairDataset, Side
 
 
@@ -80,7 +80,7 @@ def example(
     }
 
 
-class TextDataset(ObjectiveDataset):
+class TextDataset(DrawnDataset):
     """Sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
 
     Args:
@@ -103,7 +103,7 @@ class TextDataset(ObjectiveDataset):
         build: BuildText,
         cost: Callable[[np.ndarray], np.ndarray],
     ) -> None:
-        self._cfg, self._split, self._name, self._build, self._cost = cfg, split, name, build, cost
+        self._build, self._cost = build, cost
         self._room = cfg.tokens_per_sample - 1
         there = [lang for lang in shards.languages_in(data) if lang in langs]
         if not there:
@@ -117,37 +117,17 @@ class TextDataset(ObjectiveDataset):
             )
         self._starts = {lang: starts for lang, (starts, _) in cut.items()}
         self._lengths = {lang: lengths for lang, (_, lengths) in cut.items()}
-        super().__init__(cfg.seed)
+        num_items = {lang: len(lengths) for lang, lengths in self._lengths.items()}
+        num_tokens = {lang: int(lengths.sum()) for lang, lengths in self._lengths.items()}
+        super().__init__(cfg, split, name, num_items, num_tokens)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the texts of an epoch."""
-        self.epoch = epoch if self._split == "train" else 0
-        items = {lang: len(lengths) for lang, lengths in self._lengths.items()}
-        if self._split == "train":
-            tokens = {lang: int(lengths.sum()) for lang, lengths in self._lengths.items()}
-            counts = mixer.epoch_counts(items, tokens, self._cfg.alpha)
-            self._draw = mixer.draw_epoch(items, counts, self.seed, epoch)
-        else:
-            langs = np.repeat(np.arange(len(items)), list(items.values())).astype(np.int16)
-            self._draw = mixer.Draw(langs, np.concatenate([np.arange(n) for n in items.values()]))
-        self._drawn = np.zeros(len(self._draw.items), dtype=np.int64)
-        for index, lengths in enumerate(self._lengths.values()):
-            where = self._draw.langs == index
-            self._drawn[where] = np.minimum(lengths[self._draw.items[where]], self._room)
-        self._sizes = self._cost(self._drawn)
+    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+        """Of text, cut to the room."""
+        return np.minimum(draw.of_items(self._lengths.values()), self._room)
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Most tokens of both sides of each example; noise may leave fewer."""
-        return self._sizes
-
-    def mixture(self) -> dict[str, tuple[int, int]]:
-        """By language, in tokens of text."""
-        drawn = np.bincount(self._draw.langs, self._drawn, len(self._lengths))
-        return {
-            lang: (int(lengths.sum()), int(n))
-            for (lang, lengths), n in zip(self._lengths.items(), drawn, strict=True)
-        }
+    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+        """Of both sides; noise may leave fewer."""
+        return self._cost(num)
 
     def text(self, index: int) -> tuple[np.ndarray, int]:
         """The tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
@@ -160,8 +140,7 @@ class TextDataset(ObjectiveDataset):
 
     def __getitem__(self, index: int) -> Example:
         tokens, lang = self.text(index)
-        generator = rng(self.seed, self.epoch, index, self._name, self._split)
-        return self._build(Text(tokens, lang, generator)) | {"id": np.array([index])}
+        return self._build(Text(tokens, lang, self.generator(index))) | {"id": np.array([index])}
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Sources and targets end to end."""
@@ -223,8 +202,9 @@ class TranslationDataset(PairDataset):
                 found[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
         return found
 
-    def epoch_counts(self, items: dict[str, int], tokens: dict[str, int]) -> dict[str, int]:
+    def epoch_counts(self) -> dict[str, int]:
         """Each kind by alpha, and both by their shares."""
+        items, tokens = self.num_items_of, self.num_tokens_of
         shares: dict[str, float] = {}
         for back, share in ((False, 1 - self._back_share), (True, self._back_share)):
             mine = {pair: num for pair, num in tokens.items() if pair.startswith(BACK) == back}
@@ -259,12 +239,13 @@ class TranslationDataset(PairDataset):
 
     def ordered_indices(self) -> np.ndarray:
         """By the lengths of both sides, so that a batch has few different ones."""
-        two = np.zeros((2, len(self)), dtype=np.int64)
-        for index, sides in enumerate(self._sides.values()):
-            where = self._draw.langs == index
-            for row, (_, shard, _) in enumerate(sides):
-                two[row, where] = np.minimum(shard.sizes[self._draw.items[where]], self._room)
-        return np.lexsort((two[1], two[0]))
+        first, second = (
+            np.minimum(
+                self._draw.of_items(sides[side][1].sizes for sides in self._sides.values()), self._room
+            )
+            for side in (0, 1)
+        )
+        return np.lexsort((second, first))
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Sources and targets end to end."""

@@ -137,6 +137,7 @@ class Umt(Seq2SeqObjective):
     """A sentence from the model's own translation of it."""
 
     config = UmtConfig
+    shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)

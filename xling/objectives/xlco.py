@@ -183,6 +183,7 @@ class Xlco(Objective):
     """Contrast of translations against a queue."""
 
     config = XlcoConfig
+    shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""

@@ -18,7 +18,7 @@ from xling.core.sampling import rng
 from xling.data import mixer, shards
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, DrawnDataset, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import TlmConfig
@@ -73,12 +73,11 @@ def alternating_lengths(sizes: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.stack([np.where(flip == 0, whole[0], whole[1]), np.where(flip == 0, whole[1], whole[0])])
 
 
-class AlternatingDataset(ObjectiveDataset):
+class AlternatingDataset(DrawnDataset):
     """Documents of alternating sentences from every pair, mixed by alpha."""
 
     def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
-        self._cfg, self._split, self._rule = cfg, split, rule
-        self._room = cfg.tokens_per_sample - 1
+        self._rule, self._room = rule, cfg.tokens_per_sample - 1
         self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
         for pair in pairs_of(cfg, data, langs):
             names = split_pair(pair)
@@ -90,29 +89,29 @@ class AlternatingDataset(ObjectiveDataset):
                 starts,
                 (langs.index(names[0]), langs.index(names[1])),
             )
-        super().__init__(cfg.seed)
+        num_items = {pair: len(starts) - 1 for pair, (_, _, starts, _) in self._pairs.items()}
+        num_tokens = {pair: int(two[0].sizes.sum()) for pair, (two, _, _, _) in self._pairs.items()}
+        super().__init__(cfg, split, "xmlm", num_items, num_tokens)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the documents of an epoch and which side begins each."""
-        self.epoch = epoch if self._split == "train" else 0
-        items = {pair: len(starts) - 1 for pair, (_, _, starts, _) in self._pairs.items()}
-        tokens = {pair: int(two[0].sizes.sum()) for pair, (two, _, _, _) in self._pairs.items()}
-        alpha = self._cfg.alpha if self._split == "train" else 1.0
-        counts = mixer.epoch_counts(items, tokens, alpha) if self._split == "train" else items
-        self._draw = mixer.draw_epoch(items, counts, self.seed, max(self.epoch, 1))
-        self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(self._draw.items))
-        self._sizes = np.zeros(len(self._draw.items), dtype=np.int64)
-        for number, (two, _, starts, _) in enumerate(self._pairs.values()):
-            where = self._draw.langs == number
+    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+        """Of each document, by the side that begins it, which is drawn here."""
+        self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(draw.items))
+        both = []
+        for two, _, starts, _ in self._pairs.values():
             sizes = np.stack([np.minimum(shard.sizes, self._room) for shard in two]).astype(np.int64)
-            lengths = alternating_lengths(sizes, starts)
-            self._sizes[where] = lengths[self._first[where], self._draw.items[where]] + 1
+            both.append(alternating_lengths(sizes, starts))
+        by_side = [draw.of_items(lengths[side] for lengths in both) for side in (0, 1)]
+        return np.where(self._first == 0, *by_side)
+
+    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+        """With ``<s>``."""
+        return num + 1
 
     def mixture(self) -> dict[str, tuple[int, int]]:
         """By pair; there are the tokens of both sides, of which an epoch takes one or the other."""
-        drawn = np.bincount(self._draw.langs, self._sizes, len(self._pairs))
-        there = [int(two[0].tokens.size + two[1].tokens.size) for two, _, _, _ in self._pairs.values()]
-        return {pair: (n, int(d)) for pair, n, d in zip(self._pairs, there, drawn, strict=True)}
+        there = [sum(shard.tokens.size for shard in two) for two, _, _, _ in self._pairs.values()]
+        drawn = super().mixture().values()
+        return {pair: (n, taken) for pair, n, (_, taken) in zip(self._pairs, there, drawn, strict=True)}
 
     def _document(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         two, offsets, starts, langs = list(self._pairs.values())[int(self._draw.langs[index])]
@@ -127,14 +126,9 @@ class AlternatingDataset(ObjectiveDataset):
         ]
         return alternate(sides, langs, int(self._first[index]))
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Tokens of each document, ``<s>`` included."""
-        return self._sizes
-
     def __getitem__(self, index: int) -> Example:
         tokens, langs = self._document(index)
-        generator = rng(self.seed, self.epoch, index, "xmlm", self._split)
+        generator = self.generator(index)
         chosen = choose(tokens, self._rule, generator)
         return {
             "id": np.array([index]),
