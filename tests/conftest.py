@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import browser
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,25 +22,30 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("xling", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("xling")
 
-_NO_DATA: list[pytest.Item] = []
+_MEANS = {
+    "data": ("TESTS ON REAL DATA", "XLING_DATA to name the folder of real data"),
+    "browser": ("TESTS IN A BROWSER", f"one of {', '.join(browser.NAMES)}, or CHROMIUM to name another"),
+}
+_LEFT_OUT: dict[str, int] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests on real data where there is none; the summary says so."""
-    if "XLING_DATA" in os.environ:
-        return
-    _NO_DATA.extend(item for item in items if item.get_closest_marker("data"))
-    config.hook.pytest_deselected(items=_NO_DATA)
-    items[:] = [item for item in items if not item.get_closest_marker("data")]
+    """Leave out the tests whose means are not there; the summary says so."""
+    there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
+    for marker in [name for name, is_there in there.items() if not is_there]:
+        left_out = [item for item in items if item.get_closest_marker(marker)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        _LEFT_OUT[marker] = len(left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out."""
-    if _NO_DATA:
-        terminalreporter.section("TESTS ON REAL DATA NOT RUN", sep="#", red=True, bold=True)
-        terminalreporter.line(
-            f"{len(_NO_DATA)} tests need XLING_DATA to name the folder of real data", red=True
-        )
+    for marker, num in _LEFT_OUT.items():
+        if num:
+            title, means = _MEANS[marker]
+            terminalreporter.section(f"{title} NOT RUN", sep="#", red=True, bold=True)
+            terminalreporter.line(f"{num} tests need {means}", red=True)
 
 
 # Subject, verb, object, place: every combination is a correct sentence.
