@@ -47,6 +47,8 @@ class BinarizeConfig:
             a line and, where it is known, a second one with the language of each of its words, words and languages
             between single spaces; without it every token counts as the pair's first language.
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
+        max_pairs: training pairs taken of each of ``pairs``, the first ones; 0 for all. The held-out ones are the same
+            for any number.
     """
 
     vocab: str
@@ -55,6 +57,7 @@ class BinarizeConfig:
     pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     switched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
+    max_pairs: int = 0
     seed: int = 1
 
 
@@ -64,6 +67,8 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an unreadable or empty file, sides of unequal length, no text at all.
     """
+    if cfg.max_pairs < 0:
+        raise UserError(f"max_pairs={cfg.max_pairs}", "a whole number from 0")
     if not cfg.corpora and not cfg.pairs and not cfg.switched:
         raise UserError(
             "nothing to binarize", "corpora.LANG=PATH or pairs.SRC-TGT=PATH,PATH", "name some text"
@@ -198,7 +203,7 @@ def _binarize_pair(
     chosen = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
-    num_empty = 0
+    num_empty = num_taken = 0
     with ExitStack() as stack:
         writers = {
             (split, side): stack.enter_context(ShardWriter(out / f"{split}.{pair}.{side}", size))
@@ -210,6 +215,10 @@ def _binarize_pair(
                 num_empty += 1
                 continue
             split = "valid" if index in chosen else "train"
+            if split == "train":
+                if num_taken == cfg.max_pairs > 0:
+                    continue
+                num_taken += 1
             for side, item in zip(sides, encode(processor, list(pair_of_lines)), strict=True):
                 writers[split, side].add(item)
         counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}

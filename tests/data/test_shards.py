@@ -184,6 +184,27 @@ def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: P
     assert sorted(seen) == sorted(wanted)
 
 
+def test_the_first_pairs_are_taken_and_the_same_are_held_out(tmp_path: Path, vocab: Path) -> None:
+    for side in "ab":
+        (tmp_path / side).write_text("".join(f"{i} boat\n" for i in range(20)), encoding="utf-8")
+    pairs = {"en-sw": (str(tmp_path / "a"), str(tmp_path / "b"))}
+    sets = {}
+    for num in (0, 5, 99):
+        out = tmp_path / str(num)
+        binarize.run(binarize.BinarizeConfig(str(vocab), str(out), pairs=pairs, valid_docs=2, max_pairs=num))
+        for split in ("train", "valid"):
+            shard = open_shard(out / "en-sw" / f"{split}.en-sw.sw")
+            starts = shard.starts()
+            sets[num, split] = [
+                shard.tokens[s : s + n].tolist() for s, n in zip(starts, shard.sizes, strict=True)
+            ]
+    assert sets[0, "valid"] == sets[5, "valid"] == sets[99, "valid"] and len(sets[0, "valid"]) == 2
+    assert len(sets[0, "train"]) == 18 and sets[99, "train"] == sets[0, "train"]
+    assert sets[5, "train"] == sets[0, "train"][:5]
+    with pytest.raises(UserError, match="max_pairs=-1"):
+        binarize.run(binarize.BinarizeConfig(str(vocab), str(tmp_path / "x"), pairs=pairs, max_pairs=-1))
+
+
 def test_directories_of_parallel_and_switched_text_stand_for_their_files(tmp_path: Path, vocab: Path) -> None:
     rows = {"train.en": "A cat.\n", "train.sw": "Paka.\n", "train.txt": "A paka\n", "train.langs": "en sw\n"}
     (tmp_path / "made").mkdir()
