@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,6 @@ import pytest
 from xling.core import manifest
 from xling.models import checkpoint
 from xling.transfer import tune
-
-# fairseq brings a torchaudio, which transformers imports where it sees it; the wheel for another torch cannot be
-# loaded, and nothing here needs it.
-sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 LABELS = ("no", "yes", "maybe")
 
