@@ -51,7 +51,10 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> n
             break
         spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
         if cues.spelling and spelt != src.words:
-            known = cue_scores(src, tgt, cues, np.maximum(alike, spelling(spelt, tgt.words) * telling))
+            # A short word that was respelt does not meet another by chance.
+            changed = np.array([a != b for a, b in zip(src.words, spelt, strict=True)])
+            read = spelling(spelt, tgt.words) * (telling | changed[:, None])
+            known = cue_scores(src, tgt, cues, np.maximum(alike, read))
     return scores
 
 
