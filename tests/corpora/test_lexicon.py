@@ -119,4 +119,4 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
     made = [wordbyword.translate(line, entries) for line in sources]
     bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
     print(f"word by word, BLEU {bleu:.2f}")
-    assert bleu > 80
+    assert bleu > 95
