@@ -1,6 +1,6 @@
 """Size and speed of encoders and of what was made of them by `xling trim`, distillation and int8.
 
-Usage: ``python benchmarks/compress.py NAME=CHECKPOINT... [text=FILE] [lines=400] [rounds=5]``, or ``base`` in place of
+Usage: ``python -m benchmarks.compress NAME=CHECKPOINT... [text=FILE] [lines=400] [rounds=5]``, or ``base`` in place of
 the checkpoints for XLM-R base's shape with random weights (12 layers of 768; 16,000 pieces, so that it fits anywhere).
 Every model reads the same lines of the file, or as many random pieces, in float32, in bfloat16 and in int8, by turns in
 one process on one thread: the least processor seconds of all rounds, and how many times fewer than the first model in
@@ -18,19 +18,16 @@ from typing import Any
 
 import torch
 
-# The folder of this script has modules of the same names as our packages.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from corpora import reader, vocab  # noqa: E402
-from xling.core.errors import UserError  # noqa: E402
-from xling.core.sampling import rng  # noqa: E402
-from xling.data.packing import pack  # noqa: E402
-from xling.models import checkpoint  # noqa: E402
-from xling.models.encoder import Encoder, EncoderConfig  # noqa: E402
-from xling.models.int8 import num_bytes, quantised  # noqa: E402
-from xling.transfer.backend import BATCH_TOKENS, _example  # noqa: E402
-from xling.transfer.encode import BOS, EOS, pieces  # noqa: E402
-from xling.transfer.tune import batches_by_tokens  # noqa: E402
+from corpora import reader, vocab
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.data.packing import pack
+from xling.models import checkpoint
+from xling.models.encoder import Encoder, EncoderConfig
+from xling.models.int8 import num_bytes, quantised
+from xling.transfer.backend import BATCH_TOKENS, _example
+from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.tune import batches_by_tokens
 
 PRECISIONS = ("fp32", "bf16", "int8")
 BASE = EncoderConfig(layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512, dropout=0.0)

@@ -1,6 +1,6 @@
 """Speed of the corpus stages on one core, beside CCNet's order of operations and datatrove, in one run.
 
-Run:  [XLING_DATA=FOLDER] python benchmarks/corpora.py [mb=100] [lang=en] [seed=1] [datatrove=yes]
+Run:  [XLING_DATA=FOLDER] python -m benchmarks.corpora [mb=100] [lang=en] [seed=1] [datatrove=yes]
 
 The input is one synthetic WET file, packed as Common Crawl's; MB are 10^6 bytes of it before packing. Rates are
 bytes by CPU seconds of this process, which is bound to one core: other work on the machine slows the wall clock
@@ -19,27 +19,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
-    os.environ[_name] = "1"
-# This script is called like the package it measures, so its own folder must not be searched.
+from benchmarks.crawl import ccnet, wet
+from corpora.document import Document, Ledger
+from corpora.lm.model import LanguageModel
+from corpora.lm.train import LmConfig, train
+from corpora.shards import read_documents, write_documents
+from corpora.sources.source import Context, open_source
+from corpora.stages import near_duplicates, paragraphs
+from corpora.stages.contamination import Contamination
+from corpora.stages.filters import Filters
+from corpora.stages.langid import LangId, _fasttext, identify
+from corpora.stages.length import Length
+from corpora.stages.perplexity import Perplexity
+from corpora.stages.pii import Pii
+from corpora.stages.repair import Repair
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
-
-from benchmarks.crawl import ccnet, wet  # noqa: E402
-from corpora.document import Document, Ledger  # noqa: E402
-from corpora.lm.model import LanguageModel  # noqa: E402
-from corpora.lm.train import LmConfig, train  # noqa: E402
-from corpora.shards import read_documents, write_documents  # noqa: E402
-from corpora.sources.source import Context, open_source  # noqa: E402
-from corpora.stages import near_duplicates, paragraphs  # noqa: E402
-from corpora.stages.contamination import Contamination  # noqa: E402
-from corpora.stages.filters import Filters  # noqa: E402
-from corpora.stages.langid import LangId, _fasttext, identify  # noqa: E402
-from corpora.stages.length import Length  # noqa: E402
-from corpora.stages.perplexity import Perplexity  # noqa: E402
-from corpora.stages.pii import Pii  # noqa: E402
-from corpora.stages.repair import Repair  # noqa: E402
-
 NUM_PARTITIONS = 16
 TARGET_FRONT, TARGET_BACK, TARGET_RATIO = 40.0, 5.0, 2.5
 

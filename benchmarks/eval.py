@@ -1,6 +1,6 @@
 """How long scoring takes: saved predictions scored again, a warm rerun, retrieval, and the power of the gate.
 
-Usage: ``python benchmarks/eval.py [CHECKPOINT]``, or ``python benchmarks/eval.py retrieval CHECKPOINT [PRECISION
+Usage: ``python -m benchmarks.eval [CHECKPOINT]``, or ``python -m benchmarks.eval retrieval CHECKPOINT [PRECISION
 [LANGUAGES]]`` for retrieval alone, forward passes included. With XLING_DATA set it takes every suite at hand there,
 else the toy suites. Predictions are the gold labels with three rows in ten spoilt, since scoring does not care who made
 them. With a checkpoint, Tatoeba's sentences are embedded by it; else retrieval is timed on random vectors.
@@ -22,21 +22,18 @@ from typing import Any
 
 import numpy as np
 
-# The folder of this script has modules of the same names as our packages.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from corpora.toyworld import ToyworldConfig  # noqa: E402
-from corpora.toyworld import run as make_toyworld  # noqa: E402
-from eval import predictions, retrieval, stats  # noqa: E402
-from eval.backend import build  # noqa: E402
-from eval.compare import FALSE_ALARMS  # noqa: E402
-from eval.metrics import METRICS  # noqa: E402
-from eval.metrics.base import with_count  # noqa: E402
-from eval.predictions import Origin  # noqa: E402
-from eval.run import EvalConfig, RescoreConfig, TableConfig, evaluate_systems, rescore, score_files  # noqa: E402
-from eval.stats import Paired  # noqa: E402
-from eval.suite import Example, Suite, languages_at, load, scored_split, suites  # noqa: E402
-from xling.core.sampling import rng  # noqa: E402
+from corpora.toyworld import ToyworldConfig
+from corpora.toyworld import run as make_toyworld
+from eval import predictions, retrieval, stats
+from eval.backend import build
+from eval.compare import FALSE_ALARMS
+from eval.metrics import METRICS
+from eval.metrics.base import with_count
+from eval.predictions import Origin
+from eval.run import EvalConfig, RescoreConfig, TableConfig, evaluate_systems, rescore, score_files
+from eval.stats import Paired
+from eval.suite import Example, Suite, languages_at, load, scored_split, suites
+from xling.core.sampling import rng
 
 NUM_LANGS, NUM_ROWS, DIM = 60, 1000, 256
 DRAWS = 2000

@@ -1,6 +1,6 @@
 """Beam search against stock fairseq with the same weights, on one CPU: sentences/s, tokens/s, equal outputs.
 
-Run:  python benchmarks/generate.py [--sentences N] [--blocks N] [--beam N] [--batch-tokens N] [--threads N]
+Run:  python -m benchmarks.generate [--sentences N] [--blocks N] [--beam N] [--batch-tokens N] [--threads N]
                                     [--layers N] [--dim N] [--pieces N] [--checkpoint DIR --source FILE --src L --tgt L]
 
 Stock is fairseq's TransformerModel and SequenceGenerator in float32, fed as fairseq-generate feeds them: sorted by
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import copy
 import statistics
-import sys
 import time
 import warnings
 from argparse import Namespace
@@ -26,20 +25,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq.data import Dictionary, data_utils
+from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import FairseqTask
 
-# This folder holds scripts called like our packages, so it must not be searched.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from fairseq.data import Dictionary, data_utils  # noqa: E402
-from fairseq.models.transformer import TransformerModel, base_architecture  # noqa: E402
-from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
-from fairseq.tasks import FairseqTask  # noqa: E402
-
-from xling.core.sampling import rng  # noqa: E402
-from xling.data.symbols import Symbols  # noqa: E402
-from xling.models import checkpoint  # noqa: E402
-from xling.models.generate import EOS, PAD, Search, allowed_tokens, generate_all  # noqa: E402
-from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel  # noqa: E402
+from xling.core.sampling import rng
+from xling.data.symbols import Symbols
+from xling.models import checkpoint
+from xling.models.generate import EOS, PAD, Search, allowed_tokens, generate_all
+from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 TIE = 1e-4
 LENGTH = 18  # at which a synthetic output is as likely to end as not, about

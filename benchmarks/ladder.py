@@ -1,7 +1,7 @@
 """The ladder of pre-training objectives on real text: every rung and seed of `recipes/ladder.yaml`, as one table.
 
-Run:  python benchmarks/ladder.py FOLDER [out=runs/ladder] [rungs=mmlm,tlm,...] [seeds=1,2,3] [step.key=value ...]
-      python benchmarks/ladder.py FOLDER plan        says what one core will take, from a short warm-up of every rung
+Run:  python -m benchmarks.ladder FOLDER [out=runs/ladder] [rungs=mmlm,tlm,...] [seeds=1,2,3] [step.key=value ...]
+      python -m benchmarks.ladder FOLDER plan        says what one core will take, from a short warm-up of every rung
 
 Rungs have the same data, model, updates and tokens in a batch; they differ in what the batches teach. What is there is
 not made again, so an interrupted ladder goes on, and several machines may share one ``out`` with different ``rungs``.

@@ -1,6 +1,6 @@
 """Accuracy of language identification per language on Tatoeba and NTREX, in lower, given and upper case.
 
-Run:  XLING_DATA=FOLDER python benchmarks/langid.py
+Run:  XLING_DATA=FOLDER python -m benchmarks.langid
 
 Prints Markdown: accuracy in percent on single lines and on documents of 20 lines, of fastText on the text as
 it is written (``as is``) and of `corpora.stages.langid.identify`, both on the text as given and upper-cased.
@@ -17,13 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
 
-# This folder holds a script called like the package that is measured, so it must not be searched.
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
-
-from corpora.stages.langid import _fasttext, _of_label, identify  # noqa: E402
-from xling.core import languages  # noqa: E402
-from xling.core.errors import UserError  # noqa: E402
+from corpora.stages.langid import _fasttext, _of_label, identify
+from xling.core import languages
+from xling.core.errors import UserError
 
 DOC_LINES = 20
 COLUMNS = ("as is", "ours", "as is, upper", "ours, upper")

@@ -1,6 +1,6 @@
 """How much memory a build takes and how fast it is: a synthetic crawl of any size under a memory limit.
 
-Usage: ``python benchmarks/mono.py [MEGABYTES [LIMIT_MB [FOLDER [SETTING=VALUE ...]]]]``, 2000 and 2048 by default.
+Usage: ``python -m benchmarks.mono [MEGABYTES [LIMIT_MB [FOLDER [SETTING=VALUE ...]]]]``, 2000 and 2048 by default.
 The crawl is drawn from the sentences of tests/corpora/crawl.py with invented words strewn in, so that its rates
 are those of the machinery, not of real pages. The build's processes are watched and killed when they pass the
 limit together.
@@ -17,12 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-# This script is called like nothing in tests/, whose crawl it draws on.
+from tests.corpora.crawl import write_large_crawl
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
-
-from tests.corpora.crawl import write_large_crawl  # noqa: E402
-
 _MB = 1 << 20
 # The sentences recur, which the filters would take for spam.
 _SETTINGS = ("settings.filters.limits.max_repeated_runs=1",)

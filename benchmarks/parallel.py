@@ -1,6 +1,6 @@
 """Filters, alignment and mining of parallel text: how fast and how good, on real text.
 
-Usage: ``python benchmarks/parallel.py [NAME [DATA [ARGUMENT ...]]]``, where DATA is the folder of the project's data
+Usage: ``python -m benchmarks.parallel [NAME [DATA [ARGUMENT ...]]]``, where DATA is the folder of the project's data
 sets (or XLING_DATA) and NAME is one of these, or nothing for all of them:
 
 - ``filters``: pairs a second of the default chain without model scores, on one core;
@@ -28,21 +28,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-# A script here has the name of a package that this one needs.
+from corpora.codeswitch.dictionary import read_dictionary
+from corpora.document import Ledger
+from corpora.parallel import chain, eflomal
+from corpora.parallel.align import align
+from corpora.parallel.filters import Context
+from corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised
+from corpora.parallel.pairs import frame, words
+from corpora.parallel.symmetrise import alignment_error_rate, parse_pharaoh
+from xling.core import languages
+from xling.core.sampling import rng
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
-
-from corpora.codeswitch.dictionary import read_dictionary  # noqa: E402
-from corpora.document import Ledger  # noqa: E402
-from corpora.parallel import chain, eflomal  # noqa: E402
-from corpora.parallel.align import align  # noqa: E402
-from corpora.parallel.filters import Context  # noqa: E402
-from corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised  # noqa: E402
-from corpora.parallel.pairs import frame, words  # noqa: E402
-from corpora.parallel.symmetrise import alignment_error_rate, parse_pharaoh  # noqa: E402
-from xling.core import languages  # noqa: E402
-from xling.core.sampling import rng  # noqa: E402
-
 NAMES = ("filters", "noise", "align", "mine-speed", "mine")
 SEEDS = (1, 2, 3)
 _JOIN = "grow-diag-final-and"

@@ -1,6 +1,6 @@
 """Pre-training against stock fairseq, on one CPU: tokens/s, losses after equal tokens, arithmetic, loader, TLM.
 
-Run:  python benchmarks/pretrain.py [small|base|seq2seq] [--objective mmlm|mbart|mass|translation] [--updates N]
+Run:  python -m benchmarks.pretrain [small|base|seq2seq] [--objective mmlm|mbart|mass|translation] [--updates N]
                                     [--batch-tokens N] [--blocks N] [--threads N] [--data DIR]
                                     [--only speed|loader|tlm] [--systems stock,bf16,fp32] [--profile]
 
@@ -28,7 +28,6 @@ from __future__ import annotations
 import argparse
 import logging
 import statistics
-import sys
 import tempfile
 import time
 import warnings
@@ -39,20 +38,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq.data import iterators
+from fairseq.trainer import Trainer
+from torch.utils.flop_counter import FlopCounterMode
 
-# This folder holds scripts called like our packages, so it must not be searched.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from fairseq.data import iterators  # noqa: E402
-from fairseq.trainer import Trainer  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
-
-from benchmarks.stock import PAD, as_roberta, stock  # noqa: E402
-from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter  # noqa: E402
-from xling import train  # noqa: E402
-from xling.core import config  # noqa: E402
-from xling.core.sampling import rng  # noqa: E402
-from xling.objectives import OBJECTIVES  # noqa: E402
+from benchmarks.stock import PAD, as_roberta, stock
+from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter
+from xling import assemble
+from xling.core import config
+from xling.core.sampling import rng
+from xling.objectives import OBJECTIVES
+from xling.settings import PretrainConfig
 
 LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
 FOLLOWS = 2 / 3
@@ -158,10 +154,10 @@ def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "
     words += ["model.plain_head=true"] if decoder else []
     words += [f"{own}join=true"] if objective in ("mass", "mbart") else []
     words += [f"{own}directions={PAIR}"] if objective == "translation" else []
-    cfg = config.load(train.PretrainConfig, overrides=words)
+    cfg = config.load(PretrainConfig, overrides=words)
     if objective != "mmlm":
         cfg.objectives.pop("mmlm", None)
-    trainer, _ = train.build_trainer(cfg, Path("unused"))
+    trainer, _ = assemble.build_trainer(cfg, Path("unused"))
     return trainer
 
 

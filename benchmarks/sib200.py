@@ -1,6 +1,6 @@
 """What parallel text alone gives on SIB-200: labels carried over by cross-lingual explicit semantic analysis.
 
-Usage: ``XLING_DATA=FOLDER python benchmarks/sib200.py``. A text is described by its likeness to each of NTREX's 1,000
+Usage: ``XLING_DATA=FOLDER python -m benchmarks.sib200``. A text is described by its likeness to each of NTREX's 1,000
 sentences in its own language (cosine of TF-IDF over character n-grams, the features of the control ``ngram``); the
 description means the same in every language, so logistic regression on the English training rows answers in all of
 them. Languages that NTREX does not have here get the answers of the control ``ngram``. No network is trained: it is a
@@ -24,12 +24,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-# The folder of this script has modules of the same names as our packages.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from eval.backend import FitConfig  # noqa: E402
-from eval.controls import Ngram, _grams  # noqa: E402
-from eval.suite import languages_at, load, suites  # noqa: E402
+from eval.backend import FitConfig
+from eval.controls import Ngram, _grams
+from eval.suite import languages_at, load, suites
 
 KEPT = 0.9
 """Quantile of a text's cosines that counts as nothing: a text is like few sentences."""

@@ -162,7 +162,7 @@ def index(folder: Path, num_sentences: int) -> None:
 
 def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str) -> Run:
     """Submit a tiny pre-training."""
-    from xling.train import PretrainConfig
+    from xling.settings import PretrainConfig
 
     cfg = config.load(PretrainConfig, overrides=[*TINY, *words, f"data={shards}", f"out={folder / name}"])
     launch.submit("pretrain", cfg, "slurm", {"run": name, "profile": site(folder), "mem_gb": "2", **layout})

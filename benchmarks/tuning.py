@@ -1,6 +1,6 @@
 """Tokens per second of fine-tuning beside the loop of `transformers`' run_xnli and run_ner, on the same weights.
 
-Usage: ``python benchmarks/tuning.py CHECKPOINT [BLOCKS] [BATCHES]``; needs XLING_DATA and `transformers`. The
+Usage: ``python -m benchmarks.tuning CHECKPOINT [BLOCKS] [BATCHES]``; needs XLING_DATA and `transformers`. The
 weights are copied into XLM-R's classes of `transformers`, and their hidden states must agree before anything is
 timed. Their batches are those of the examples: run_xnli pads to 128 tokens, run_ner to the longest row of the batch;
 AdamW (fused), linear schedule, clipping at 1. Rows are encoded beforehand on both sides. Blocks of updates alternate in
@@ -20,18 +20,15 @@ from typing import Any
 
 import torch
 
-# The folder of this script has modules of the same names as our packages.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from eval.suite import load, suites  # noqa: E402
-from xling.core.sampling import rng  # noqa: E402
-from xling.data.packing import Example, pack  # noqa: E402
-from xling.models import checkpoint  # noqa: E402
-from xling.models.encoder import PAD, Encoder, working_dtype  # noqa: E402
-from xling.transfer import tune  # noqa: E402
-from xling.transfer.backend import labels_of  # noqa: E402
-from xling.transfer.heads import TaskModel  # noqa: E402
-from xling.transfer.regime import Regime  # noqa: E402
+from eval.suite import load, suites
+from xling.core.sampling import rng
+from xling.data.packing import Example, pack
+from xling.models import checkpoint
+from xling.models.encoder import PAD, Encoder, working_dtype
+from xling.transfer import tune
+from xling.transfer.backend import labels_of
+from xling.transfer.heads import TaskModel
+from xling.transfer.regime import Regime
 
 PAD_TO = 128
 CFG = tune.TuneConfig(precision="fp32")

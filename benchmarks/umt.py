@@ -1,6 +1,6 @@
 """One round of on-line back-translation (generate, then train) against stock fairseq with the same weights, on one CPU.
 
-Run:  python benchmarks/umt.py [--sentences N] [--blocks N] [--batch-tokens N] [--layers N] [--dim N] [--pieces N]
+Run:  python -m benchmarks.umt [--sentences N] [--blocks N] [--batch-tokens N] [--layers N] [--dim N] [--pieces N]
                                [--threads N]
 
 Ours is the objective ``umt``: greedy with a cache, unpadded, then loss and gradients. Stock does what the task
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -25,18 +24,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from fairseq.data import data_utils
+
+from xling.data.packing import pack_seq2seq
+from xling.models.generate import EOS, PAD, Search
+from xling.objectives.seq2seq import example, sequence_loss
+from xling.objectives.umt import translate
 
 HERE = Path(__file__).resolve().parent
-# This folder holds scripts called like our packages, so it must not be searched.
-sys.path[0] = str(HERE.parent)
-
-from fairseq.data import data_utils  # noqa: E402
-
-from xling.data.packing import pack_seq2seq  # noqa: E402
-from xling.models.generate import EOS, PAD, Search  # noqa: E402
-from xling.objectives.seq2seq import example, sequence_loss  # noqa: E402
-from xling.objectives.umt import translate  # noqa: E402
-
 SEARCH = Search(beam=1, max_len_a=1.3, max_len_b=5)
 
 

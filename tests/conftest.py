@@ -139,7 +139,8 @@ def tiny() -> tuple[str, ...]:
 def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published tiny model after 30 updates."""
     from xling.core import config
-    from xling.train import PretrainConfig, run
+    from xling.settings import PretrainConfig
+    from xling.train import run
 
     out = tmp_path_factory.mktemp("model") / "model"
     words = [*tiny, f"data={shards}", f"out={out}", "train.updates=30", "train.lr=3e-3"]

@@ -46,7 +46,8 @@ def events(start: float) -> list[dict[str, Any]]:
 def train(out: Path, data: Path, start: float, seed: int) -> None:
     settings = config.to_dict(
         config.load(
-            cli.load("xling.train:PretrainConfig"), overrides=[f"data={data}", f"out={out}", f"seed={seed}"]
+            cli.load("xling.settings:PretrainConfig"),
+            overrides=[f"data={data}", f"out={out}", f"seed={seed}"],
         )
     )
     with manifest.publish(out, "pretrain", settings, [data]) as made:

@@ -21,6 +21,7 @@ from xling import train
 from xling.core import config
 from xling.core.errors import UserError
 from xling.models.generate import Search
+from xling.settings import PretrainConfig
 from xling.transfer import rewrite, write
 from xling.transfer.translate import Translator
 
@@ -37,7 +38,7 @@ def writer(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model": shape,
         "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
     }
-    train.run(config.from_dict(train.PretrainConfig, given, "test"))
+    train.run(config.from_dict(PretrainConfig, given, "test"))
     return out
 
 

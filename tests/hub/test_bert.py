@@ -31,7 +31,7 @@ from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.objectives.base import load_dictionary
 from xling.objectives.mmlm import word_starts_of
-from xling.train import PretrainConfig
+from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces

@@ -25,7 +25,7 @@ from xling.data.packing import pack
 from xling.hub import card, charsmap, tokenizer
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
-from xling.train import PretrainConfig
+from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces

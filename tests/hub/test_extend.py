@@ -21,7 +21,7 @@ from xling.hub.export import ExportConfig
 from xling.hub.export import run_fairseq as export_fairseq
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
-from xling.train import PretrainConfig
+from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer.encode import pieces
 

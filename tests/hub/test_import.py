@@ -20,7 +20,7 @@ from xling.data.packing import pack
 from xling.hub import layouts
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
-from xling.train import PretrainConfig
+from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 
 SEQUENCES = [[0, 5, 9, 120, 7, 33, 2], [0, 2], [0, 44, 131, 6, 2]]

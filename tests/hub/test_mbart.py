@@ -27,7 +27,7 @@ from xling.models import checkpoint
 from xling.models.generate import Search, generate_all
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
-from xling.train import PretrainConfig
+from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 from xling.transfer.encode import pieces
 from xling.transfer.translate import TranslateConfig, Translator, translate_lines

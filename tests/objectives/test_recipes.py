@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from xling import cli, train
+from xling import assemble, cli, train
 from xling.core import config, pipeline
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
+from xling.settings import PretrainConfig
 
 NAMED = (
     "mbert", "xlm_mlm", "xlm_mlm_tlm", "xlmr_base", "xlmr_large", "unicoder", "alm", "infoxlm_base", "hictl", "ernie_m",
@@ -52,13 +53,13 @@ def test_resolves_at_both_scales(name: str, capsys: pytest.CaptureFixture[str]) 
         assert (shown["model"]["layers"], shown["model"]["dim"]) == ((4, 128) if words else (layers, dim))
         for settings in shown["objectives"].values():
             assert int(settings["tokens_per_sample"]) <= shown["model"]["max_positions"]
-        train.fairseq_config(config.from_dict(train.PretrainConfig, shown, name), Path("unused"))
+        assemble.fairseq_config(config.from_dict(PretrainConfig, shown, name), Path("unused"))
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_trains_at_its_tiny_scale(name: str, bitext: Path, tmp_path: Path) -> None:
     words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "train.updates=2", "train.warmup=1"]
-    cfg = config.load(train.PretrainConfig, cli.recipe_path(name), words)
+    cfg = config.load(PretrainConfig, cli.recipe_path(name), words)
     made: Any = train.run(cfg)
     assert made.counts["updates"] == 2
     assert made.counts["skipped_updates"] == 0
@@ -80,7 +81,7 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(
 
 def test_a_dry_run_counts_operations_and_tokens(bitext: Path, tmp_path: Path) -> None:
     words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "dry_run=true", "model.precision=fp32"]
-    shown = train.run(config.load(train.PretrainConfig, cli.recipe_path("mbert"), words))
+    shown = train.run(config.load(PretrainConfig, cli.recipe_path("mbert"), words))
     assert isinstance(shown, str)
     mflop = float(re.search(r"operations ([\d.]+) MFLOP", shown)[1])  # type: ignore[index]
     layer = 4 * 128**2 + 2 * 128 * 512
@@ -151,7 +152,7 @@ def test_every_rung_of_the_ladder_resolves(ladder: Any, tmp_path: Path) -> None:
         assert set(model.objectives) == {"mmlm", *added} and model.seed == 3
         assert model.out == f"{tmp_path}/{rung}-3/model" == str(settings["ner"].checkpoint)
         assert settings["retrieval"].seeds == (3,)
-        train._task_of(model)  # the settings of its objectives are known
+        assemble._task_of(model)  # the settings of its objectives are known
 
 
 def test_the_ladder_is_told_by_rung(ladder: Any, tmp_path: Path) -> None:

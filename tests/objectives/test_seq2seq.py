@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from xling import train
+from xling import assemble, train
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.masking import MaskRule
@@ -207,13 +207,13 @@ def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, t
     init = f"init={tmp_path}/stage1"
     made = train.run(recipe(bitext, "dae+xae", tmp_path / "stage2", init, f"freeze={part}"))
     assert not isinstance(made, str) and made.counts["frozen"]["parameters"] > 0
-    fresh, _ = train.build_trainer(recipe(bitext, "dae+xae", tmp_path / "other", init), tmp_path / "other")
+    fresh, _ = assemble.build_trainer(recipe(bitext, "dae+xae", tmp_path / "other", init), tmp_path / "other")
     before, after = (
         fresh.get_model().state_dict(),
         checkpoint.load_seq2seq(tmp_path / "stage2")[0].state_dict(),
     )
     for name, weight in after.items():
-        inside = name in train.EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
+        inside = name in assemble.EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
         inside |= name == "decoder.head.weight"  # the embeddings
         touched = name in (
             "lm_head.dense.weight",
@@ -226,12 +226,12 @@ def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, t
 
 
 def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_path: Path) -> None:
-    trainer, _ = train.build_trainer(recipe(bitext, "dae", tmp_path, "freeze=encoder"), tmp_path)
+    trainer, _ = assemble.build_trainer(recipe(bitext, "dae", tmp_path, "freeze=encoder"), tmp_path)
     model = trainer.get_model()
-    before = train.frozen_digest(model)
+    before = assemble.frozen_digest(model)
     with torch.no_grad():
         model.encoder.layers[0].up.weight[0, 0] += 1e-3
-    assert train.frozen_digest(model) != before
+    assert assemble.frozen_digest(model) != before
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from xling import train
+from xling import assemble
 from xling.core import config
 from xling.hub.layouts import FAIRSEQ, outwards
+from xling.settings import PretrainConfig
 
 # Stock calls things that hydra and torch have renamed.
 pytestmark = pytest.mark.filterwarnings(
@@ -38,7 +39,7 @@ def both(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
         "train.updates=40", "train.lr=3e-3", "train.warmup=4", "train.clip=1.0", "train.weight_decay=0",
         "train.batch_tokens=256",
     ]  # fmt: skip
-    ours, _ = train.build_trainer(config.load(train.PretrainConfig, overrides=words), tmp_path)
+    ours, _ = assemble.build_trainer(config.load(PretrainConfig, overrides=words), tmp_path)
     stock = made.stock(shards, SHAPE, 1, "mmlm")
     weights = outwards(ours.model.state_dict(), FAIRSEQ)
     tied = {"encoder.lm_head.weight": weights["encoder.sentence_encoder.embed_tokens.weight"]}

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from xling import train
+from xling import assemble, log, train
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.sampling import alpha_shares
@@ -28,6 +28,7 @@ from xling.data.shards import open_shard
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import load_dictionary
+from xling.settings import PretrainConfig
 from xling.update import Updates
 
 Pretrain = Callable[..., Path]
@@ -45,10 +46,10 @@ def pretrain(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> Pretrain:
     return run
 
 
-def settings(shards: Path, tiny: tuple[str, ...], out: Path, *words: str) -> train.PretrainConfig:
+def settings(shards: Path, tiny: tuple[str, ...], out: Path, *words: str) -> PretrainConfig:
     # The same name in both runs: the run key of a checkpoint holds all settings.
     given = [*tiny, *SCHEDULE, f"data={shards}", f"out={out}", *words]
-    return config.load(train.PretrainConfig, overrides=given)
+    return config.load(PretrainConfig, overrides=given)
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
@@ -72,7 +73,7 @@ def test_it_overfits_one_batch(shards: Path, tiny: tuple[str, ...], tmp_path: Pa
         "model.dropout=0",
         "train.batch_tokens=128",
     )
-    trainer, task = train.build_trainer(settings(shards, tiny, tmp_path / "out", *words), tmp_path)
+    trainer, task = assemble.build_trainer(settings(shards, tiny, tmp_path / "out", *words), tmp_path)
     task.load_dataset("train")
     data = task.dataset("train")
     sample = data.collater([data[index] for index in range(4)])
@@ -266,18 +267,18 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     else:
         mark.write_text("")
     starts: list[int] = []
-    original = train.Log
+    original = log.Log
 
     class Noting(original):  # type: ignore[misc, valid-type]
         def __init__(self, path: Path, num_updates: int) -> None:
             starts.append(num_updates)
             super().__init__(path, num_updates)
 
-    train.Log = Noting  # type: ignore[misc]
+    log.Log = Noting  # type: ignore[misc]
     try:
         resumed = weights(pretrain("out"))
     finally:
-        train.Log = original  # type: ignore[misc]
+        log.Log = original  # type: ignore[misc]
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
     warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.checkpoint"]
@@ -466,8 +467,8 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
 def test_it_says_once_how_long_the_rest_will_take(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(train.Clock, "WARM", 2)
-    monkeypatch.setattr(train.Clock, "TIMED", 3)
+    monkeypatch.setattr(log.Clock, "WARM", 2)
+    monkeypatch.setattr(log.Clock, "TIMED", 3)
     out = pretrain("out", "train.updates=9")
     said = [line for line in capsys.readouterr().err.splitlines() if "updates left" in line]
     assert len(said) == 1 and said[0].startswith(f"pretrain {out}: 4 updates left, about 0.")
@@ -482,5 +483,5 @@ def test_beta2_is_a_setting_with_bounds(pretrain: Pretrain, beta2: str) -> None:
 
 def test_beta2_reaches_the_optimizer(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
     cfg = settings(shards, tiny, tmp_path / "out", "train.beta2=0.999")
-    trainer, _ = train.build_trainer(cfg, tmp_path)
+    trainer, _ = assemble.build_trainer(cfg, tmp_path)
     assert trainer.optimizer._optimizer.param_groups[0]["betas"] == (0.9, 0.999)

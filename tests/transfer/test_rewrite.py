@@ -15,6 +15,7 @@ from xling.core import config
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.models.generate import Search
+from xling.settings import PretrainConfig
 from xling.transfer import rewrite
 from xling.transfer.translate import Translator
 
@@ -42,7 +43,7 @@ def pretrained(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
         "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
     }
-    train.run(config.from_dict(train.PretrainConfig, given, "test"))
+    train.run(config.from_dict(PretrainConfig, given, "test"))
     return out
 
 

@@ -154,7 +154,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
             "back_share=.25",
         ],
     )
-    from xling.train import build_trainer
+    from xling.assemble import build_trainer
 
     _, task = build_trainer(mt.pretraining(cfg, tmp_path / "unused"), tmp_path)
     task.load_dataset("train")
@@ -173,7 +173,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
 def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:
     back = {"ar-en": (f"{pairs}/ar", f"{pairs}/en")}
     binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "back"), pairs=back, valid_docs=2))
-    from xling.train import build_trainer
+    from xling.assemble import build_trainer
 
     for data, share, kinds in ((pairs / "shards", 0.5, {0, 1}), (tmp_path / "back", 1.0, {0})):
         words = [f"data={data}", "out=unused", *SHAPE, f"back_translated={tmp_path}/back", "tag=true"]

@@ -18,6 +18,7 @@ from corpora.binarize import run as binarize
 from xling import train
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.settings import PretrainConfig
 from xling.transfer import umt
 from xling.transfer.umt import tokenised_bleu
 from xling.transfer.unsupervised import (
@@ -184,7 +185,7 @@ def test_a_checkpoint_without_the_language_is_refused(text: Path, tmp_path: Path
     small = [word for word in TINY if word.startswith("model.")]
     train.run(
         config.load(
-            train.PretrainConfig,
+            PretrainConfig,
             overrides=[f"data={text}/shards", f"out={tmp_path}/en", "langs=en", *small, "train.updates=1",
                        "objectives.mmlm.tokens_per_sample=48", "train.batch_tokens=256"],
         )

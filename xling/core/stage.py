@@ -140,7 +140,7 @@ for _stage in (
     ),
     Stage(
         "pretrain",
-        config="xling.train:PretrainConfig",
+        config="xling.settings:PretrainConfig",
         run="xling.train:run",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
     ),

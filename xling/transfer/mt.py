@@ -25,8 +25,8 @@ from xling.data import shards
 from xling.models import checkpoint
 from xling.models.generate import Search
 from xling.objectives.seq2seq import pairs_of_directions
+from xling.settings import ModelConfig, PretrainConfig, TrainConfig
 from xling.track import LogTo
-from xling.train import ModelConfig, PretrainConfig, TrainConfig
 from xling.transfer.translate import Translator
 
 STAGE = "finetune mt"

@@ -21,6 +21,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from corpora import vocab
 from xling import track
+from xling.assemble import freeze
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -31,7 +32,6 @@ from xling.models.generate import EOS, Search
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.track import LogTo
-from xling.train import freeze
 from xling.transfer.mt import scores_of, tokeniser
 from xling.transfer.translate import Translator
 

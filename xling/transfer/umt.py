@@ -30,8 +30,8 @@ from xling.models import checkpoint
 from xling.models.generate import Search
 from xling.objectives.base import load_dictionary
 from xling.objectives.umt import count_pieces
+from xling.settings import ModelConfig, PretrainConfig, TrainConfig
 from xling.track import LogTo
-from xling.train import ModelConfig, PretrainConfig, TrainConfig
 from xling.transfer.mt import aligned, scores_of, start_of
 from xling.transfer.translate import Translator
 from xling.transfer.unsupervised import CollapseConfig, Examiner, Held, check_alive
