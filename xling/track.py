@@ -112,6 +112,7 @@ class WeightsAndBiases:
         import wandb
 
         shown = config.to_dict(settings)
+        mode: Any = os.environ["WANDB_MODE"]  # wandb itself refuses one that it does not know
         name = json.dumps([str(out.absolute()), shown], sort_keys=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
@@ -121,7 +122,7 @@ class WeightsAndBiases:
             resume="allow",
             dir=str(out.parent),
             config=shown,
-            mode=os.environ["WANDB_MODE"],
+            mode=mode,
             settings=wandb.Settings(silent=True, console="off"),
         )
         # Updates, not calls, are the axis: a resumed training shows some updates again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,3 +77,10 @@ def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.Tuned, Path, l
         return tuned, folder, ROWS[kind]
 
     return made
+
+
+@pytest.fixture
+def copied(foreign: Path, tmp_path: Path) -> Path:
+    """A copy, to be harmed, of the foreign model that the module makes."""
+    shutil.copytree(foreign, tmp_path / "copy")
+    return tmp_path / "copy"

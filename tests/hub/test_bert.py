@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -94,12 +93,6 @@ def imported(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("imported") / "mbert"
     run_hf(ImportConfig(foreign, out, ("en", "th")))
     return out
-
-
-@pytest.fixture
-def copied(foreign: Path, tmp_path: Path) -> Path:
-    shutil.copytree(foreign, tmp_path / "copy")
-    return tmp_path / "copy"
 
 
 def our_ids(tokens: list[int]) -> list[int]:

@@ -59,12 +59,6 @@ def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copied(foreign: Path, tmp_path: Path) -> Path:
-    shutil.copytree(foreign, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
 def test_xlmr_gives_the_same_logits(foreign: Path, tmp_path: Path) -> None:
     from transformers import XLMRobertaForMaskedLM
 

@@ -199,12 +199,6 @@ def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copied(foreign: Path, tmp_path: Path) -> Path:
-    shutil.copytree(foreign, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
 def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path, tmp_path: Path) -> None:
     from transformers import MBartForConditionalGeneration
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.rows import Sentence
 from xling import assemble, cli, train
 from xling.core import manifest
 from xling.core.errors import UserError
@@ -17,19 +17,6 @@ from xling.models.encoder import EncoderModel
 from xling.transfer import swap, tune
 
 WITH = ("model.lang_adapter=6", "model.invertible=true", "freeze=body", "train.lr=1e-2")
-
-
-@dataclass
-class Sentence:
-    """A row of a classification task."""
-
-    text: str
-    label: str
-    id: str = "row"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"text": self.text}
 
 
 ROWS = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,12 @@ from corpora.binarize import BinarizeConfig
 from corpora.binarize import run as binarize
 from corpora.vocab import VocabConfig, vocab_digest
 from corpora.vocab import run as make_vocab
+from tests.rows import Sentence
 from xling import train
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.transfer import swap, tune
-
-
-@dataclass
-class Sentence:
-    """A row of a classification task."""
-
-    text: str
-    label: str
-    id: str = "row"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"text": self.text}
 
 
 def shards_of(lang: str, corpus: Path, folder: Path) -> Path:

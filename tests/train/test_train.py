@@ -274,11 +274,11 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
             starts.append(num_updates)
             super().__init__(path, num_updates)
 
-    log.Log = Noting  # type: ignore[misc]
+    train.Log = Noting  # type: ignore[misc]
     try:
         resumed = weights(pretrain("out"))
     finally:
-        log.Log = original  # type: ignore[misc]
+        train.Log = original  # type: ignore[misc]
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
     warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.checkpoint"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.rows import Sentence
 from xling.core.errors import UserError
 from xling.models import adapters, checkpoint
 from xling.models.encoder import Encoder, EncoderConfig
@@ -21,18 +22,10 @@ LABELS = ("boat", "bread")
 CFG = TuneConfig(lr=1e-3, epochs=2, batch_rows=4, dropout=0.0, max_length=32, precision="fp32", clip=0.0)
 
 
-@dataclass
-class Row:
-    text: str
-    label: str
-    id: str = "row"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"text": self.text}
-
-
-ROWS = [Row("The teacher sees a red boat", "boat"), Row("My neighbour likes fresh bread", "bread")] * 8
+ROWS = [
+    Sentence("The teacher sees a red boat", "boat"),
+    Sentence("My neighbour likes fresh bread", "bread"),
+] * 8
 
 
 def task_model() -> TaskModel:
