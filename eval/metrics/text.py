@@ -1,4 +1,4 @@
-"""Generated text: BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR where nltk is installed, and the language written."""
+"""Written text: BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR where nltk is installed, share in the language."""
 
 from __future__ import annotations
 
