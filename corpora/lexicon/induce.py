@@ -4,10 +4,13 @@ Seeds are words spelt alike, numerals among them, but not words of two or three 
 chance (English ``a``, French ``a``) and are the frequent ones. Where seeds are few, words of like frequency, place in
 the sentence and distances to all other words join them. Then in turn: the best rotation for the present dictionary
 (Procrustes), and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
-spelling of one script in the other is learned from the dictionary too.
+spelling of one script in the other is learned from the dictionary too. From there on the words nearby are compared
+themselves: those of one language are translated with the dictionary's likely translations into those of the other, and
+give a new dictionary. A rotation of few dimensions keeps a word apart from words of another kind (a colour from an
+animal), the words nearby tell it from others of its kind.
 
 Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et al. 2018
-(CSLS); Smith et al. 2017 (words spelt alike).
+(CSLS); Smith et al. 2017 (words spelt alike); Rapp 1999 (words nearby, translated).
 """
 
 from __future__ import annotations
@@ -19,11 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from corpora.lexicon.vectors import Words, unit
+from corpora.lexicon.vectors import Words, of_length_one, unit
 
 NEIGHBOURS = 10
 QUANTILES = 64
 TELLING_LETTERS = 4
+LIKELY = 10  # translations of a word that count
+SHARPNESS = 10.0  # of their probabilities: a tenth of a cosine is a factor of e
+CUES_NEARBY = 0.2  # of the cues' weights, where words nearby are compared
+SAME = 0.5  # of the weight of spelling, for words spelt the same, there
 IDEOGRAPHS = "\u2e80"  # from here on a sign says more than a letter of an alphabet does
 
 
@@ -39,7 +46,7 @@ class Cues:
 def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> np.ndarray:
     """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
     telling = np.outer(tells(src.words), tells(tgt.words))
-    alike = spelling(src.words, tgt.words) * telling
+    best = alike = spelling(src.words, tgt.words) * telling
     known = cue_scores(src, tgt, cues, alike)
     pairs = seeds(src, tgt, min_seeds)
     scores = known
@@ -54,8 +61,30 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> n
             # A short word that was respelt does not meet another by chance.
             changed = np.array([a != b for a, b in zip(src.words, spelt, strict=True)])
             read = spelling(spelt, tgt.words) * (telling | changed[:, None])
-            known = cue_scores(src, tgt, cues, np.maximum(alike, read))
+            best = np.maximum(alike, read)
+            known = cue_scores(src, tgt, cues, best)
+    known = CUES_NEARBY * known + SAME * cues.spelling * (best > 0.999)
+    for _ in range(rounds):
+        scores = nearby(src, tgt, scores) + known
     return scores
+
+
+def nearby(src: Words, tgt: Words, scores: np.ndarray) -> np.ndarray:
+    """How alike the words nearby are (CSLS) when they are translated by ``scores``; all (num_src, num_tgt)."""
+    rows, columns = src.contexts.shape[1], tgt.contexts.shape[1]
+    there, back = likely(scores[:rows, :columns]), likely(scores[:rows, :columns].T)
+    close = of_length_one(src.contexts @ there) @ tgt.contexts.T
+    close += src.contexts @ of_length_one(tgt.contexts @ back).T
+    return csls(close.astype(np.float64) / 2)
+
+
+def likely(scores: np.ndarray) -> np.ndarray:
+    """Probabilities of the best `LIKELY` of each row, 0 elsewhere, float32 (n, m)."""
+    k = min(LIKELY, scores.shape[1])
+    least = np.partition(scores, -k, axis=1)[:, -k][:, None]
+    odds = np.where(scores >= least, np.exp(SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
+    out: np.ndarray = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
+    return out
 
 
 def letters(

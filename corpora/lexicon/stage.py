@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import numpy as np
 from corpora import reader
 from corpora.binarize import split_pair
 from corpora.codeswitch.dictionary import read_dictionary
-from corpora.lexicon.induce import Cues, induce
+from corpora.lexicon.induce import Cues, induce, likely
 from corpora.lexicon.vectors import Words, learn
+from corpora.lm.train import train_builtin
+from corpora.wordbyword import WORD, tokens
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 
@@ -25,7 +29,9 @@ class BliConfig:
     Attributes:
         pair: ``src-tgt``.
         corpora: language -> files, globs or corpus directories, one sentence a line.
-        out: directory to publish: ``SRC-TGT.txt`` and ``TGT-SRC.txt``, one translation for each word.
+        out: directory to publish: ``SRC-TGT.txt`` and ``TGT-SRC.txt``, one translation for each word;
+            ``SRC-TGT.tsv`` and ``TGT-SRC.tsv``, several with log10 of their probabilities; ``SRC.arpa`` and
+            ``TGT.arpa``, n-gram models of words and marks.
         gold: dictionary in MUSE's format to score against; it is never learned from.
         size: words of each language.
         dim: of the vectors.
@@ -33,6 +39,7 @@ class BliConfig:
         min_count: occurrences of a word at least.
         rounds: of self-learning.
         min_seeds: where fewer words are spelt alike, words of like use are seeds too.
+        order: longest n-grams of the models.
     """
 
     pair: str
@@ -45,6 +52,7 @@ class BliConfig:
     min_count: int = 3
     rounds: int = 10
     min_seeds: int = 50
+    order: int = 5
     cues: Cues = field(default_factory=Cues)
 
 
@@ -62,21 +70,15 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     for name in ("size", "dim", "window", "min_count", "rounds"):
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    if not 2 <= cfg.order <= 6:
+        raise UserError(f"order={cfg.order}", "2 to 6, the orders that KenLM reads")
     out = Path(cfg.out)
     files = {lang: reader.resolve(cfg.corpora[lang]) for lang in langs}
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
-    src, tgt = (
-        learn(
-            (line for path in files[lang] for line in reader.lines(path)),
-            cfg.size,
-            cfg.dim,
-            cfg.window,
-            cfg.min_count,
-        )
-        for lang in langs
-    )
+    lines = {lang: [line for path in files[lang] for line in reader.lines(path)] for lang in langs}
+    src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         made.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
@@ -84,9 +86,14 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             (langs, src, tgt, scores),
             (langs[::-1], tgt, src, scores.T),
         ):
+            others = cased(two.words, lines[b])
             rows = zip(one.words, table.argmax(1), strict=True)
-            text = "".join(f"{word}\t{two.words[best]}\n" for word, best in rows)
+            text = "".join(f"{word}\t{others[best]}\n" for word, best in rows)
             (made.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
+            (made.path / f"{a}-{b}.tsv").write_text(several(one.words, others, table), encoding="utf-8")
+        for lang in langs:
+            read = (" ".join(tokens(line)) for line in lines[lang])
+            train_builtin(read, made.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
             made.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
     result = manifest.read(out)
@@ -98,6 +105,25 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             flush=True,
         )
     return result
+
+
+def several(src: Sequence[str], tgt: Sequence[str], scores: np.ndarray) -> str:
+    """The likely translations of each word with log10 of their probabilities, the best first, one a line."""
+    lines = []
+    for word, row in zip(src, likely(scores), strict=True):
+        there = np.flatnonzero(row)
+        best = there[np.argsort(-row[there], kind="stable")]
+        lines += [f"{word}\t{tgt[i]}\t{np.log10(row[i]):.4f}\n" for i in best]
+    return "".join(lines)
+
+
+def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The most frequent spelling of each word, first words of lines only where it is seen nowhere else."""
+    seen: dict[str, Counter[str]] = {}
+    for line in lines:
+        for place, word in enumerate(WORD.findall(line)):
+            seen.setdefault(word.lower(), Counter())[word] += 1000 if place else 1
+    return [seen[word].most_common(1)[0][0] for word in words]
 
 
 def precision(src: Words, tgt: Words, scores: np.ndarray, gold: Path) -> dict[str, float]:

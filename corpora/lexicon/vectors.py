@@ -19,6 +19,8 @@ from xling.core.errors import UserError
 
 SMOOTHING = 0.75
 BINS = 8  # of the place of a word in its sentence
+NUM_CONTEXTS = 1500
+REACH = 5  # words on each side that are contexts
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Words:
         places: how its occurrences spread from the beginning to the end of sentences, rows sum to 1,
             float64 (num_words, BINS).
         vectors: of unit length, float64 (num_words, dim).
+        contexts: positive pointwise mutual information with the most frequent words nearby, rows of unit length,
+            float32 (num_words, min(num_words, NUM_CONTEXTS)).
     """
 
     words: list[str]
     counts: np.ndarray
     places: np.ndarray
     vectors: np.ndarray
+    contexts: np.ndarray
 
 
 def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:
@@ -60,25 +65,33 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     index = {word: i for i, word in enumerate(kept)}
     # Words that are left out keep their place, so that contexts do not close up.
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
-    stream = np.concatenate([np.append(row, np.full(window, -1)) for row in rows])
+    stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
     counts = np.array([counted[word] for word in kept])
-    return Words(kept, counts, _places(rows, len(kept)), _factorise(_ppmi(stream, len(kept), window), dim))
+    pairs = [_pairs(stream, len(kept), distance) for distance in range(1, max(window, REACH) + 1)]
+    contexts = sum((a + a.T for a in pairs[1:REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
+    return Words(
+        kept,
+        counts,
+        _places(rows, len(kept)),
+        _factorise(_ppmi(pairs[:window]), dim),
+        of_length_one(_positive_pmi(contexts.tocoo()).toarray().astype(np.float32)),
+    )
 
 
-def _ppmi(stream: np.ndarray, size: int, window: int) -> sparse.csr_matrix:
-    """Of words (rows) and the words up to ``window`` places before and behind them, each place its own column."""
-    blocks = []
-    for distance in range(1, window + 1):
-        left, right = stream[:-distance], stream[distance:]
-        both = (left >= 0) & (right >= 0)
-        ones = np.ones(int(both.sum()))
-        near = sparse.coo_matrix((ones, (left[both], right[both])), (size, size)).tocsr()
-        # Side by side where order matters most, summed where it does not.
-        blocks.append((near, near.T.tocsr()))
-    (after, before), far = blocks[0], blocks[1:]
-    joined = [after, before]
-    if far:
-        joined.append(sum((a + b for a, b in far[1:]), far[0][0] + far[0][1]))
+def _pairs(stream: np.ndarray, size: int, distance: int) -> sparse.csr_matrix:
+    """How often a word (row) has another (column) so many places behind it, (size, size)."""
+    left, right = stream[:-distance], stream[distance:]
+    both = (left >= 0) & (right >= 0)
+    ones = np.ones(int(both.sum()))
+    return sparse.coo_matrix((ones, (left[both], right[both])), (size, size)).tocsr()
+
+
+def _ppmi(pairs: list[sparse.csr_matrix]) -> sparse.csr_matrix:
+    """Of words (rows) and the words around them, by `_pairs` at distances from 1."""
+    # Side by side where order matters most, summed where it does not.
+    joined = [pairs[0], pairs[0].T.tocsr()]
+    if far := pairs[1:]:
+        joined.append(sum((a + a.T for a in far[1:]), far[0] + far[0].T))
     return sparse.hstack([_positive_pmi(counts.tocoo()) for counts in joined]).tocsr()
 
 
@@ -100,8 +113,12 @@ def _factorise(matrix: sparse.csr_matrix, dim: int) -> np.ndarray:
 
 def unit(rows: np.ndarray) -> np.ndarray:
     """Rows centred and of length 1; zeros stay."""
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    rows = rows - rows.mean(0)
+    rows = of_length_one(rows)
+    return of_length_one(rows - rows.mean(0))
+
+
+def of_length_one(rows: np.ndarray) -> np.ndarray:
+    """Rows by their length; zeros stay."""
     out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return out
 

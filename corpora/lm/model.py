@@ -49,6 +49,21 @@ class Pieces(dict[bytes, bytes]):
         return b" ".join(map(self.__getitem__, words_for_lm(text)))
 
 
+def load_arpa(path: Path) -> kenlm.Model:
+    """The n-gram model of an ARPA file.
+
+    Raises:
+        UserError: KenLM cannot read it.
+    """
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    try:
+        return kenlm.Model(str(path), config)
+    except OSError as error:
+        raise UserError(f"KenLM cannot read {path}: {error}", fix="make it again") from None
+
+
 class LanguageModel:
     """An n-gram model over pieces.
 
@@ -61,15 +76,7 @@ class LanguageModel:
 
     def __init__(self, directory: Path) -> None:
         self.pieces = Pieces(directory / SPM)
-        config = kenlm.Config()
-        config.show_progress = False
-        config.arpa_complain = kenlm.ARPALoadComplain.NONE
-        try:
-            self.kenlm = kenlm.Model(str(directory / ARPA), config)
-        except OSError as error:
-            raise UserError(
-                f"KenLM cannot read {directory / ARPA}: {error}", fix="train it again with `xling corpus lm`"
-            ) from None
+        self.kenlm = load_arpa(directory / ARPA)
 
     def perplexity(self, text: str) -> float:
         """Perplexity a piece of ``text``, its paragraphs joined into one line as CCNet does.

@@ -116,15 +116,20 @@ def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
     if cfg.estimator != "builtin" and shutil.which("lmplz"):
         _lmplz(pieces, out, cfg)
     else:
-        vocabulary, tokens = read_tokens(_lines(pieces))
-        orders = count_ngrams(tokens, len(vocabulary), cfg.order)
-        model = estimate(orders, cfg.prune)
-        write_arpa(out / ARPA, vocabulary, orders, model)
-        counts["tokens"] = len(tokens)
-        counts |= {f"{n}-grams": int(e.kept.sum()) for n, e in enumerate(model, start=1)}
+        counts |= train_builtin(_lines(pieces), out / ARPA, cfg.order, cfg.prune)
     text.unlink()
     pieces.unlink()
     return counts
+
+
+def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int, ...] = ()) -> dict[str, int]:
+    """Write an ARPA file of tokenised lines and return counts; see `LmConfig` for ``order`` and ``prune``."""
+    vocabulary, tokens = read_tokens(lines)
+    orders = count_ngrams(tokens, len(vocabulary), order)
+    model = estimate(orders, prune)
+    write_arpa(out, vocabulary, orders, model)
+    counts = {"tokens": len(tokens)}
+    return counts | {f"{n}-grams": int(e.kept.sum()) for n, e in enumerate(model, start=1)}
 
 
 def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple[int, int]:

@@ -15,14 +15,16 @@ from corpora.lexicon.induce import (
     csls,
     induce,
     letters,
+    likely,
     mutual,
+    nearby,
     respelt,
     rotation,
     seeds,
     spelling,
     tells,
 )
-from corpora.lexicon.stage import BliConfig, run
+from corpora.lexicon.stage import BliConfig, cased, run
 from corpora.lexicon.vectors import learn
 from corpora.toyworld import mono
 from xling.core.errors import UserError
@@ -52,6 +54,31 @@ def test_procrustes_finds_a_rotation_and_csls_is_as_in_the_paper() -> None:
     assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
 
 
+def test_likely_translations_are_probabilities() -> None:
+    found = likely(np.array([[1.0, 0.9, 0.5], [0.0, 0.0, 3.0]]))
+    odds = np.exp([0.0, -1.0, -5.0])
+    assert np.allclose(found[0], odds / odds.sum()) and np.allclose(found[1], [0, 0, 1], atol=1e-6)
+    many = likely(np.arange(24.0)[None])
+    assert np.count_nonzero(many) == 10 and many[0, -1] > 0.99 and many.dtype == np.float32
+
+
+def test_words_nearby_tell_words_of_one_kind_apart() -> None:
+    words = learn(TEXT, 50, 6, 2, 1)
+    assert np.allclose(np.linalg.norm(words.contexts, axis=1), 1)
+    index = {word: i for i, word in enumerate(words.words)}
+    # "tiger" and "horse" are seen with the same words and "1" with each of them: only a dictionary of the others tells.
+    known = 10 * np.eye(len(index))
+    known[index["tiger"]] = known[index["horse"]] = 0
+    scores = nearby(words, words, known)
+    assert scores[index["boat"]].argmax() == index["boat"]
+    assert {int(scores[index[a]].argmax()) for a in ("tiger", "horse")} <= {
+        index["tiger"],
+        index["horse"],
+        index["sheep"],
+    }
+    assert np.allclose(scores, nearby(words, words, known.T).T, atol=1e-5), "both directions alike"
+
+
 def test_spelling_and_seeds() -> None:
     table = spelling(["nation", "1998"], ["nation", "natur", "xyz"])
     assert table[0, 0] == pytest.approx(1) and 0 < table[0, 1] < 1 and table[0, 2] == table[1, 0] == 0
@@ -66,7 +93,7 @@ def test_short_words_of_an_alphabet_are_no_seeds_and_their_spelling_says_nothing
     assert shown.tolist() == [True, False, False, True, True, True, True]
     sentences = [f"{x} {noun} 1998" for noun in ("nation", "police") for x in ("a", "des", "the")]
     one, two = (learn(sentences, 50, 4, 2, 1) for _ in range(2))
-    scores = induce(one, two, Cues(spelling=100.0, frequency=0.0, place=0.0), 1, 1)
+    scores = induce(one, two, Cues(spelling=500.0, frequency=0.0, place=0.0), 1, 1)
     same = {word: scores[i, two.words.index(word)] > 50 for i, word in enumerate(one.words)}
     assert same == {"nation": True, "police": True, "1998": True, "a": False, "des": False, "the": False}
 
@@ -88,8 +115,16 @@ def test_it_publishes_both_directions_and_scores_against_gold(
     assert run(cfg).counts["gold"] == {"p1": 1.0, "scored": 2, "entries": 3}
     assert "tiger\ttiger\n" in (tmp_path / "out/fr-en.txt").read_text()
     assert "P@1 100.00 on 2 of 3" in capsys.readouterr().out
+    assert "\ntiger\ttiger\t-0." in (tmp_path / "out/en-fr.tsv").read_text()
     with pytest.raises(UserError, match="no text in sw"):
         run(BliConfig("en-sw", files, f"{tmp_path}/other"))
+    with pytest.raises(UserError, match="order=1; valid: 2 to 6"):
+        run(BliConfig("en-fr", files, f"{tmp_path}/other", order=1))
+
+
+def test_words_are_cased_as_they_mostly_are() -> None:
+    lines = ["Man sees Berlin", "The man sees", "The man SEES BERLIN", "berlin Berlin", "Once"]
+    assert cased(["man", "sees", "berlin", "the", "once"], lines) == ["man", "sees", "Berlin", "The", "Once"]
 
 
 def test_letters_and_respelling() -> None:
@@ -114,9 +149,10 @@ def test_a_relettered_language_is_read_from_text_that_is_not_parallel(tmp_path: 
     files = {lang: (f"{tmp_path}/{lang}",) for lang in ("en", "el")}
     cues = Cues(spelling=1.0, frequency=0.1, place=1.0)
     run(BliConfig("en-el", files, f"{tmp_path}/out", dim=50, min_count=2, rounds=20, cues=cues))
-    entries = wordbyword.read(f"en-el={tmp_path}/out/en-el.txt")["en", "el"]
     sources = english(3, 50)
-    made = [wordbyword.translate(line, entries) for line in sources]
-    bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
-    print(f"word by word, BLEU {bleu:.2f}")
-    assert bleu > 95
+    for spec in (f"en-el={tmp_path}/out/en-el.txt", f"{tmp_path}/out"):
+        translator = wordbyword.read(spec)["en", "el"]
+        made = [translator(line) for line in sources]
+        bleu = BLEU().corpus_score(made, [[line.translate(CIPHER) for line in sources]]).score
+        print(f"word by word, BLEU {bleu:.2f}")
+        assert bleu > 95

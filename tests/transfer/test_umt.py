@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from corpora import wordbyword
 from corpora.binarize import BinarizeConfig
 from corpora.binarize import run as binarize
 from xling import train
@@ -144,22 +141,6 @@ def test_copies_and_repetitions_are_counted() -> None:
     assert copied_share(["a"], [""]) == 0
     assert distinct_pairs(["a b a b", "a b"]) == 0.5
     assert distinct_pairs(["a"]) == 0
-
-
-@given(st.text(alphabet="ab C,.'1 é", max_size=20))
-def test_word_by_word_leaves_all_but_words(text: str) -> None:
-    assert wordbyword.translate(text, {}) == text
-    made = wordbyword.translate(text, dict.fromkeys(wordbyword.words(text), "x"))
-    assert len(wordbyword.words(made)) == len(wordbyword.words(text))
-
-
-def test_a_dictionary_serves_both_directions_and_capitals_stay(tmp_path: Path) -> None:
-    (tmp_path / "d").write_text("Boat\tbateau\nship\tbateau\nboat\tbarque\n", encoding="utf-8")
-    found = wordbyword.read(f"en-fr={tmp_path}/d")
-    assert wordbyword.translate("Boat, ship; dog", found["en", "fr"]) == "Bateau, bateau; dog"
-    assert found["fr", "en"]["bateau"] == "boat"
-    with pytest.raises(UserError, match="SRC-TGT=PATH"):
-        wordbyword.read("somewhere")
 
 
 def test_tokenised_bleu_ignores_case_and_spacing() -> None:

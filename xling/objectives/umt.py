@@ -163,8 +163,7 @@ class Umt(Seq2SeqObjective):
                     if (langs[src], langs[other]) not in self._dictionaries:
                         raise UserError(
                             f"word_by_word={cfg.word_by_word} without a dictionary {langs[src]}-{langs[other]}",
-                            f"dictionaries={langs[src]}-{langs[other]}=PATH",
-                            "make one with `xling bli`",
+                            f"dictionaries=DIR of `xling bli`, or {langs[src]}-{langs[other]}=PATH",
                         )
         self._processor = vocab.load(Path(cfg.data)) if cfg.word_by_word else None
 
@@ -237,7 +236,7 @@ class Umt(Seq2SeqObjective):
     def _by_words(self, text: np.ndarray, lang: int, other: int) -> np.ndarray:
         assert self._processor is not None
         shown = self._processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])
-        found = wordbyword.translate(shown, self._dictionaries[self.langs[lang], self.langs[other]])
+        found = self._dictionaries[self.langs[lang], self.langs[other]](shown)
         return np.array([UNK if i == 0 else i + 1 for i in self._processor.encode(found)], dtype=np.int64)
 
 

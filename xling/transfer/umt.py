@@ -106,7 +106,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
             raise UserError(f"{pair}: {len(names)} files", "source and reference", f"test.{pair}=SRC,REF")
     inputs = [Path(name) for name in (cfg.data, cfg.checkpoint, cfg.parallel_data) if name]
     inputs += [Path(name) for two in (*cfg.oracle.values(), *cfg.test.values()) for name in two]
-    inputs += [Path(p.partition("=")[2]) for p in cfg.back.get("dictionaries", "").split(",") if p]
+    inputs += wordbyword.paths(cfg.back.get("dictionaries", ""))
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
     tests = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
@@ -289,9 +289,9 @@ def score(
     """Both conventions of BLEU for the model and for the baselines copy and word-by-word."""
     src, tgt = split_pair(pair)
     outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
-    entries = wordbyword.read(cfg.back.get("dictionaries", "")).get((src, tgt))
-    if entries is not None:
-        outputs["word_by_word"] = [wordbyword.translate(text, entries) for text in sources]
+    words = wordbyword.read(cfg.back.get("dictionaries", "")).get((src, tgt))
+    if words is not None:
+        outputs["word_by_word"] = [words(text) for text in sources]
     (folder / f"test.{pair}.txt").write_text(
         "".join(f"{line}\n" for line in outputs["model"]), encoding="utf-8"
     )
