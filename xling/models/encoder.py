@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch.nn.attention.varlen import varlen_attn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import adapters
+from xling.models.blocks import Layout, cut, lengths_of
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 
@@ -68,6 +69,8 @@ class Attention:
             always itself.
         shows: (N,) int64 or None.
         drop: probability of dropping an attention weight; above 0 there is no fused kernel on a CPU.
+        keys: the runs of the keys, in the same order, where those are other sequences than the queries; None where
+            they are the same.
     """
 
     runs: Runs
@@ -75,7 +78,9 @@ class Attention:
     sees: Tensor | None = None
     shows: Tensor | None = None
     drop: float = 0.0
+    keys: Runs | None = None
     _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
+    _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
 
     @cached_property
     def longest(self) -> int:
@@ -91,21 +96,44 @@ class Attention:
         assert self._starts is not None
         return self._starts
 
-    def mask(self, start: int, count: int, length: int) -> Tensor | None:
-        """Bool (count, 1, length, length), True where row sees column; None when all do."""
+    def plan(self, device: torch.device) -> _Plan:
+        """The dense blocks that are attended in, on a CPU or with a mask."""
+        if self._plan is None:
+            blocks = cut(list(zip(lengths_of(self.runs), lengths_of(self.keys or self.runs), strict=True)))
+            sides = ([[pair[side] for pair in block] for block in blocks] for side in (0, 1))
+            rows, columns = (Layout(lengths, device) for lengths in sides)
+            object.__setattr__(self, "_plan", _Plan(rows, columns, self._masks(rows, columns)))
+        assert self._plan is not None
+        return self._plan
+
+    def _masks(self, rows: Layout, columns: Layout) -> list[Tensor | None]:
+        # Of what is behind a row nothing is seen anyway, padding included.
+        filled = columns.filled if not self.causal else [None] * len(columns.filled)
+        masks = [None if real is None else real[:, None, None] for real in filled]
         if self.sees is None or self.shows is None:
-            return None
-        end = start + count * length
-        sees, shows = (x[start:end].view(count, 1, length) for x in (self.sees, self.shows))
-        itself = torch.eye(length, dtype=torch.bool, device=sees.device)
-        return (sees[..., None] == shows[..., None, :]) | itself
+            return masks
+        made: list[Tensor | None] = []
+        for sees, shows, real in zip(rows.spread(self.sees), columns.spread(self.shows), masks, strict=True):
+            same = sees[:, None, :, None] == shows[:, None, None]
+            itself = torch.eye(same.shape[-1], dtype=torch.bool, device=same.device)
+            made.append((same if real is None else same & real) | itself)
+        return made
+
+
+class _Plan(NamedTuple):
+    """Queries and keys in dense blocks; ``masks`` of each, bool (sequences, 1, 1 or rows, columns), True where seen."""
+
+    queries: Layout
+    keys: Layout
+    masks: list[Tensor | None]
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
-    """Self-attention within each sequence of a packed batch.
+    """Attention of each sequence of a packed batch to itself, or to its own of another batch.
 
     Args:
-        query, key, value: (N, H, C), packed as ``how.runs`` says.
+        query: (N, H, C), packed as ``how.runs`` says.
+        key, value: the same, or (M, H, C), packed as ``how.keys`` says.
         how: who sees whom.
 
     Returns:
@@ -117,18 +145,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
         attended = varlen_attn(query, key, value, starts, starts, longest, longest, window_size=causal)
         assert isinstance(attended, Tensor)
         return attended.flatten(1)
-    outputs, start = [], 0
-    for count, length in how.runs:
-        end = start + count * length
-        q, k, v = (
-            x[start:end].view(count, length, x.shape[1], x.shape[2]).transpose(1, 2)
-            for x in (query, key, value)
-        )
-        out = attend_dense(q, k, v, how.mask(start, count, length), how.drop, how.causal)
-        outputs.append(out.transpose(1, 2).reshape(end - start, -1))
-        start = end
-    assert start == len(query), f"runs cover {start} of {len(query)} tokens"
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    plan = how.plan(query.device)
+    layouts = ((query, plan.queries), (key, plan.keys), (value, plan.keys))
+    dense = [[block.transpose(1, 2) for block in layout.spread(rows)] for rows, layout in layouts]
+    found = [
+        attend_dense(q, k, v, mask, how.drop, how.causal)
+        for q, k, v, mask in zip(*dense, plan.masks, strict=True)
+    ]
+    return plan.queries.packed([block.transpose(1, 2) for block in found])
 
 
 def attend_dense(
@@ -144,12 +168,12 @@ def is_unpadded(query: Any, how: Attention) -> bool:
     """Whether flash attention takes the packed batch (N, H, C) as it is, all lengths at once.
 
     Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
-    causal one and without dropout. Everything else goes run by run.
+    causal one and without dropout. Everything else goes block by block.
     """
     fits = (
         query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
     )
-    return bool(query.is_cuda and fits and how.sees is None and how.drop == 0)
+    return bool(query.is_cuda and fits and how.sees is None and how.keys is None and how.drop == 0)
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
@@ -183,7 +207,7 @@ class Layer(nn.Module):
         """(N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
         qkv = before(self, x)
-        return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
+        return after(self, x, attend(*qkv.unbind(1), how))
 
 
 def projections(layer: Layer, x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 The encoder is `xling.models.encoder.Encoder` as it is; a decoder layer is its layer, causal, with attention to the
 encoder's states between. Source and target embeddings and the output projection are one matrix. No sequence is
-padded: cross-attention goes run by run, like attention within a sequence.
+padded but for attention, to the source as to itself; see `xling.models.blocks`.
 
 Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from one pre-trained encoder).
 """
@@ -30,7 +30,6 @@ from xling.models.encoder import (
     LMHead,
     Runs,
     attend,
-    attend_dense,
     initialise,
     projections,
     scaled,
@@ -78,31 +77,6 @@ class PlainHead(nn.Module):
         return F.linear(hidden, self.weight, self.bias)
 
 
-def cross_attend(query: Tensor, key: Tensor, value: Tensor, runs: CrossRuns, drop: float = 0.0) -> Tensor:
-    """Attention of each target to its source.
-
-    Args:
-        query: (M, H, C), packed targets.
-        key, value: (N, H, C), packed sources in the same order.
-        runs: (sequences, target length, source length) in order.
-        drop: probability of dropping an attention weight.
-
-    Returns:
-        (M, H * C).
-    """
-    outputs, row, column = [], 0, 0
-    for count, tgt, src in runs:
-        end_row, end_column = row + count * tgt, column + count * src
-        q = query[row:end_row].unflatten(0, (count, tgt)).transpose(1, 2)
-        k, v = (x[column:end_column].unflatten(0, (count, src)).transpose(1, 2) for x in (key, value))
-        outputs.append(attend_dense(q, k, v, drop=drop).transpose(1, 2).reshape(end_row - row, -1))
-        row, column = end_row, end_column
-    assert (row, column) == (len(query), len(key)), (
-        f"runs cover {row} of {len(query)}, {column} of {len(key)}"
-    )
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-
 class DecoderLayer(Layer):
     """A layer that attends to its own past, then to the source."""
 
@@ -130,8 +104,8 @@ class DecoderLayer(Layer):
 
     def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of encoder states (N, D), each (N, H, C)."""
-        kv = self.cross_kv(states).view(len(states), 2, self.heads, -1)
-        return kv[:, 0], kv[:, 1]
+        key, value = self.cross_kv(states).view(len(states), 2, self.heads, -1).unbind(1)
+        return key, value
 
 
 def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
@@ -211,17 +185,18 @@ class Decoder(nn.Module):
             (M, D).
         """
         drop = self.cfg.attention_dropout if self.training else 0.0
-        how = Attention(runs, causal=True, drop=drop)
+        own = Attention(runs, causal=True, drop=drop)
+        other = Attention([run[:2] for run in cross], drop=drop, keys=[run[::2] for run in cross])
         x = self.embed(words, positions, langs)
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
 
             def to_self(qkv: Tensor) -> Tensor:
-                return attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
+                return attend(*qkv.unbind(1), own)
 
             def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
-                return cross_attend(query, *layer.memory(memory), cross, drop)
+                return attend(query, *layer.memory(memory), other)
 
             given = (x, to_self, to_source)
             x = checkpoint(layer, *given, use_reentrant=False) if again else layer(*given)
