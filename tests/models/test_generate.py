@@ -324,7 +324,7 @@ def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
     made, compact, kept = [], generating._LayerCache.compact, []
 
     def noting(self: Any, slots: torch.Tensor) -> None:
-        kept.append(slots.shape[1] / self.past[0].shape[2])
+        kept.append(slots.shape[1] / len(self.past))
         compact(self, slots)
 
     monkeypatch.setattr(generating._LayerCache, "compact", noting)

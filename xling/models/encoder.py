@@ -206,8 +206,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
-        qkv = before(self, x)
-        return after(self, x, attend(*qkv.unbind(1), how))
+        query, key, value = before(self, x).unbind(1)
+        return after(self, x, attend(query, key, value, how))
 
 
 def projections(layer: Layer, x: Tensor) -> Tensor:

@@ -193,7 +193,8 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
 
             def to_self(qkv: Tensor) -> Tensor:
-                return attend(*qkv.unbind(1), own)
+                query, key, value = qkv.unbind(1)
+                return attend(query, key, value, own)
 
             def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
                 return attend(query, *layer.memory(memory), other)
