@@ -4,14 +4,14 @@ Run:  python -m benchmarks.umt [--sentences N] [--blocks N] [--batch-tokens N] [
                                [--threads N] [--precision auto|fp32|bf16]
 
 Ours is the objective ``umt``: greedy with a cache, unpadded, then loss and gradients. Stock does what the task
-``online_backtranslation`` does in ``train_step``: SequenceGenerator with beam 1, its outputs collated as sources, then
-forward, cross-entropy and gradients of fairseq's TransformerModel. Both have the same weights, sentences, batches and no
-dropout, and take turns batch by batch in one process; processor seconds count, for a shared machine. Ours works in the
-precision that training would take (``auto``: bfloat16 where the machine is fast at it), stock in float32. The process
-keeps the memory that is freed, as `xling` makes its own do, which stock alone would not and is a tenth faster by. The
-optimiser's step is left out of both. Weights and sentences are random with the lengths of captions: SYNTHETIC. Prints
-Markdown, with the share of generation, of making batches and of training, and the tokens written for each sentence, which
-decide how much both parts have to do; most outputs of random weights are as long as they may be.
+``online_backtranslation`` does in ``train_step``: SequenceGenerator with beam 1, its outputs collated as sources,
+then forward, cross-entropy and gradients of fairseq's TransformerModel. Both have the same weights, sentences, batches
+and no dropout, and take turns batch by batch in one process; processor seconds count, for a shared machine. Ours works
+in the precision that training would take (``auto``: bfloat16 where the machine is fast at it), stock in float32. The
+process keeps its freed memory, as `xling` does; stock alone would not, and is a tenth faster by it. The optimiser's step
+is left out of both. Weights and sentences are random with the lengths of captions: SYNTHETIC. Prints Markdown, with the
+share of generation, of making batches and of training, and the tokens written for each sentence, which decide how much
+both parts have to do; most outputs of random weights are as long as they may be.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from fairseq.data import data_utils
 
-from xling.core.memory import keep_freed
+from xling import memory
 from xling.data.packing import pack_seq2seq
 from xling.models.encoder import working_dtype
 from xling.models.generate import EOS, PAD, Search
@@ -105,7 +105,6 @@ def main() -> None:
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(args.threads)
-    keep_freed()
     bench = neighbour()
     model, symbols, texts = bench.synthetic(args)
     model.cfg.dropout = 0.0
@@ -127,9 +126,10 @@ def main() -> None:
     seconds: dict[str, list[np.ndarray]] = {"xling": [], "fairseq": []}
     for block in range(args.blocks + 1):  # the first warms up
         both = {"xling": np.zeros(4), "fairseq": np.zeros(4)}
-        for batch in batches:
-            both["xling"] += ours(model, symbols, batch)
-            both["fairseq"] += theirs(bench, stock, dictionary, symbols, batch)
+        with memory.kept():
+            for batch in batches:
+                both["xling"] += ours(model, symbols, batch)
+                both["fairseq"] += theirs(bench, stock, dictionary, symbols, batch)
         if block:
             for name, spent in both.items():
                 seconds[name].append(spent)

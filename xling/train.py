@@ -22,12 +22,11 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from corpora import vocab
-from xling import parallel, plan, track
+from xling import memory, parallel, plan, track
 from xling.assemble import build_trainer, frozen_digest
 from xling.core import config, job, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.memory import keep_freed
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.log import Clock, Log
@@ -68,7 +67,6 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         manifest.verify(path)
     if cfg.train.threads:
         torch.set_num_threads(cfg.train.threads)
-    keep_freed()
     # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
     # whose gradient is not finite uses old hooks.
     for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
@@ -77,7 +75,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(cfg, Path(folder))
             return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
-    with parallel.joined():
+    with parallel.joined(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         parallel.wait()
     return manifest.read(out)

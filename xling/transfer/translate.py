@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from corpora import vocab
+from xling import memory
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.memory import keep_freed
 from xling.core.progress import Progress
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
@@ -215,7 +215,6 @@ def run(cfg: TranslateConfig) -> None:
         raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
     if cfg.threads:
         torch.set_num_threads(cfg.threads)
-    keep_freed()
     translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
     for code in filter(None, (cfg.src, cfg.via, cfg.tgt)):
         translator.lang(code)
@@ -225,4 +224,5 @@ def run(cfg: TranslateConfig) -> None:
         out.buffer.write(text.encode("utf-8"))
         out.flush()
 
-    translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)
+    with memory.kept():
+        translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)
