@@ -8,10 +8,10 @@ Ours is the objective ``umt``: greedy with a cache, unpadded, then loss and grad
 then forward, cross-entropy and gradients of fairseq's TransformerModel. Both have the same weights, sentences, batches
 and no dropout, and take turns batch by batch in one process; processor seconds count, for a shared machine. Ours works
 in the precision that training would take (``auto``: bfloat16 where the machine is fast at it), stock in float32. The
-process keeps its freed memory, as `xling` does; stock alone would not, and is a tenth faster by it. The optimiser's step
-is left out of both. Weights and sentences are random with the lengths of captions: SYNTHETIC. Prints Markdown, with the
-share of generation, of making batches and of training, and the tokens written for each sentence, which decide how much
-both parts have to do; most outputs of random weights are as long as they may be.
+process keeps its freed memory, as `xling` does; stock alone would not, and is a tenth faster by it. The optimiser's
+step is left out of both. Weights and sentences are random with the lengths of captions: SYNTHETIC. Prints Markdown,
+with the share of generation, of making batches and of training, and the tokens written for each sentence, which decide
+how much both parts have to do; most outputs of random weights are as long as they may be.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def packed(model: nn.Module) -> Iterator[None]:
     """Inside, the linear layers of a model multiply with packed copies of their weights, without gradients."""
     layers = [m for m in model.modules() if type(m) is nn.Linear and "forward" not in m.__dict__]
     for layer in layers:
-        layer.forward = linear(layer.weight, layer.bias)  # type: ignore[method-assign]
+        layer.forward = linear(layer.weight, layer.bias)  # type: ignore[assignment, method-assign]
     try:
         with torch.no_grad():
             yield
