@@ -74,7 +74,8 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     if cfg.dry_run:
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(cfg, Path(folder))
-            return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
+            with memory.kept():
+                return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
     with parallel.joined(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         parallel.wait()
