@@ -67,7 +67,7 @@ def test_translation_and_xae() -> None:
 
 
 def test_translation_through_a_bottleneck_names_no_source_language() -> None:
-    made = translation.bottleneck(seq2seq.both_sides(PAIR, SYMBOLS))
+    made = translation.bottleneck(seq2seq.both_sides(PAIR, SYMBOLS), PAIR.src)
     assert made["tokens"].tolist() == [0, 10, 11, 2]
 
 

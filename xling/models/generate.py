@@ -169,8 +169,8 @@ def generate_all(
 
 
 def source_example(pieces: np.ndarray, lang: int, number: int, symbols: Symbols) -> Example:
-    """A source as the encoder reads it: ``x </s> [lang]``."""
-    tokens = np.concatenate([pieces, [EOS, symbols.lang(lang)]]).astype(np.int64)
+    """A source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
+    tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
         "id": np.array([number]),
         "tokens": tokens,
@@ -254,6 +254,7 @@ class _Beams:
         self.tokens = (symbols.lang(0) + tgt_langs)[:, None, None]  # (S, W, steps + 1)
         self.scores = torch.zeros(self.num, 1, device=device)
         self.ancestors = torch.ones(self.num, 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
+        self.steps = torch.zeros(self.num, 0, dtype=torch.long, device=device)  # of the slots, (S, slots)
         self.ended: list[list[Hypothesis]] = [[] for _ in range(self.num)]
         self.done = torch.zeros(self.num, dtype=torch.bool, device=device)
         self.noise = torch.Generator(device).manual_seed(search.seed)
@@ -283,6 +284,10 @@ class _Beams:
         own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
         self.ancestors = torch.cat([self.ancestors, own], 2)
         mask = self.ancestors[:, None] if width > 1 else None
+        if decoder.relative is not None:
+            self.steps = torch.cat([self.steps, self.steps.new_full((num, width), step)], 1)
+            bias = decoder.relative.at(self.steps - step).transpose(1, 2)[:, :, None]
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         for layer, cache in zip(decoder.layers, self.caches, strict=True):
             x = self._layer(_as_decoder(layer), cache, x, slots, mask)
         head = decoder.head
@@ -296,7 +301,7 @@ class _Beams:
         num, heads = len(self.sources), layer.heads
 
         def by_sentence(rows: Tensor) -> Tensor:
-            return rows.view(num, -1, heads, x.shape[1] // heads).transpose(1, 2)
+            return rows.reshape(num, -1, heads, rows.shape[-1]).transpose(1, 2)
 
         def to_self(qkv: Tensor) -> Tensor:
             query, key, value = (by_sentence(part) for part in qkv.unbind(1))
@@ -381,6 +386,8 @@ class _Beams:
             return
         kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
         self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        if self.steps.shape[1]:
+            self.steps = self.steps.gather(1, kept)
         for cache in self.caches:
             cache.compact(kept)
 
@@ -390,7 +397,7 @@ class _Beams:
         if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
             return
         keep = (~self.done).nonzero().flatten()
-        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "done"):
+        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "steps", "done"):
             setattr(self, name, getattr(self, name)[keep])
         if self.source_mask is not None:
             self.source_mask = self.source_mask[keep]
