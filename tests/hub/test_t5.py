@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq
+from xling.data.symbols import Symbols
+from xling.hub import t5
 from xling.hub.config import TrimConfig
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
@@ -32,6 +35,7 @@ from xling.hub.imports import run_hf as import_hf
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.models.generate import Search, generate_all
+from xling.models.seq2seq import Seq2SeqConfig
 from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.settings import PretrainConfig
@@ -379,6 +383,37 @@ def test_pieces_can_be_added_and_left_out(
     both = [pieces(vocabulary.load(x), LINES[0]) for x in (imported, tmp_path / "less")]
     made = [ours(x, line, [], 0, 0)[0] for x, line in zip((imported, tmp_path / "less"), both, strict=True)]
     assert torch.equal(made[0][both[0]], made[1][both[1]]) and len(model.decoder.head.weight) == symbols.size
+
+
+def test_the_recipe_is_mt5_small() -> None:
+    from transformers import MT5Config
+
+    settings: Any = config.load(PretrainConfig, cli.recipe_path("mt5_small"), ["data=x", "out=y"]).model
+    shape = Seq2SeqConfig(
+        **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
+    )
+    made, theirs = t5.hf_config(shape, Symbols(250_000, ("en",))), MT5Config()
+    assert not t5.oddities(shape, {})
+    same = ("d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "layer_norm_epsilon")
+    for name in (
+        *same,
+        "feed_forward_proj",
+        "relative_attention_num_buckets",
+        "relative_attention_max_distance",
+    ):
+        assert made[name] == getattr(theirs, name), name
+    assert shape.untied_head and not shape.source_lang
+
+
+def test_a_version_of_transformers_that_ties_everything_is_understood(
+    foreigns: Callable[[str], Path], imports: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """It writes ties that are not there, and says by another name that states are not scaled."""
+    shutil.copytree(foreigns("t5_1.1"), tmp_path / "copy")
+    set_config(tie_word_embeddings=True, scale_decoder_outputs=False)(tmp_path / "copy")
+    import_hf(ImportConfig(tmp_path / "copy", tmp_path / "in", ("en", "sw", "th")))
+    one, two = (checkpoint.load_seq2seq(x)[0].state_dict() for x in (imports("t5_1.1"), tmp_path / "in"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 @pytest.mark.parametrize(
