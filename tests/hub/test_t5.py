@@ -35,7 +35,7 @@ from xling.hub.imports import run_hf as import_hf
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.models.generate import Search, generate_all
-from xling.models.seq2seq import Seq2SeqConfig
+from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.settings import PretrainConfig
@@ -243,7 +243,7 @@ def test_in_and_out_again_gives_the_same_logits(
     assert (wanted.logits[..., ids] - found.logits).abs().max() < 1e-5
     import_hf(ImportConfig(tmp_path / "out", tmp_path / "again"))
     one, two = (checkpoint.load_seq2seq(x) for x in (imports(kind), tmp_path / "again"))
-    assert one[1] == two[1]
+    assert one[1] == two[1] and one[0].cfg == two[0].cfg
     for name, weight in one[0].state_dict().items():
         torch.testing.assert_close(weight, two[0].state_dict()[name], rtol=1e-6, atol=1e-7)
 
@@ -403,6 +403,38 @@ def test_the_recipe_is_mt5_small() -> None:
     ):
         assert made[name] == getattr(theirs, name), name
     assert shape.untied_head and not shape.source_lang
+
+
+@pytest.mark.slow
+def test_logits_are_theirs_at_the_size_of_mt5_small() -> None:
+    """With transformers' own starting weights and as many ids as T5 has."""
+    from transformers import MT5Config, MT5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    theirs = MT5ForConditionalGeneration(MT5Config(vocab_size=32_128)).eval()
+    theirs.lm_head.weight = nn.Parameter(torch.randn_like(theirs.shared.weight) * 512**-0.5)
+    settings: Any = config.load(PretrainConfig, cli.recipe_path("mt5_small"), ["data=x", "out=y"]).model
+    shape = Seq2SeqConfig(
+        **{k: v for k, v in asdict(settings).items() if k in Seq2SeqConfig.__dataclass_fields__}
+    )
+    order = t5.our_order(31_997, 1, [32_099 - i for i in range(100)])
+    symbols = Symbols.behind(32_001, len(order), ["en"], False)
+    model = Seq2SeqModel(shape, len(order)).eval()
+    weights = t5.our_weights(theirs.state_dict(), shape, order, Path("mt5"))
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    assert set(missing) == checkpoint.tied_of(shape) and not unexpected
+    draw = np.random.default_rng(0)
+    for src, tgt in ((30, 20), (200, 150), (3, 2)):
+        source, target = (draw.integers(4, symbols.mask, n) for n in (src, tgt))
+        made = example(np.append(source, 2), np.append(target, 2), 0, 0, symbols) | {"id": np.array([0])}
+        with torch.inference_mode():
+            mine = model.decoder.head.logits(model(**pack_seq2seq([made])["net_input"]))
+            found = theirs(
+                torch.tensor([[*order[source].tolist(), 1]]),
+                decoder_input_ids=torch.tensor([[0, *order[target].tolist()]]),
+            ).logits[0]
+        assert mine.abs().max() > 1
+        assert (found[:, order] - mine).abs().max() < 1e-5
 
 
 def test_a_version_of_transformers_that_ties_everything_is_understood(

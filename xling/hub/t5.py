@@ -71,6 +71,7 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "num_layers": shape.layers,
         "num_decoder_layers": shape.decoder_layers or shape.layers,
         "num_heads": shape.heads,
+        "n_positions": shape.max_positions,
         "relative_attention_num_buckets": BUCKETS,
         "relative_attention_max_distance": FARTHEST,
         "dropout_rate": shape.dropout or 0.1,
@@ -131,18 +132,11 @@ def read_hf(
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
     tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], folder)
     ids = ids_of(folder, len(tokens), langs)
-    weights = {"encoder.tokens.weight": tokens[ids.order]}
-    for side, layout in layouts.t5(ffn.startswith("gated")).items():
-        weights |= layouts.read_trunk(state, layouts.taker(state, layout, str(folder)), side, layout)
-    weights |= layouts.no_head(weights["encoder.tokens.weight"])
     head = state.get("lm_head.weight", tokens).float()
     if head.shape != tokens.shape:
         raise UserError(
             f"{folder} has an output of {len(head)} ids", f"{len(tokens)}, as its embeddings have"
         )
-    untied = not torch.equal(head, tokens)
-    if untied:
-        weights["decoder.head.weight"] = head[ids.order]
     shape = Seq2SeqConfig(
         layers=config["num_layers"],
         decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
@@ -154,13 +148,31 @@ def read_hf(
         norm_eps=float(config.get("layer_norm_epsilon", 1e-6)),
         max_positions=int(config.get("n_positions", 1024)),
         unbiased_head=True,
-        untied_head=untied,
+        untied_head=not torch.equal(head, tokens),
         source_lang=ids.source_lang,
         **_SHAPE,
     )
+    weights = our_weights({**state, "shared.weight": tokens}, shape, ids.order, folder)
     if _scales(config):
         weights["decoder.final_norm.weight"] = weights["decoder.final_norm.weight"] * shape.dim**-0.5
-    return shape, _queries(weights, shape, math.sqrt(shape.head_dim)), ids
+    return shape, weights, ids
+
+
+def our_weights(
+    state: Mapping[str, Tensor], shape: Seq2SeqConfig, order: Tensor, folder: Path
+) -> dict[str, Tensor]:
+    """The weights of T5 under our names, rows in the ``order`` of our ids.
+
+    Raises:
+        UserError: one is missing.
+    """
+    weights = {"encoder.tokens.weight": state["shared.weight"][order].float()}
+    if shape.untied_head:
+        weights["decoder.head.weight"] = state["lm_head.weight"][order].float()
+    for side, layout in layouts.t5(is_gated(shape.ffn)).items():
+        weights |= layouts.read_trunk(state, layouts.taker(state, layout, str(folder)), side, layout)
+    weights |= layouts.no_head(weights["encoder.tokens.weight"])
+    return _queries(weights, shape, math.sqrt(_head_dim(shape)))
 
 
 def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
