@@ -18,6 +18,7 @@ from torch import nn
 
 from corpora import binarize
 from corpora import vocab as vocabulary
+from tests.hub.conftest import LABELS, ROWS
 from tests.hub.test_export import ODD
 from tests.hub.test_import import Planted, as_pickle, set_config, truncate
 from tests.hub.test_mbart import LINES, ours, publish, shake
@@ -40,6 +41,8 @@ from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
 from xling.settings import PretrainConfig
 from xling.train import run as pretrain
+from xling.transfer import tune
+from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import pieces
 from xling.transfer.translate import TranslateConfig, Translator, translate_lines
 
@@ -361,6 +364,22 @@ def test_every_recipe_goes_on_from_it(
     cfg = TranslateConfig(str(tmp_path / "mt"), "en", "th")
     assert translate_lines(translator, ["two books", ""], cfg, lines.append) == 2
     assert len(lines) == 2 and lines[1] == "\n"
+
+
+@pytest.mark.parametrize("kind", ["classify", "tag"])
+def test_its_encoder_is_evaluated_and_fine_tuned(imported: Path, tmp_path: Path, kind: str) -> None:
+    """As any encoder here; XLM-R's classes have no place for it."""
+    cfg = tune.TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=64, precision="fp32")
+    tuned = tune.fit(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
+        tune.save(tuned, made.path, imported, ["en"])
+    assert tune.load(tmp_path / "task").predict(ROWS[kind]) == tuned.predict(ROWS[kind])
+    with pytest.raises(UserError, match=r"model.norm=rms .* which XLM-R's classes cannot express"):
+        export_hf(ExportConfig(tmp_path / "task", tmp_path / "out"))
+    whole, small = (
+        EncoderBackend(imported, "mt5", int8=int8).embed(LINES, "en", -1, "mean") for int8 in (False, True)
+    )
+    assert whole.shape == (len(LINES), 32) and np.linalg.norm(small - whole) / np.linalg.norm(whole) < 0.1
 
 
 def test_pieces_can_be_added_and_left_out(
