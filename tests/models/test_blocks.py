@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.models import encoder
+from xling.models import attention
+from xling.models.attention import Attention, attend
 from xling.models.blocks import SPARE, Layout, cut
-from xling.models.encoder import Attention, attend
 
 CPU = torch.device("cpu")
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=12)
@@ -72,7 +72,7 @@ def test_attention_in_one_block_is_that_of_each_sequence(
     }[kind]
     found = []
     for spare in (SPARE, -1):  # all in one block; each in its own
-        monkeypatch.setattr(encoder, "cut", lambda pairs, spare=spare: cut(pairs, spare))
+        monkeypatch.setattr(attention, "cut", lambda pairs, spare=spare: cut(pairs, spare))
         how = Attention([(1, length) for length in queries], **given_)
         assert len(how.plan(CPU).masks) == (1 if spare == SPARE else len(queries))
         made = attend(query, key, value, how)

@@ -22,8 +22,8 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
+from xling.models.attention import Runs
 from xling.models.blocks import lengths_of
-from xling.models.encoder import Runs
 from xling.models.packed import linear, packed
 from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 
@@ -171,8 +171,8 @@ def generate_all(
 
 
 def source_example(pieces: np.ndarray, lang: int, number: int, symbols: Symbols) -> Example:
-    """A source as the encoder reads it: ``x </s> [lang]``."""
-    tokens = np.concatenate([pieces, [EOS, symbols.lang(lang)]]).astype(np.int64)
+    """A source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
+    tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
         "id": np.array([number]),
         "tokens": tokens,
@@ -278,6 +278,7 @@ class _Beams:
         self.tokens = (symbols.lang(0) + tgt_langs)[:, None, None]  # (S, W, steps + 1)
         self.scores = torch.zeros(len(lengths), 1, device=device)
         self.ancestors = torch.ones(len(lengths), 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
+        self.steps = torch.zeros(len(lengths), 0, dtype=torch.long, device=device)  # of the slots, (S, slots)
         self.ended: list[list[Hypothesis]] = [[] for _ in lengths]
         self.done = torch.zeros(len(lengths), dtype=torch.bool, device=device)
         self.noise = torch.Generator(device).manual_seed(search.seed)
@@ -307,6 +308,10 @@ class _Beams:
         own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
         self.ancestors = torch.cat([self.ancestors, own], 2)
         bias = _bias(self.ancestors[:, None], self.attended_in) if width > 1 else None
+        if decoder.relative is not None:
+            self.steps = torch.cat([self.steps, self.steps.new_full((num, width), step)], 1)
+            near = decoder.relative.at(self.steps - step).transpose(1, 2)[:, :, None].to(self.attended_in)
+            bias = near if bias is None else near + bias
         for layer, cache in zip(decoder.layers, self.caches, strict=True):
             x = self._layer(_as_decoder(layer), cache, x, slots, bias)
         logits = self.project(decoder.head.transform(decoder.final_norm(x)))
@@ -403,6 +408,8 @@ class _Beams:
             return
         kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
         self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        if self.steps.shape[1]:
+            self.steps = self.steps.gather(1, kept)
         for cache in self.caches:
             cache.compact(kept)
 
@@ -412,7 +419,7 @@ class _Beams:
         if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
             return
         keep = (~self.done).nonzero().flatten()
-        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "done"):
+        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "steps", "done"):
             setattr(self, name, getattr(self, name)[keep])
         if self.source_bias is not None:
             self.source_bias = self.source_bias[keep]
