@@ -72,7 +72,7 @@ def open_runs(places: Sequence[str | Path]) -> list[Run]:
     names = [mine or short for mine, short in zip(given, short_names(paths), strict=True)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"two runs are called {twice!r}", "different names", "NAME=PATH names a run")
+        raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
     return [open_run(path, name) for path, name in zip(paths, names, strict=True)]
 
 
@@ -91,7 +91,7 @@ def open_run(path: Path, name: str) -> Run:
     """What is at a path: a folder with published directories in it, one of them, or a file of scores.
 
     Raises:
-        UserError: there is nothing, or nothing that a stage has made.
+        UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
     """
     if path.is_file():
         return Run(name, path, (), (), tuple(results.read_scores(path)), {})
@@ -104,11 +104,10 @@ def open_run(path: Path, name: str) -> Run:
     if not own and not logs and not loose:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
     made, gone = in_order(own)
-    scores = [score for place in loose for score in results.read_scores(place)]
-    for item in made:
-        if item.path in own and item.stage == "eval":
-            scores += results.read_scores(item.path / "scores.json")
-        elif item.path in own and item.stage in TEXT_STAGES:
+    mine = [item for item in made if item.path in own]
+    scores = results.merge([*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")])
+    for item in mine:
+        if item.stage in TEXT_STAGES:
             scores += text_scores(item, _label(item.path, path))
     found = {_label(p.parent, path): read_log(p) for p in logs}
     found |= {_label(m.path, path): read_log(m.path / LOG) for m in made if (m.path / LOG).is_file()}

@@ -29,7 +29,8 @@ class ReportConfig:
     """Settings of ``xling report``.
 
     Args:
-        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one.
+        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one
+            (``runs=NAME=PATH,NAME=PATH`` on the command line).
         out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and a CSV file a table.
         title: heading of the page.
         note: a sentence under the heading.

@@ -106,7 +106,7 @@ def merge(files: Sequence[Path]) -> list[Score]:
                 name = f"{score.suite}/{score.lang}/{score.metric}, {score.system}, seed {score.seed}"
                 raise UserError(
                     f"{path} and {old[0]} disagree on {name}: {score.value} and {old[1].value}",
-                    fix="give only one of them, or name the systems apart",
+                    fix="give only one of them, or name the systems apart (a report: runs=NAME=PATH,NAME=PATH)",
                 )
     return [score for _, score in found.values()]
 

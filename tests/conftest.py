@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +26,8 @@ settings.load_profile("xling")
 _MEANS = {
     "data": ("TESTS ON REAL DATA", "XLING_DATA to name the folder of real data"),
     "browser": ("TESTS IN A BROWSER", f"one of {', '.join(browser.NAMES)}, or CHROMIUM to name another"),
+    "zsh": ("TESTS IN ZSH", "zsh"),
+    "fish": ("TESTS IN FISH", "fish"),
 }
 _LEFT_OUT: dict[str, int] = {}
 
@@ -32,6 +35,7 @@ _LEFT_OUT: dict[str, int] = {}
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests whose means are not there; the summary says so."""
     there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
+    there |= {shell: bool(shutil.which(shell)) for shell in ("zsh", "fish")}
     for marker in [name for name, is_there in there.items() if not is_there]:
         left_out = [item for item in items if item.get_closest_marker(marker)]
         config.hook.pytest_deselected(items=left_out)

@@ -1,4 +1,4 @@
-"""Completion in a real bash, and the program that chooses the words in every shell."""
+"""Completion in a real bash, zsh and fish, and the program that chooses the words in every one of them."""
 
 from __future__ import annotations
 
@@ -68,43 +68,96 @@ def test_what_bash_is_offered(bash: Path, tmp_path: Path, line: str, wanted: lis
     assert [word for word in done.stdout.splitlines() if word] == wanted, done.stderr
 
 
-def typed(script: Path, keys: str, cwd: Path) -> str:
-    """What an interactive bash shows when these keys are pressed."""
+SHELLS = ("bash", pytest.param("zsh", marks=pytest.mark.zsh), pytest.param("fish", marks=pytest.mark.fish))
+STARTS = {
+    "bash": ("bash --norc --noprofile -i", "source {}"),
+    "zsh": ("zsh --no-rcs -i", "fpath=({0:h} $fpath); autoload -Uz compinit; compinit -u -D"),
+    "fish": ("fish --no-config -i", "source {}"),
+}
+"""How each shell is started without settings of its own, and told of the script."""
+
+
+def typed(shell: str, folder: Path, keys: str, shows: str = "") -> str:
+    """What an interactive shell, in a folder with the script, shows when these keys are pressed, and then the line.
+
+    With ``shows``, a pattern, nothing more is typed before that is seen.
+    """
+    name = {"bash": "xling.bash", "zsh": "_xling", "fish": "xling.fish"}[shell]
+    (folder / name).write_text(completion.script(shell, ROWS), encoding="utf-8")
+    start, setup = STARTS[shell]
     pid, leader = pty.fork()
     if pid == 0:
-        os.chdir(cwd)
-        os.environ.update(PS1="$ ", TERM="dumb", INPUTRC="/dev/null")
-        os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        os.chdir(folder)
+        term = "xterm" if shows else "dumb"  # where fish lists nothing
+        os.environ.update(PS1="$ ", TERM=term, INPUTRC="/dev/null", HOME=str(folder), EDITOR="emacs")
+        os.execvp(shell, start.split())
     try:
-        os.write(leader, f"source {script}; echo rea''dy\n".encode())
-        _until(leader, "ready")
-        os.write(leader, keys.encode() + b" \x01: \x05; echo en''d\n")  # ^A : ^E makes a no-op of the line
-        return _until(leader, "end")
+        told = setup.replace("{0:h}", str(folder)).format(folder / name)
+        os.write(leader, f"{told}; echo rea''dy\n".encode())
+        before = _until(leader, r"ready\r?$")
+        os.write(leader, keys.encode())
+        before += _until(leader, shows) if shows else ""
+        os.write(leader, b"\x01echo got \x05; echo en''d\n")  # ^A and ^E: the line's ends
+        return before + _until(leader, r"end\r?$")
     finally:
         os.write(leader, b"\x03\nexit\n")
         os.close(leader)
         os.waitpid(pid, 0)
 
 
-def _until(leader: int, word: str) -> str:
+def _until(leader: int, pattern: str) -> str:
     text, deadline = "", time.monotonic() + 60
-    while not re.search(rf"^{word}\r?$", text, re.MULTILINE):
+    while not re.search(pattern, text, re.MULTILINE):
         assert time.monotonic() < deadline, text
         text += os.read(leader, 1 << 12).decode(errors="replace")
     return text
 
 
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
-    ("keys", "shown"),
+    ("keys", "line"),
     [
         ("xling pre\tmodel.prec\tb\t", "xling pretrain model.precision=bf16"),
         ("xling corpus mo\tlan\tsw", "xling corpus mono lang=sw"),
+        ("xling slurm plan corpus m\tlm\torder", "xling slurm plan corpus mono lm.order"),
         ("xling pretrain data=so\t", "xling pretrain data=some.txt"),
+        ("xling eval nothing-like-it\t", "xling eval nothing-like-it"),
     ],
 )
-def test_keys_pressed_in_a_real_bash(bash: Path, tmp_path: Path, keys: str, shown: str) -> None:
+def test_keys_pressed_in_a_real_shell(shell: str, tmp_path: Path, keys: str, line: str) -> None:
     (tmp_path / "some.txt").write_text("")
-    assert shown in typed(bash, keys, tmp_path).replace("\x07", "")
+    shown = typed(shell, tmp_path, keys)
+    assert re.search(rf"^got {re.escape(line)} ?\r?$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_shows_what_may_follow(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "some.txt").write_text("")
+    keys = "xling eval \t" + "\t" * (shell == "bash")
+    shown = typed(shell, tmp_path, keys, r"list\b[^\0]*suites=")
+    assert "some.txt" not in shown and "train.lr=" not in shown, "files or another command's settings"
+
+
+@pytest.mark.fish
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("xling ", {"corpus", "pretrain", "eval", "config", "slurm"}),
+        ("xling corpus mono l", {"lang=", "lm."}),
+        ("xling eval list ", {"data="}),
+        ("xling pretrain data=x model.precision=b", {"model.precision=bf16"}),
+        ("/opt/bin/xling pretrain --j", {"--json"}),
+        ("xling pretrain data=som", {"data=some.txt"}),
+        ("xling pretrain som", {"some.txt"}),
+        ("xling unknown tr", set()),
+    ],
+)
+def test_what_fish_is_offered(tmp_path: Path, line: str, wanted: set[str]) -> None:
+    (tmp_path / "some.txt").write_text("")
+    (tmp_path / "xling.fish").write_text(completion.script("fish", ROWS), encoding="utf-8")
+    program = ["fish", "--no-config", "-c", f"source xling.fish; complete -C '{line}'"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert {found.split("\t")[0] for found in done.stdout.splitlines()} == wanted, done.stderr
 
 
 def test_every_command_and_setting_is_there(everything: list[tuple[str, str]]) -> None:

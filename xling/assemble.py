@@ -22,10 +22,11 @@ from xling.models import checkpoint
 from xling.models.adapters import is_adapter
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
-from xling.settings import PretrainConfig
+from xling.settings import ModelConfig, PretrainConfig
 from xling.update import SafeTrainer
 
 EMBEDDINGS = ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias")
+DECODER_SETTINGS = ("decoder_layers", "plain_head", "unbiased_head", "untied_head", "source_lang")
 WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
@@ -97,7 +98,9 @@ def _check_sharding(cfg: PretrainConfig) -> None:
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
     model, train = cfg.model, cfg.train
-    if model.dim % model.heads:
+    if model.head_dim < 0:
+        raise UserError(f"model.head_dim={model.head_dim}", "a width from 1, or 0 for dim / heads")
+    if not model.head_dim and model.dim % model.heads:
         raise UserError(f"model.dim={model.dim} with model.heads={model.heads}", "a multiple of the heads")
     if length > model.max_positions:
         raise UserError(
@@ -107,8 +110,9 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
         raise UserError(
             f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
         )
-    if model.unbiased_head and not model.plain_head:
-        raise UserError("model.unbiased_head=true with model.plain_head=false", "both, or neither")
+    for name in ("unbiased_head", "untied_head"):
+        if getattr(model, name) and not model.plain_head:
+            raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
     if model.norm_eps <= 0:
         raise UserError(f"model.norm_eps={model.norm_eps}", "a number above 0")
     for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
@@ -178,8 +182,8 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
                     f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"
                 )
         return "xling_seq2seq", OmegaConf.create(shape)
-    for name in ("decoder_layers", "plain_head", "unbiased_head"):
-        if shape.pop(name):
+    for name in DECODER_SETTINGS:
+        if shape.pop(name) != getattr(ModelConfig(), name):
             raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
     return "xling_encoder", OmegaConf.create(shape)
 

@@ -12,8 +12,8 @@ from xling.track import LogTo
 class ModelConfig:
     """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
 
-    ``decoder_layers``, ``plain_head`` and ``unbiased_head`` count where an objective needs a decoder,
-    ``lang_adapter`` (a width) and ``invertible`` where none does.
+    ``decoder_layers``, ``plain_head``, ``unbiased_head``, ``untied_head`` and ``source_lang`` count where an objective
+    needs a decoder, ``lang_adapter`` (a width) and ``invertible`` where none does.
     """
 
     layers: int = 4
@@ -35,6 +35,14 @@ class ModelConfig:
     invertible: bool = False
     scale_embeddings: bool = False
     norm_eps: float = 1e-5
+    norm: Literal["layer", "rms"] = "layer"
+    embedding_norm: bool = True
+    biases: bool = True
+    positions: Literal["learnt", "relative"] = "learnt"
+    ffn: Literal["gelu", "relu", "gated_gelu"] = "gelu"
+    head_dim: int = 0
+    untied_head: bool = False
+    source_lang: bool = True
 
 
 @dataclass(frozen=True)

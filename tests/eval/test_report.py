@@ -386,3 +386,23 @@ def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> No
     assert "SYNTHETIC" in text and "SYNTHETIC" in page
     for foreign in ("http://", "https://", "src=", "<script", "@import"):
         assert foreign not in page
+
+
+def test_two_scores_of_one_name_are_named_by_their_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("first", 50.0), ("second", 51.0)):
+        scores = [Score("xnli", "sw", "accuracy", value, 100, 1)]
+        results.write_scores(tmp_path / "runs" / name / "scores.json", scores)
+    assert cli.main(["report", str(tmp_path / "runs"), f"out={tmp_path / 'out'}"]) == 2
+    said = capsys.readouterr().err
+    files = [str(tmp_path / "runs" / name / "scores.json") for name in ("first", "second")]
+    assert all(file in said for file in files) and "xnli/sw/accuracy" in said and "NAME=PATH" in said
+    assert not (tmp_path / "out").exists()
+    apart = ",".join(f"{name}={tmp_path / 'runs' / name}" for name in ("first", "second"))
+    assert cli.main(["report", f"runs={apart}", f"out={tmp_path / 'out'}"]) == 0
+    # The same measurement twice, as where a folder was copied, is one.
+    shutil.copytree(tmp_path / "runs/first", tmp_path / "again/first")
+    shutil.copytree(tmp_path / "runs/first", tmp_path / "again/copy")
+    assert cli.main(["report", str(tmp_path / "again"), f"out={tmp_path / 'other'}"]) == 0
+    assert manifest.read(tmp_path / "other").counts["scores"] == 1

@@ -238,11 +238,20 @@ def test_rules_are_read_as_written(rules: dict[str, str]) -> None:
 
 
 @pytest.mark.data
-def test_ids_in_thirty_languages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
     files = sorted((Path(os.environ["XLING_DATA"]) / "ntrex").glob("ntrex.*.txt"))
     out = tmp_path / "vocab"
     langs = {path.stem.split(".")[1]: (str(path),) for path in files}
-    vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
+    if in_bytes:  # as mT5's, where characters are rare enough
+        out.mkdir()
+        spm.SentencePieceTrainer.train(
+            input=[str(path) for path in files], model_prefix=str(out / "spm"), vocab_size=12000, unk_id=0, bos_id=1,
+            eos_id=2, character_coverage=0.99, byte_fallback=True, num_threads=1, minloglevel=2,
+        )  # fmt: skip
+        vocabulary._round_scores(out)
+    else:
+        vocabulary.run(vocabulary.VocabConfig(corpora=langs, out=str(out), size=12000, num_sentences=12000))
     fast, processor = tokenizer.build(out / "spm.model"), vocabulary.load(out)
     assert len(files) >= 30
     for path in files:

@@ -59,7 +59,7 @@ def publish(folder: Path, vocab: Path, langs: list[str] = LANGS, **more: Any) ->
     cfg = Seq2SeqConfig(**SHAPE | {"pre_norm": True, "plain_head": True} | more)
     model = Seq2SeqModel(cfg, Symbols(mask, tuple(langs)).size, len(langs) if cfg.lang_embeddings else 0)
     shake(model)
-    if not cfg.unbiased_head:
+    if not cfg.unbiased_head and model.decoder.positions is not None:
         with (
             torch.no_grad()
         ):  # outputs that vary, and end before the limit, where transformers forces them to

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from xling.models import adapters, encoder
 from xling.models.adapters import Adapter, Invertible
-from xling.models.encoder import Attention, EncoderConfig, EncoderModel, Layer
+from xling.models.attention import Attention
+from xling.models.encoder import EncoderConfig, EncoderModel, Layer
 
 SHAPE: dict[str, Any] = {
     "layers": 2, "dim": 8, "heads": 2, "ffn_dim": 16, "dropout": 0.0, "max_positions": 12,

@@ -15,16 +15,10 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from xling.data.packing import pack, runs_of
+from xling.models import attention
 from xling.models import encoder as encoder_module
-from xling.models.encoder import (
-    Attention,
-    EncoderConfig,
-    EncoderModel,
-    attend,
-    is_unpadded,
-    num_parameters,
-    working_dtype,
-)
+from xling.models.attention import Attention, attend, is_unpadded
+from xling.models.encoder import EncoderConfig, EncoderModel, num_parameters, working_dtype
 
 VOCAB = 60
 
@@ -332,8 +326,8 @@ def test_unpadded_attention_is_told_where_sequences_begin(
     query, key, value = torch.randn(3, 23, 2, 8)
     how = Attention(runs_of([7, 7, 4, 3, 1, 1]), causal=causal)
     by_runs = attend(query, key, value, how)
-    monkeypatch.setattr(encoder_module, "varlen_attn", reference_varlen)
-    monkeypatch.setattr(encoder_module, "is_unpadded", lambda *_: True)
+    monkeypatch.setattr(attention, "varlen_attn", reference_varlen)
+    monkeypatch.setattr(attention, "is_unpadded", lambda *_: True)
     torch.testing.assert_close(attend(query, key, value, how), by_runs)
     assert how.starts(query.device) is how.starts(query.device), "made anew for every layer"
 

@@ -42,11 +42,19 @@ def build(seed: int = 1, **more: Any) -> Seq2SeqModel:
         weight,
     ) in model.named_parameters():  # far from uniform, so that the search has something to find
         if weight.dim() > 1:
-            torch.nn.init.normal_(weight, std=0.7 if "cross" in name else 0.3)
+            torch.nn.init.normal_(weight, std=0.7 if "cross" in name else 1.5 if "table" in name else 0.3)
     return model.double().eval()
 
 
-MODELS = {"post": build(), "pre": build(2, pre_norm=True, lang_embeddings=True, decoder_layers=1)}
+T5 = {
+    "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative", "ffn": "gated_gelu",
+    "head_dim": 6, "pre_norm": True, "untied_head": True,
+}  # fmt: skip
+MODELS = {
+    "post": build(),
+    "pre": build(2, pre_norm=True, lang_embeddings=True, decoder_layers=1),
+    "t5": build(3, **T5),
+}
 
 
 def sources(*lengths: int, seed: int = 0) -> list[np.ndarray]:
@@ -275,11 +283,12 @@ def test_every_source_has_an_output_even_where_nothing_can_end() -> None:
         assert len(tokens) == 0 and score == -np.inf
 
 
-def test_a_batch_of_uneven_ends_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["post", "t5"])
+def test_a_batch_of_uneven_ends_shrinks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(generating, "DROP_AT", 0.0)
-    eager = search_all(MODELS["post"], sources(*range(2, 12)), Search())
+    eager = search_all(MODELS[name], sources(*range(2, 12)), Search())
     monkeypatch.setattr(generating, "DROP_AT", 1.0)
-    lazy = search_all(MODELS["post"], sources(*range(2, 12)), Search())
+    lazy = search_all(MODELS[name], sources(*range(2, 12)), Search())
     for a, b in itertools.zip_longest(eager, lazy):
         assert [h.tokens.tolist() for h in a] == [h.tokens.tolist() for h in b]
 
@@ -316,15 +325,16 @@ def test_runs_of_barred_ids_are_those_that_are_barred(flags: list[bool]) -> None
     assert [any(begin <= i < end for begin, end in runs) for i in range(len(flags))] == flags
 
 
+@pytest.mark.parametrize("name", ["post", "t5"])
 def test_throwing_out_of_the_cache_what_is_no_ancestor_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    model, given_ = MODELS["post"], sources(4)
+    model, given_ = MODELS[name], sources(4)
     search = Search(beam=3, max_len_b=4)
     made, compact, kept = [], generating._LayerCache.compact, []
 
     def noting(self: Any, slots: torch.Tensor) -> None:
-        kept.append(slots.shape[1] / self.past[0].shape[2])
+        kept.append(slots.shape[1] / len(self.past))
         compact(self, slots)
 
     monkeypatch.setattr(generating._LayerCache, "compact", noting)

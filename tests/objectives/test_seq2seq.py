@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from xling.data.packing import pack_seq2seq
 from xling.data.shards import Shard
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.models import checkpoint
-from xling.objectives import dae, mass, mbart, seq2seq, span_corruption, translation
+from xling.objectives import OBJECTIVES, dae, mass, mbart, seq2seq, span_corruption, translation
 from xling.objectives.pairs import Pair
 
 SYMBOLS = Symbols(50, ("de", "en"))
@@ -67,7 +68,7 @@ def test_translation_and_xae() -> None:
 
 
 def test_translation_through_a_bottleneck_names_no_source_language() -> None:
-    made = translation.bottleneck(seq2seq.both_sides(PAIR, SYMBOLS))
+    made = translation.bottleneck(seq2seq.both_sides(PAIR, SYMBOLS), PAIR.src)
     assert made["tokens"].tolist() == [0, 10, 11, 2]
 
 
@@ -201,6 +202,28 @@ def test_translation_takes_the_directions_that_are_named(
     assert seen == wanted
 
 
+@pytest.mark.parametrize("name", [n for n, entry in OBJECTIVES.items() if entry.decoder and n != "umt"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_source_names_its_language_where_the_model_says_so(build: Any, name: str, named: bool) -> None:
+    trainer, task = build(name, f"model.source_lang={named}")
+    task.load_dataset("train")
+    dataset, mask = task.dataset("train"), task.dictionary.index("<mask>")
+    langs = range(mask + 1, mask + 1 + len(task.langs))
+    for index in range(20):
+        example = dataset[index]
+        assert (example["tokens"][-1] in langs) == named
+        assert example["tokens"][-1 - named] == 2 and not set(example["tokens"][:-1]) & {*langs}
+        assert len(example["tokens"]) == len(example["positions"]) == len(example["langs"])
+        assert example["prev_tokens"][0] in langs
+    assert trainer.get_model().cfg.source_lang == named
+
+
+def test_translation_through_a_bottleneck_is_the_same_without_a_language_token() -> None:
+    bare = dataclasses.replace(SYMBOLS, source_lang=False)
+    one, two = (translation.bottleneck(seq2seq.both_sides(PAIR, s), PAIR.src) for s in (SYMBOLS, bare))
+    assert plain(one) == plain(two)
+
+
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
 def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, tmp_path: Path) -> None:
     train.run(recipe(bitext, "mmlm", tmp_path / "stage1"))
@@ -242,6 +265,11 @@ def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_pa
             ["model.decoder_layers=2"],
             "model.decoder_layers without an objective that has a decoder; valid: dae",
         ),
+        ("mmlm", ["model.untied_head=true"], "model.untied_head without an objective that has a decoder"),
+        ("mmlm", ["model.source_lang=false"], "model.source_lang without an objective that has a decoder"),
+        ("dae", ["model.untied_head=true"], "model.untied_head=true with model.plain_head=false"),
+        ("dae", ["model.head_dim=-1"], "model.head_dim=-1; valid: a width from 1"),
+        ("dae", ["model.norm=root"], "value for model.norm 'root'; valid: layer, rms"),
         ("dae", ["objectives.dae.drop=2"], "drop=2.0; valid: a share"),
         ("dae", ["objectives.dae.shuffle=-1"], "shuffle=-1.0; valid: a number of places"),
         ("mass", ["objectives.mass.span=-1"], "span=-1.0; valid: a share"),

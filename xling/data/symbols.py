@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from xling.core.errors import UserError
 
 NUM_SENTINELS = 100
@@ -18,21 +20,23 @@ class Symbols:
         mask: id of ``<mask>``, the first behind the pieces.
         langs: the languages, whose tokens follow in this order; then come the sentinels.
         sentinels: how many; models that others have trained have none.
+        source_lang: whether a source ends in the token of its language, as mBART's does; T5's does not.
     """
 
     mask: int
     langs: tuple[str, ...]
     sentinels: int = NUM_SENTINELS
+    source_lang: bool = True
 
     @classmethod
-    def of_size(cls, size: int, langs: Sequence[str]) -> Symbols:
+    def of_size(cls, size: int, langs: Sequence[str], source_lang: bool = True) -> Symbols:
         """The symbols of a model of ours with ``size`` token ids."""
-        return cls(size - NUM_SENTINELS - len(langs) - 1, tuple(langs))
+        return cls(size - NUM_SENTINELS - len(langs) - 1, tuple(langs), source_lang=source_lang)
 
     @classmethod
-    def behind(cls, mask: int, size: int, langs: Sequence[str]) -> Symbols:
+    def behind(cls, mask: int, size: int, langs: Sequence[str], source_lang: bool = True) -> Symbols:
         """The symbols of a model with ``size`` token ids, of which those below ``mask`` are pieces."""
-        return cls(mask, tuple(langs), size - mask - 1 - len(langs))
+        return cls(mask, tuple(langs), size - mask - 1 - len(langs), source_lang)
 
     @property
     def size(self) -> int:
@@ -47,6 +51,10 @@ class Symbols:
     def lang(self, index: int) -> int:
         """Id of the token of the language with this index."""
         return self.mask + 1 + index
+
+    def with_lang(self, source: np.ndarray, index: int) -> np.ndarray:
+        """A source (length,) as the encoder reads it, with the token of its language where it has one."""
+        return np.append(source, self.lang(index)) if self.source_lang else source
 
     def sentinel(self, index: int) -> int:
         """Id of a sentinel."""

@@ -13,13 +13,16 @@ from xling.core.errors import UserError
 _CARD, _STATS = "card.md", "stats.json"  # of a corpus
 
 
-def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()) -> str:
+def write(
+    directory: Path, settings: dict[str, Any], scores: Sequence[Path] = (), source_lang: bool = True
+) -> str:
     """The card of a model in Markdown, with the front matter that the hub reads.
 
     Args:
         directory: published model.
         settings: config.json of the export.
         scores: ``scores.json`` files.
+        source_lang: whether a text that is to be translated names its language.
 
     Raises:
         UserError: a file of scores is none.
@@ -30,7 +33,7 @@ def write(directory: Path, settings: dict[str, Any], scores: Sequence[Path] = ()
         _front(langs),
         f"# {directory.name}",
         f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
-        _usage(settings["architectures"][0]),
+        _usage(settings["architectures"][0], source_lang),
         _objectives(chain),
         *(_stage(m) for m in chain),
         _corpora(chain),
@@ -116,6 +119,11 @@ def _front(langs: Sequence[str]) -> str:
 
 def _shape(settings: dict[str, Any]) -> str:
     name, size = settings["architectures"][0], settings["vocab_size"]
+    if "num_decoder_layers" in settings:
+        return (
+            f"An encoder-decoder of `transformers` class `{name}`: {settings['num_layers']} and "
+            f"{settings['num_decoder_layers']} layers of {settings['d_model']}, {size:,} ids, relative positions."
+        )
     if "d_model" in settings:
         return (
             f"An encoder-decoder of `transformers` class `{name}`: {settings['encoder_layers']} and "
@@ -128,14 +136,16 @@ def _shape(settings: dict[str, Any]) -> str:
     )
 
 
-def _usage(name: str) -> str:
-    if name == "MBartForConditionalGeneration":
+def _usage(name: str, source_lang: bool) -> str:
+    if name.endswith("ForConditionalGeneration"):
+        lang = ', "[SOURCE]"' if source_lang else ""
+        comment = "  # the language of the text" if source_lang else ""
         return (
             "```python\n"
             f"from transformers import AutoTokenizer, {name}\n\n"
             'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
             f'model = {name}.from_pretrained("DIR")\n'
-            'batch = tokenizer("a text", "[SOURCE]", return_tensors="pt")  # the language of the text\n'
+            f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
             'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
             "made = model.generate(**batch, decoder_start_token_id=wanted)\n"
             "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"

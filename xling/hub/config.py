@@ -30,7 +30,7 @@ class ImportConfig:
         source: directory of the model, or for ``hf`` its name on the hub.
         out: directory to publish, as ``xling pretrain`` does.
         langs: languages of the model, for the record; of mBART without ``tokenizer.json`` those of its language tokens,
-            in their order.
+            in their order; of T5 and mT5, which have none, those that get a token for the decoder's start.
         allow_pickle: read ``pytorch_model.bin`` where there is no safetensors file. Only tensors and plain values are
             taken from it; one with anything else in it is refused.
         revision: of a model on the hub.

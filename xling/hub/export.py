@@ -18,11 +18,11 @@ from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import card, layouts, mbart, tokenizer
+from xling.hub import card, layouts, mbart, t5, tokenizer
 from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
-from xling.models.generate import BOS, EOS
+from xling.models.generate import BOS, EOS, allowed_tokens
 from xling.models.seq2seq import Seq2SeqConfig
 from xling.transfer import tune
 
@@ -63,7 +63,8 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
 
     A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, one that is fine-tuned the class in `HEADS`, a model
-    with a decoder an ``MBartForConditionalGeneration`` with its generation config.
+    with a decoder an ``MBartForConditionalGeneration`` or, with relative positions, an
+    ``MT5ForConditionalGeneration``, with its generation config.
 
     Raises:
         UserError: the model has a part that these classes have not, or there is no model.
@@ -74,7 +75,7 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     model = _read(cfg.checkpoint)
     fast = tokenizer.of_model(cfg.checkpoint, model.symbols)
     both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    settings, weights = _as_mbart(model) if both else _as_xlmr(model)
+    settings, weights = _as_seq2seq(model) if both else _as_xlmr(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as made:
         save_file(weights, made.path / "model.safetensors", metadata={"format": "pt"})
@@ -84,11 +85,10 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
         )
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
-            _write_json(
-                made.path / "generation_config.json", mbart.generation_config(model.shape, model.symbols)
-            )
+            _write_json(made.path / "generation_config.json", _generation_config(model.shape, model.symbols))
         _copy_spm(cfg.checkpoint, made.path)
-        text = card.write(cfg.checkpoint, settings, cfg.scores)
+        names_source = model.symbols is None or model.symbols.source_lang
+        text = card.write(cfg.checkpoint, settings, cfg.scores, names_source)
         (made.path / "README.md").write_text(text, encoding="utf-8")
         made.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
     return manifest.read(cfg.out)
@@ -107,9 +107,13 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         raise UserError(f"{cfg.checkpoint} is fine-tuned", "a directory of `xling pretrain`", "export hf it")
     if not (cfg.checkpoint / vocab.SPM).is_file():
         raise UserError(f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "export hf it")
+    odd = layouts.unusual(model.shape)
     if model.shape.norm_eps != 1e-5:
+        odd.append(f"layer norms with model.norm_eps={model.shape.norm_eps}")
+    if odd:
         raise UserError(
-            f"{cfg.checkpoint} has layer norms with model.norm_eps={model.shape.norm_eps}", "1e-05, fairseq's"
+            f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
+            "a model without",
         )
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
@@ -129,11 +133,14 @@ def _read(directory: Path) -> Model:
     Raises:
         UserError: no model, or one that the classes elsewhere cannot express.
     """
+    family = "XLM-R"
     if (directory / tune.TASK_FILE).is_file():
         model, odd = _read_tuned(directory)
     elif checkpoint.has_decoder(directory):
         both, symbols = checkpoint.load_seq2seq(directory)
-        model, odd = Model(both.cfg, both.state_dict(), symbols=symbols), mbart.oddities(both.cfg)
+        model = Model(both.cfg, both.state_dict(), symbols=symbols)
+        family = "T5" if _is_t5(both.cfg) else "mBART"
+        odd = t5.oddities(both.cfg, model.state) if family == "T5" else mbart.oddities(both.cfg)
     else:
         loaded, _ = checkpoint.load_model(directory)
         model, odd = Model(loaded.cfg, loaded.state_dict(), {"architectures": ["XLMRobertaForMaskedLM"]}), []
@@ -141,8 +148,7 @@ def _read(directory: Path) -> Model:
         odd += _oddities(model.shape)
     if odd:
         raise UserError(
-            f"{directory} has {' and '.join(odd)}, which {'XLM-R' if model.symbols is None else 'mBART'}'s classes "
-            "cannot express",
+            f"{directory} has {' and '.join(odd)}, which {family}'s classes cannot express",
             "a model without",
             "train one without, or keep using it here",
         )
@@ -177,7 +183,7 @@ def _oddities(shape: EncoderConfig) -> list[str]:
             shape.lang_adapter or shape.task_adapter or shape.invertible
         ),
     }
-    return [name for name, there in parts.items() if there]
+    return [name for name, there in parts.items() if there] + layouts.unusual(shape)
 
 
 def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -190,10 +196,36 @@ def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return settings, weights
 
 
-def _as_mbart(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and weights of ``MBartForConditionalGeneration`` for the model."""
+def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and weights of ``MBartForConditionalGeneration`` or ``MT5ForConditionalGeneration``."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
+    if _is_t5(model.shape):
+        return t5.hf_config(model.shape, model.symbols), t5.hf_weights(model.shape, model.state)
     return mbart.hf_config(model.shape, model.symbols), mbart.hf_weights(model.state)
+
+
+def _is_t5(shape: EncoderConfig) -> bool:
+    """Whether T5's class is the nearest."""
+    return shape.positions == "relative"
+
+
+def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
+    """The ``generation_config.json``: what `xling translate` does, with the id of each language's token."""
+    barred = (~allowed_tokens(symbols)).nonzero().flatten().tolist()
+    return {
+        "bos_token_id": BOS,
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": symbols.lang(symbols.default),
+        "forced_eos_token_id": EOS,
+        "suppress_tokens": barred,
+        "num_beams": 5,
+        "early_stopping": True,
+        "length_penalty": 1.0,
+        "min_new_tokens": 1,
+        "max_new_tokens": shape.max_positions - 1,
+        "lang_to_id": {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(symbols.langs)},
+    }
 
 
 def _check_vocabulary(directory: Path, fast: Tokenizer, rows: int) -> None:

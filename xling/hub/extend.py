@@ -49,8 +49,9 @@ def extended(
         )
     if not path.is_file():
         raise UserError(f"no SentencePiece model at {path}", "spm.model, or a directory of `xling vocab`")
-    model, other = tokenizer.read_model(vocabulary.spm), tokenizer.read_model(path)
-    for name, proto in ((vocabulary.spm, model), (path, other)):
+    model, other = type(vocabulary.spm)(), tokenizer.read_model(path)
+    model.CopyFrom(vocabulary.spm)
+    for name, proto in ((what, model), (path, other)):
         if proto.trainer_spec.model_type != tokenizer.UNIGRAM:
             raise UserError(f"{name} is no unigram model", "model=unigram, whose pieces are independent")
     old, cutter = set(vocabulary.pieces), _cutter(model)
@@ -74,7 +75,7 @@ def extended(
         "pieces_unwritable": len(found) - len(fresh),
         "rows_of_the_mean": sum(not source for source in sources),
     }
-    return files.Vocabulary(pieces, write, vocabulary.spm), sources, counts
+    return files.Vocabulary(pieces, write, model), sources, counts
 
 
 def grow(weights: dict[str, Tensor], num_pieces: int, sources: Sequence[Source]) -> dict[str, Tensor]:

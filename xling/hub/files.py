@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ class Vocabulary:
     Attributes:
         pieces: in the order of their rows, without specials.
         write: writes ``dict.txt`` and the tokenizer's own file into a directory.
-        spm: its SentencePiece model, if it has one.
+        spm: its SentencePiece model, a protocol buffer, if it has one.
     """
 
     pieces: list[str]
     write: Callable[[Path], None]
-    spm: Path | None = None
+    spm: Any = None
 
 
 def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
@@ -157,16 +157,30 @@ def sentencepiece(folder: Path) -> Vocabulary:
     Raises:
         UserError: there is none, or it is damaged.
     """
+    return vocabulary_of(tokenizer.read_model(spm_path(folder)))
+
+
+def spm_path(folder: Path) -> Path:
+    """The file of a directory's SentencePiece model.
+
+    Raises:
+        UserError: there is none.
+    """
     found = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
     if not found:
         raise UserError(f"{folder} has no SentencePiece model", " or ".join(SPM_NAMES))
-    pieces = [p.piece for p in tokenizer.read_model(found[0]).pieces[tokenizer.NUM_SPM_SPECIALS :]]
+    return found[0]
+
+
+def vocabulary_of(model: Any) -> Vocabulary:
+    """The vocabulary of a SentencePiece model, whose specials are ``<unk> <s> </s>``."""
+    pieces = [p.piece for p in model.pieces[tokenizer.NUM_SPM_SPECIALS :]]
 
     def write(out: Path) -> None:
-        (out / "spm.model").write_bytes(found[0].read_bytes())
+        (out / "spm.model").write_bytes(model.SerializeToString())
         write_dictionary(out, pieces)
 
-    return Vocabulary(pieces, write, found[0])
+    return Vocabulary(pieces, write, model)
 
 
 def write_dictionary(out: Path, pieces: list[str]) -> None:
@@ -196,6 +210,35 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
     if tokens := tokens_of(folder):
         first = len(tokenizer.SPECIALS)
         compare(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
+
+
+def check_rows(rows: int, ids: int, what: Path) -> None:
+    """Refuse weights and a tokenizer of different sizes.
+
+    Raises:
+        UserError: they are.
+    """
+    if rows != ids:
+        raise UserError(
+            f"{what} has {rows} embeddings, and its tokenizer {ids} ids",
+            "weights and tokenizer of one model",
+            "give the SentencePiece model that the weights were trained with",
+        )
+
+
+def one_table(found: Sequence[Tensor], what: Path) -> Tensor:
+    """The embeddings (V, D), float32, of a model that has them in several places.
+
+    Raises:
+        UserError: there are none, or they differ.
+    """
+    if not found:
+        raise UserError(f"{what} has no embeddings", "the weights of a ...ForConditionalGeneration")
+    if any(not torch.equal(found[0], other) for other in found[1:]):
+        raise UserError(
+            f"{what} has embeddings of its own for source, target or output", "one matrix for all of them"
+        )
+    return found[0].float()
 
 
 def compare(listed: list[str], pieces: list[str], what: Path) -> None:

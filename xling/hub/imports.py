@@ -13,17 +13,14 @@ from torch import Tensor
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import bert, extend, files, layouts, mbart, tokenizer
+from xling.hub import bert, extend, files, layouts, mbart, t5, tokenizer
 from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
-T5 = "relative position biases, RMSNorm and gated feed-forward blocks without biases, which layers here have not"
 UNFIT = {
-    "t5": f"T5 has {T5}",
-    "mt5": f"mT5 has {T5}",
-    "umt5": f"umT5 has {T5}",
+    "umt5": "umT5 has biases of relative positions in every layer, where T5 and models here share those of the first",
     "m2m_100": "M2M-100 and NLLB have sinusoidal positions and no norm of the embeddings",
     "xlm": "XLM has norms in other places, and language embeddings of its own",
     "bart": "BART has a byte-level vocabulary",
@@ -43,7 +40,7 @@ class Foreign:
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Import a model of Hugging Face of the types XLM-R (also InfoXLM and others of that shape), BERT or mBART.
+    """Import a model of Hugging Face: XLM-R (also InfoXLM and others of that shape), BERT, mBART, T5 or mT5.
 
     Raises:
         UserError: no such model, a damaged file, another type, a tokenizer of other weights, a pickle without
@@ -146,7 +143,13 @@ def _mbart(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs
     return Foreign(shape, weights, vocabulary, known)
 
 
-READERS = {"xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart}
+def _t5(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+    shape, weights, ids = t5.read_hf(config, state, folder, langs)
+    _same_languages(langs, ids.langs, folder)
+    return Foreign(shape, weights, ids.vocabulary, ids.langs)
+
+
+READERS = {"xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart, "t5": _t5, "mt5": _t5}
 
 
 def _same_languages(given: list[str], known: list[str], what: Path) -> None:
@@ -158,7 +161,7 @@ def _publish(cfg: ImportConfig, stage: str, folder: Path, found: Foreign) -> man
     vocabulary, weights = found.vocabulary, found.weights
     rows = len(weights["encoder.tokens.weight"])
     if not isinstance(found.shape, Seq2SeqConfig):
-        mbart.check_rows(rows, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, cfg.source)
+        files.check_rows(rows, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, cfg.source)
     counts: dict[str, Any] = {}
     inputs = [folder, *([cfg.extend_vocab] if cfg.extend_vocab else [])]
     if cfg.extend_vocab:
@@ -183,7 +186,7 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
     Raises:
         UserError: one of them has another shape than the settings say, or is missing.
     """
-    if shape.heads < 1 or shape.dim % shape.heads:
+    if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
         raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
     model = Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
     ours = model.state_dict()
@@ -196,7 +199,7 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
                 "the file is of another model",
             )
     missing, _ = model.load_state_dict(weights, strict=False)
-    if lost := sorted(set(missing) - set(checkpoint.TIED)):
+    if lost := sorted(set(missing) - checkpoint.tied_of(shape)):
         raise UserError(f"{what} has no {lost[0]}", "as many layers as its configuration says")
     return model
 

@@ -1,7 +1,7 @@
-"""Names of the weights elsewhere: of XLM-R and BERT in transformers, of RoBERTa in fairseq, of mBART in both.
+"""Names of the weights elsewhere: of XLM-R, BERT and T5 in transformers, of RoBERTa in fairseq, of mBART in both.
 
 All are the encoder of BERT with another name on each part, one projection each for query, key and value where
-ours is a single one, and position tables that start at another row; mBART has a decoder of the same parts.
+ours is a single one, and position tables that start at another row; mBART and T5 have a decoder of the same parts.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ class Layout:
     """Where each part of an encoder or a decoder stands.
 
     Attributes:
-        tokens, positions, norm: of the embeddings.
+        tokens, positions, norm: of the embeddings; the last two empty where there are none.
         layer: prefix of layer ``{}``.
-        query, key, value, out, attn_norm, up, down, ffn_norm: within a layer.
+        query, key, value, out, attn_norm, up, down, ffn_norm: within a layer; ``up`` may be several, the gate first.
         cross: of the attention to the source, the same names as ours; empty in an encoder.
         final_norm: behind the layers, where norms stand before the blocks.
         dense, head_norm, bias: of the LM head, empty where there is none.
         types: segment embeddings, empty where there are none.
+        relative: biases of relative positions, empty where there are none.
         first_position: row of the position table that position 0 reads.
+        kinds: of the weights of a part.
     """
 
     tokens: str
@@ -42,7 +44,7 @@ class Layout:
     value: str
     out: str
     attn_norm: str
-    up: str
+    up: str | tuple[str, ...]
     down: str
     ffn_norm: str
     cross: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +53,19 @@ class Layout:
     head_norm: str = ""
     bias: str = ""
     types: str = ""
+    relative: str = ""
     first_position: int = 0
+    kinds: tuple[str, ...] = ("weight", "bias")
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """Our parts of a layer, each with those of theirs that it is put together from."""
+        up = (self.up,) if isinstance(self.up, str) else self.up
+        made = {"qkv": (self.query, self.key, self.value), "out": (self.out,), "attn_norm": (self.attn_norm,)}
+        made |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
+        cross = dict(self.cross)
+        if cross:
+            made["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
+        return made | {name: (theirs,) for name, theirs in cross.items()}
 
 
 _HF_LAYER: dict[str, Any] = {
@@ -132,8 +146,50 @@ _CROSS = {
 }
 MBART = {"encoder": _mbart("encoder"), "decoder": _mbart("decoder", cross=_CROSS)}
 """The two sides of mBART in fairseq; transformers has the same names behind ``model.``."""
-_WHOLE = ("out", "attn_norm", "up", "down", "ffn_norm")
-_KINDS = ("weight", "bias")
+
+
+def t5(gated: bool) -> dict[str, Layout]:
+    """The two sides of T5 and mT5 in transformers."""
+    cross = {
+        name: f"1.EncDecAttention.{theirs}"
+        for name, theirs in zip(("cross_query", "cross_key", "cross_value", "cross_out"), "qkvo", strict=True)
+    }
+    made = {}
+    for side, last in (("encoder", 1), ("decoder", 2)):
+        dense = f"{last}.DenseReluDense."
+        made[side] = Layout(
+            tokens="shared",
+            positions="",
+            norm="",
+            layer=f"{side}.block.{{}}.layer.",
+            query="0.SelfAttention.q",
+            key="0.SelfAttention.k",
+            value="0.SelfAttention.v",
+            out="0.SelfAttention.o",
+            attn_norm="0.layer_norm",
+            up=(f"{dense}wi_0", f"{dense}wi_1") if gated else f"{dense}wi",
+            down=f"{dense}wo",
+            ffn_norm=f"{last}.layer_norm",
+            cross=cross | {"cross_norm": "1.layer_norm"} if side == "decoder" else {},
+            final_norm=f"{side}.final_layer_norm",
+            relative=f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias",
+            kinds=("weight",),
+        )
+    return made
+
+
+_USUAL = {
+    "norm": "layer", "embedding_norm": True, "biases": True, "positions": "learnt", "ffn": "gelu", "head_dim": 0,
+}  # fmt: skip
+
+
+def unusual(shape: Any) -> list[str]:
+    """What a model has that all but T5 have not, by the names of our settings."""
+    return [
+        f"model.{name}={str(getattr(shape, name)).lower()}"
+        for name, usual in _USUAL.items()
+        if getattr(shape, name) != usual
+    ]
 
 
 def num_layers(state: Mapping[str, Tensor], side: str = "encoder") -> int:
@@ -156,7 +212,7 @@ def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
         positions = state["encoder.positions.weight"]
         made[f"{layout.types}.weight"] = positions.new_zeros(1, positions.shape[1])
     if "lm_head.bias" in state:
-        for kind in _KINDS:
+        for kind in layout.kinds:
             made[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
             made[f"{layout.head_norm}.{kind}"] = state[f"lm_head.norm.{kind}"]
         made[layout.bias] = state["lm_head.bias"]
@@ -170,26 +226,23 @@ def plain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, Tensor]:
     """Positions, norms and layers of a side of ours under the names of ``layout``."""
-    positions = state[f"{side}.positions.weight"]
-    before = positions.new_zeros(layout.first_position, positions.shape[1])
-    made = {f"{layout.positions}.weight": torch.cat([before, positions])}
-    for kind in _KINDS:
-        made[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
+    made = {}
+    if layout.positions:
+        positions = state[f"{side}.positions.weight"]
+        before = positions.new_zeros(layout.first_position, positions.shape[1])
+        made[f"{layout.positions}.weight"] = torch.cat([before, positions])
+    if layout.relative:
+        made[f"{layout.relative}.weight"] = state[f"{side}.relative.table.weight"]
+    for kind in layout.kinds:
+        if layout.norm:
+            made[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
         if layout.final_norm:
             made[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
         for index in range(num_layers(state, side)):
             here, there = f"{side}.layers.{index}.", layout.layer.format(index)
-            parts = dict(zip(("query", "key", "value"), state[f"{here}qkv.{kind}"].chunk(3), strict=True)) | {
-                name: state[f"{here}{name}.{kind}"] for name in _WHOLE
-            }
-            for name, part in parts.items():
-                made[f"{there}{getattr(layout, name)}.{kind}"] = part
-            if layout.cross:
-                key, value = state[f"{here}cross_kv.{kind}"].chunk(2)
-                both = {"cross_key": key, "cross_value": value}
-                for name, theirs in layout.cross.items():
-                    part = both[name] if name in both else state[f"{here}{name}.{kind}"]
-                    made[f"{there}{theirs}.{kind}"] = part
+            for name, theirs in layout.parts().items():
+                pieces = state[f"{here}{name}.{kind}"].chunk(len(theirs))
+                made |= {f"{there}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)}
     return made
 
 
@@ -209,7 +262,7 @@ def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str,
         made["encoder.positions.weight"] += take(f"{layout.types}.weight")[0]
     if layout.bias not in state:
         return made | no_head(made["encoder.tokens.weight"])
-    for kind in _KINDS:
+    for kind in layout.kinds:
         made[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
         made[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
     return made | {"lm_head.bias": take(layout.bias)}
@@ -230,7 +283,7 @@ def taker(state: Mapping[str, Tensor], layout: Layout, what: str) -> Take:
         if name not in state:
             raise UserError(
                 f"{what} has no weight {name}",
-                f"the weights of a {layout.tokens.split('.')[0]} encoder",
+                f"all weights of a model with {layout.tokens}",
                 "check that this is a language model of that type, and the whole of it",
             )
         return state[name].detach().float()
@@ -240,23 +293,22 @@ def taker(state: Mapping[str, Tensor], layout: Layout, what: str) -> Take:
 
 def read_trunk(state: Mapping[str, Tensor], take: Take, side: str, layout: Layout) -> dict[str, Tensor]:
     """Positions, norms and layers of ``layout`` under our names."""
-    made = {f"{side}.positions.weight": take(f"{layout.positions}.weight")[layout.first_position :].clone()}
+    made = {}
+    if layout.positions:
+        positions = take(f"{layout.positions}.weight")
+        made[f"{side}.positions.weight"] = positions[layout.first_position :].clone()
+    if layout.relative:
+        made[f"{side}.relative.table.weight"] = take(f"{layout.relative}.weight")
     depth = _depth(state, layout)
-    for kind in _KINDS:
-        made[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
+    for kind in layout.kinds:
+        if layout.norm:
+            made[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
         if layout.final_norm:
             made[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
         for index in range(depth):
             here, there = f"{side}.layers.{index}.", layout.layer.format(index)
-            parts = [take(f"{there}{getattr(layout, name)}.{kind}") for name in ("query", "key", "value")]
-            made[f"{here}qkv.{kind}"] = torch.cat(parts)
-            for name in _WHOLE:
-                made[f"{here}{name}.{kind}"] = take(f"{there}{getattr(layout, name)}.{kind}")
-            if layout.cross:
-                found = {name: take(f"{there}{theirs}.{kind}") for name, theirs in layout.cross.items()}
-                kv = torch.cat([found.pop("cross_key"), found.pop("cross_value")])
-                made[f"{here}cross_kv.{kind}"] = kv
-                made |= {f"{here}{name}.{kind}": part for name, part in found.items()}
+            for name, theirs in layout.parts().items():
+                made[f"{here}{name}.{kind}"] = torch.cat([take(f"{there}{n}.{kind}") for n in theirs])
     return made
 
 

@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import files, layouts, tokenizer
 from xling.models.encoder import PAD
-from xling.models.generate import BOS, EOS, allowed_tokens
+from xling.models.generate import BOS, EOS
 from xling.models.seq2seq import Seq2SeqConfig
 
 CC25 = (
@@ -59,7 +59,9 @@ def oddities(shape: Seq2SeqConfig) -> list[str]:
         odd.append("language embeddings (model.lang_embeddings)")
     if shape.norm_eps != 1e-5:
         odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
-    return odd
+    if shape.untied_head:
+        odd.append("an output matrix of its own (model.untied_head)")
+    return odd + layouts.unusual(shape)
 
 
 def hf_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -99,25 +101,6 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "eos_token_id": EOS,
         "decoder_start_token_id": symbols.lang(symbols.default),
         "dtype": "float32",
-    }
-
-
-def generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """The ``generation_config.json``: what `xling translate` does, with the id of each language's token."""
-    barred = (~allowed_tokens(symbols)).nonzero().flatten().tolist()
-    return {
-        "bos_token_id": BOS,
-        "pad_token_id": PAD,
-        "eos_token_id": EOS,
-        "decoder_start_token_id": symbols.lang(symbols.default),
-        "forced_eos_token_id": EOS,
-        "suppress_tokens": barred,
-        "num_beams": 5,
-        "early_stopping": True,
-        "length_penalty": 1.0,
-        "min_new_tokens": 1,
-        "max_new_tokens": shape.max_positions - 1,
-        "lang_to_id": {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(symbols.langs)},
     }
 
 
@@ -201,7 +184,7 @@ def read_hf(
     state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     found = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
-    tokens = _one_table(found, folder)
+    tokens = files.one_table(found, folder)
     listed = _listed(files.tokens_of(folder), len(tokens), vocabulary, folder, langs)
     order, known = our_order(listed, len(vocabulary.pieces), folder)
     bias = state.get("final_logits_bias")
@@ -259,10 +242,10 @@ def read_fairseq(
             f"{path} has no norms behind its layers, by its version", f"version {VERSION:.0f}, as mBART"
         )
     tables = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
-    tokens = _one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], path)
+    tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], path)
     langs = str(args["langs"]).split(",")
     listed = [*tokenizer.SPECIALS, *vocabulary.pieces, *(f"[{lang}]" for lang in langs), tokenizer.MASK]
-    check_rows(len(tokens), len(listed), path)
+    files.check_rows(len(tokens), len(listed), path)
     order, known = our_order(listed, len(vocabulary.pieces), path)
     weights = _weights(state, tokens, order, str(path))
     shape = Seq2SeqConfig(
@@ -280,20 +263,6 @@ def read_fairseq(
     if int(args.get("decoder_attention_heads", shape.heads)) != shape.heads:
         raise UserError(f"{path} has other heads in the decoder", f"{shape.heads} as in the encoder")
     return shape, weights, known
-
-
-def check_rows(rows: int, ids: int, what: Path) -> None:
-    """Refuse weights and a tokenizer of different sizes.
-
-    Raises:
-        UserError: they are.
-    """
-    if rows != ids:
-        raise UserError(
-            f"{what} has {rows} embeddings, and its tokenizer {ids} ids",
-            "weights and tokenizer of one model",
-            "give the SentencePiece model that the weights were trained with",
-        )
 
 
 def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Tensor, list[str]]:
@@ -342,22 +311,12 @@ def _refuse_mbart50(config: Mapping[str, Any], folder: Path) -> None:
         )
 
 
-def _one_table(found: Sequence[Tensor], what: Path) -> Tensor:
-    if not found:
-        raise UserError(f"{what} has no embeddings", "the weights of an MBartForConditionalGeneration")
-    if any(not torch.equal(found[0], other) for other in found[1:]):
-        raise UserError(
-            f"{what} has embeddings of its own for source, target or output", "one matrix for all three"
-        )
-    return found[0].float()
-
-
 def _listed(
     tokens: list[str], rows: int, vocabulary: files.Vocabulary, folder: Path, langs: Sequence[str]
 ) -> list[str]:
     """What each id means: as ``tokenizer.json`` says, else pieces, languages and ``<mask>``."""
     if tokens:
-        check_rows(rows, len(tokens), folder)
+        files.check_rows(rows, len(tokens), folder)
         first = len(tokenizer.SPECIALS)
         files.compare(
             tokens[first : first + len(vocabulary.pieces)], vocabulary.pieces, folder / "tokenizer.json"

@@ -20,7 +20,7 @@ SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
 NUM_SPM_SPECIALS = 3
 UNIGRAM, BPE_TYPE = 1, 2
-NORMAL = 1
+NORMAL, BYTE = 1, 6
 
 
 def read_model(path: Path) -> Any:
@@ -47,7 +47,8 @@ def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
     Args:
         directory: with its vocabulary.
         symbols: of a model with a decoder: tokens of languages and sentinels follow ``<mask>``, and a text ends in
-            ``</s>`` and the language that is given as its pair: ``tokenizer(text, "[sw]")``.
+            ``</s>`` and the language that is given as its pair: ``tokenizer(text, "[sw]")``; in ``</s>`` alone where
+            sources do not name their language.
 
     Raises:
         UserError: as `build`.
@@ -60,9 +61,10 @@ def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
     if symbols is not None:
         lang = symbols.names()[symbols.default]
         known = [(name, made.token_to_id(name)) for name in ("</s>", lang)]
-        made.post_processor = processors.TemplateProcessing(
-            single=f"$A </s> {lang}", pair="$A </s> $B", special_tokens=known
-        )
+        single, pair = (f"$A </s> {lang}", "$A </s> $B")
+        if not symbols.source_lang:
+            single, pair = "$A </s>", "$A </s> $B </s>"
+        made.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
     return made
 
 
@@ -86,22 +88,23 @@ def build(path: Path, more: Sequence[str] = ()) -> Tokenizer:
     """
     model = read_model(path)
     trained, rules = model.trainer_spec, model.normalizer_spec
-    odd = [p.piece for p in model.pieces[NUM_SPM_SPECIALS:] if p.type != NORMAL]
-    if trained.byte_fallback or odd or trained.treat_whitespace_as_suffix or not rules.escape_whitespaces:
+    odd = [p.piece for p in model.pieces[NUM_SPM_SPECIALS:] if p.type not in (NORMAL, BYTE)]
+    if odd or trained.treat_whitespace_as_suffix or not rules.escape_whitespaces:
         raise UserError(
-            f"{path} has {'pieces like ' + odd[0] if odd else 'byte fallback or spaces behind words'}",
+            f"{path} has {'pieces like ' + odd[0] if odd else 'spaces behind words'}",
             "a model as `xling vocab` trains it",
         )
     pieces = [(p.piece, p.score) for p in model.pieces[NUM_SPM_SPECIALS:]]
     tokens = [*((name, 0.0) for name in SPECIALS), *pieces, *((name, 0.0) for name in (MASK, *more))]
-    bpe = trained.model_type == BPE_TYPE
-    made = Tokenizer(_bpe(tokens, len(pieces)) if bpe else Unigram(tokens, 3, False))
+    bpe, in_bytes = trained.model_type == BPE_TYPE, trained.byte_fallback
+    made = Tokenizer(_bpe(tokens, len(pieces), in_bytes) if bpe else Unigram(tokens, 3, in_bytes))
     made.normalizer = charsmap.normaliser(
         rules.precompiled_charsmap, remove_extra_whitespaces=rules.remove_extra_whitespaces
     )
     prepend = "always" if rules.add_dummy_prefix else "never"
     made.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
-    made.decoder = decoders.Metaspace("▁", prepend)
+    spaces = decoders.Metaspace("▁", prepend)
+    made.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
     bos, eos = ("<s>", 0), ("</s>", 2)
     made.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[bos, eos]
@@ -112,7 +115,7 @@ def build(path: Path, more: Sequence[str] = ()) -> Tokenizer:
     return made
 
 
-def _bpe(tokens: list[tuple[str, float]], num_pieces: int) -> BPE:
+def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BPE:
     """Merges from the pieces: every way to make a piece of two others, the best pieces first.
 
     Source: SentencePiece's BPE joins the neighbours whose joint piece has the best score (bpe_model.cc).
@@ -124,7 +127,7 @@ def _bpe(tokens: list[tuple[str, float]], num_pieces: int) -> BPE:
         halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
         merges += [(-score, ids[a], ids[b], a, b) for a, b in halves if a in scores and b in scores]
     merges.sort()
-    return BPE(ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True)
+    return BPE(ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=in_bytes)
 
 
 def save(made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = ()) -> None:

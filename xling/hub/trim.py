@@ -109,6 +109,7 @@ def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 
     scores = [processor.get_score(i) for i in range(first, len(uses))]
     kept = set((uses >= least).nonzero()[0].tolist()) | {first + int(np.argmin(scores))}
     kept |= {processor.piece_to_id(char) for char in chars}
+    kept |= {piece for piece in range(len(uses)) if processor.is_byte(piece)}  # all 256, or none
     return sorted(piece for piece in kept if piece >= first)
 
 

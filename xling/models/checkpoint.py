@@ -32,10 +32,18 @@ from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 logger = logging.getLogger(__name__)
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
-TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings
+TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
+SAME = ("pre_norm", "scale_embeddings", "norm", "embedding_norm", "biases", "positions", "ffn", "heads")
+SAME_SEQ2SEQ = ("plain_head", "untied_head")
+"""Settings that a model shares with the one it starts from, though not all show in the shapes of the weights."""
 INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
-BY_TOKEN = ("encoder.tokens.weight", "lm_head.bias", "decoder.head.bias")  # a row for each token id
+BY_TOKEN = (
+    "encoder.tokens.weight",
+    "lm_head.bias",
+    "decoder.head.bias",
+    "decoder.head.weight",
+)  # a row for each id
 
 
 class Writer:
@@ -220,11 +228,17 @@ def save_model(
     ``state`` are the weights of a sharded model, gathered by `snapshot`.
     """
     state = model.state_dict() if state is None else state
-    weights = {k: v for k, v in state.items() if not k.startswith("extras.") and k not in TIED}
+    tied = tied_of(model.cfg)
+    weights = {k: v for k, v in state.items() if not k.startswith("extras.") and k not in tied}
     kind = SEQ2SEQ if isinstance(model, Seq2SeqModel) else ENCODER
     write_published(
         path, kind, {"shape": shape_of(model.cfg, kind), "langs": list(langs)}, weights, vocab_dir
     )
+
+
+def tied_of(cfg: Any) -> set[str]:
+    """Names of the weights that are the embeddings under another name."""
+    return {*TIED[:1]} if getattr(cfg, "untied_head", False) else {*TIED}
 
 
 def shape_of(cfg: Any, kind: str = ENCODER) -> dict[str, Any]:
@@ -303,7 +317,8 @@ def load_seq2seq(
         UserError: as `load_model`, or the model there has no decoder.
     """
     model, langs = _load(directory, Seq2SeqModel, dropout, random_init)
-    return model, Symbols.behind(_mask_of(directory), len(model.encoder.tokens.weight), langs)
+    size, source_lang = len(model.encoder.tokens.weight), model.cfg.source_lang
+    return model, Symbols.behind(_mask_of(directory), size, langs, source_lang)
 
 
 def has_decoder(directory: Path) -> bool:
@@ -326,7 +341,7 @@ def _load(
         return model, state["langs"]
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
-    assert set(missing) <= set(TIED) and not unexpected, f"missing {missing}, unexpected {unexpected}"
+    assert set(missing) <= tied_of(shape) and not unexpected, f"missing {missing}, unexpected {unexpected}"
     return model, state["langs"]
 
 
@@ -364,7 +379,9 @@ def start_from(
             ", ".join(langs),
             "set langs=",
         )
-    ours, theirs = model.state_dict(), old.state_dict()
+    _check_settings(model, old, both, directory)
+    tied = tied_of(model.cfg)
+    ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if k not in tied}
     if layers:
         theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
@@ -374,7 +391,7 @@ def start_from(
                 theirs[name] = (
                     ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
                 )
-    left = {*BY_TOKEN, *TIED} if leave_embeddings else set(TIED)
+    left = {*BY_TOKEN} if leave_embeddings else set()
     for name in sorted(theirs.keys() - left):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(
@@ -385,6 +402,18 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in left}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         start_decoder(model)
+
+
+def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, directory: Path) -> None:
+    """Refuse settings under which the weights of ``old`` would fit and mean something else."""
+    for name in (*SAME, *SAME_SEQ2SEQ) if both else SAME:
+        mine, theirs = getattr(model.cfg, name), getattr(old.cfg, name)
+        if mine != theirs:
+            raise UserError(
+                f"init={directory} has model.{name}={str(theirs).lower()}, not {str(mine).lower()}",
+                "the same",
+                "give the model.* settings of that run",
+            )
 
 
 def _with_layers(

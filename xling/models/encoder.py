@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
-from torch.nn.attention.varlen import varlen_attn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import adapters
+from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 
-Runs = Sequence[tuple[int, int]]
 PAD = 1
 COMPILER = "inductor"
+BUCKETS, FARTHEST = 32, 128  # of relative positions
+NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+POSITIONS = ("learnt", "relative")
+FFNS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "gated_gelu": partial(F.gelu, approximate="tanh"),
+}
+"""What stands between the two matrices of a feed-forward block, or is its gate."""
 
 
 @dataclass
@@ -36,6 +43,10 @@ class EncoderConfig(FairseqDataclass):
     ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``scale_embeddings`` multiplies
     word vectors by the square root of ``dim`` (Vaswani et al. 2017, section 3.4; mBART); ``norm_eps`` is what layer
     norms add to the variance, 1e-12 in BERT.
+
+    T5 and mT5 differ by: ``norm="rms"``, which neither centres nor shifts; ``embedding_norm=False``, none on the
+    embeddings; ``biases=False`` in layers; ``positions="relative"``, see `Relative`; ``ffn="gated_gelu"`` (mT5, T5 1.1)
+    or ``"relu"`` (T5); ``head_dim``, numbers of a head where they are not ``dim / heads``, which 0 stands for.
     """
 
     layers: int = 4
@@ -55,113 +66,54 @@ class EncoderConfig(FairseqDataclass):
     invertible: bool = False
     scale_embeddings: bool = False
     norm_eps: float = 1e-5
+    norm: str = "layer"
+    embedding_norm: bool = True
+    biases: bool = True
+    positions: str = "learnt"
+    ffn: str = "gelu"
+    head_dim: int = 0
 
 
-@dataclass(frozen=True)
-class Attention:
-    """Which tokens see which, within each sequence of a packed batch.
+class Relative(nn.Module):
+    """A number for each head by how far a key is from its query, which is added to their score (T5).
 
-    Attributes:
-        runs: (number of sequences, length) in order; they cover the N tokens.
-        causal: a token sees itself and those before it.
-        sees: (N,) int64 or None for all; token i sees token j of its sequence when ``sees[i] == shows[j]``, and
-            always itself.
-        shows: (N,) int64 or None.
-        drop: probability of dropping an attention weight; above 0 there is no fused kernel on a CPU.
-    """
-
-    runs: Runs
-    causal: bool = False
-    sees: Tensor | None = None
-    shows: Tensor | None = None
-    drop: float = 0.0
-    _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
-
-    @cached_property
-    def longest(self) -> int:
-        """Tokens of the longest sequence."""
-        return max((length for _, length in self.runs), default=0)
-
-    def starts(self, device: torch.device) -> Tensor:
-        """Where sequences begin and the last one ends, int32 (sequences + 1,)."""
-        if self._starts is None:
-            lengths = np.repeat([length for _, length in self.runs], [count for count, _ in self.runs])
-            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            object.__setattr__(self, "_starts", torch.from_numpy(ends).to(device))
-        assert self._starts is not None
-        return self._starts
-
-    def mask(self, start: int, count: int, length: int) -> Tensor | None:
-        """Bool (count, 1, length, length), True where row sees column; None when all do."""
-        if self.sees is None or self.shows is None:
-            return None
-        end = start + count * length
-        sees, shows = (x[start:end].view(count, 1, length) for x in (self.sees, self.shows))
-        itself = torch.eye(length, dtype=torch.bool, device=sees.device)
-        return (sees[..., None] == shows[..., None, :]) | itself
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
-    """Self-attention within each sequence of a packed batch.
+    Half of the buckets (of each direction, where both are seen) hold one distance each, the others ever more, up to
+    `FARTHEST` and beyond.
 
     Args:
-        query, key, value: (N, H, C), packed as ``how.runs`` says.
-        how: who sees whom.
+        heads: attention heads.
+        causal: nothing behind the query is seen.
 
-    Returns:
-        (N, H * C).
+    Source: Raffel et al. 2020, section 2.1; ``_relative_position_bucket`` of their code.
     """
-    if is_unpadded(query, how):
-        causal = (-1, 0) if how.causal else (-1, -1)
-        starts, longest = how.starts(query.device), how.longest
-        attended = varlen_attn(query, key, value, starts, starts, longest, longest, window_size=causal)
-        assert isinstance(attended, Tensor)
-        return attended.flatten(1)
-    outputs, start = [], 0
-    for count, length in how.runs:
-        end = start + count * length
-        q, k, v = (
-            x[start:end].view(count, length, x.shape[1], x.shape[2]).transpose(1, 2)
-            for x in (query, key, value)
-        )
-        out = attend_dense(q, k, v, how.mask(start, count, length), how.drop, how.causal)
-        outputs.append(out.transpose(1, 2).reshape(end - start, -1))
-        start = end
-    assert start == len(query), f"runs cover {start} of {len(query)} tokens"
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+    def __init__(self, heads: int, causal: bool = False) -> None:
+        super().__init__()
+        self.causal, self.table = causal, nn.Embedding(BUCKETS, heads)
+
+    def bucket(self, offsets: Tensor) -> Tensor:
+        """Buckets of the places of keys minus those of their queries, int64 of any shape."""
+        one_way = BUCKETS if self.causal else BUCKETS // 2
+        exact, far = one_way // 2, (-offsets if self.causal else offsets.abs()).clamp(min=0)
+        log = torch.log(far.clamp(min=1).float() / exact) / math.log(FARTHEST / exact) * (one_way - exact)
+        found = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
+        return found if self.causal else found + one_way * (offsets > 0)
+
+    def at(self, offsets: Tensor) -> Tensor:
+        """The numbers of each head at offsets of any shape, (..., H)."""
+        found: Tensor = self.table(self.bucket(offsets))
+        return found
+
+    def forward(self, length: int, device: torch.device) -> Tensor:
+        """Of every query and key of a sequence, (H, length, length)."""
+        offsets = torch.arange(1 - length, length, device=device)
+        return self.at(offsets).t().unfold(1, length, 1).flip(1)
 
 
-def attend_dense(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, drop: float = 0.0, causal: bool = False
-) -> Tensor:
-    """Attention (B, H, T, C) of queries over keys and values (B, H, S, C) by the kernel that is fast here."""
-    on_cpu_in_bf16 = q.dtype == torch.bfloat16 and q.device.type == "cpu"
-    kernel = _products if on_cpu_in_bf16 else F.scaled_dot_product_attention
-    return kernel(q, k, v, mask, drop, causal)
-
-
-def is_unpadded(query: Any, how: Attention) -> bool:
-    """Whether flash attention takes the packed batch (N, H, C) as it is, all lengths at once.
-
-    Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
-    causal one and without dropout. Everything else goes run by run.
-    """
-    fits = (
-        query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
-    )
-    return bool(query.is_cuda and fits and how.sees is None and how.drop == 0)
-
-
-def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
-    """Attention as two matrix products: on a CPU in bfloat16 torch's fused kernel took two to three times as long
-    (forward and backward, lengths 64 to 256), since its inner loops do not reach the bfloat16 instructions.
-    """  # noqa: D205
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-    if causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return dropout(torch.softmax(scores, -1), drop, drop > 0) @ v
+def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
+    """The norm of a model, or none."""
+    assert cfg.norm in NORMS, f"norm {cfg.norm!r}: {', '.join(NORMS)}"
+    return NORMS[cfg.norm](cfg.dim, cfg.norm_eps) if wanted else nn.Identity()
 
 
 class Layer(nn.Module):
@@ -169,21 +121,23 @@ class Layer(nn.Module):
 
     def __init__(self, cfg: EncoderConfig) -> None:
         super().__init__()
+        assert cfg.ffn in FFNS, f"ffn {cfg.ffn!r}: {', '.join(FFNS)}"
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
-        self.compiled = cfg.compile
-        self.qkv = nn.Linear(cfg.dim, 3 * cfg.dim)
-        self.out = nn.Linear(cfg.dim, cfg.dim)
-        self.attn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
-        self.up = nn.Linear(cfg.dim, cfg.ffn_dim)
-        self.down = nn.Linear(cfg.ffn_dim, cfg.dim)
-        self.ffn_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
+        self.compiled, self.ffn = cfg.compile, cfg.ffn
+        inner = cfg.heads * (cfg.head_dim or cfg.dim // cfg.heads)
+        self.qkv = nn.Linear(cfg.dim, 3 * inner, cfg.biases)
+        self.out = nn.Linear(inner, cfg.dim, cfg.biases)
+        self.attn_norm = make_norm(cfg)
+        self.up = nn.Linear(cfg.dim, (1 + is_gated(cfg.ffn)) * cfg.ffn_dim, cfg.biases)
+        self.down = nn.Linear(cfg.ffn_dim, cfg.dim, cfg.biases)
+        self.ffn_norm = make_norm(cfg)
         self.adapters = nn.ModuleDict()
 
     def forward(self, x: Tensor, how: Attention) -> Tensor:
         """(N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
-        qkv = before(self, x)
-        return after(self, x, attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how))
+        query, key, value = before(self, x).unbind(1)
+        return after(self, x, attend(query, key, value, how))
 
 
 def projections(layer: Layer, x: Tensor) -> Tensor:
@@ -192,12 +146,29 @@ def projections(layer: Layer, x: Tensor) -> Tensor:
     return qkv.view(len(x), 3, layer.heads, -1)
 
 
+def is_gated(ffn: str) -> bool:
+    """Whether half of what goes up is a gate for the other half."""
+    return ffn.startswith("gated_")
+
+
+def feed_forward(layer: Layer, x: Tensor) -> Tensor:
+    """(N, D) -> (N, D); of a gated layer the first half of ``up`` is the gate (Shazeer 2020, equation 6)."""
+    hidden = layer.up(x)
+    if is_gated(layer.ffn):
+        gate, hidden = hidden.chunk(2, -1)
+        hidden = FFNS[layer.ffn](gate) * hidden
+    else:
+        hidden = FFNS[layer.ffn](hidden)
+    out: Tensor = layer.down(hidden)
+    return out
+
+
 def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
     """The layer's input and what was attended to, both (N, D), -> its output (N, D)."""
     x = x + dropout(layer.out(attended), layer.dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
-    hidden = layer.up(layer.ffn_norm(x) if layer.pre_norm else x)
-    made = dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    made = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
+    made = dropout(made, layer.dropout, layer.training)
     for adapter in layer.adapters.values():
         made = made + adapter(x + made if layer.pre_norm else layer.ffn_norm(x + made))
     x = x + made
@@ -228,14 +199,14 @@ class Encoder(nn.Module):
 
     def __init__(self, cfg: EncoderConfig, vocab_size: int, num_langs: int = 0) -> None:
         super().__init__()
-        assert cfg.dim % cfg.heads == 0, f"dim {cfg.dim} is no multiple of {cfg.heads} heads"
+        assert cfg.head_dim or cfg.dim % cfg.heads == 0, f"dim {cfg.dim} is no multiple of {cfg.heads} heads"
         self.cfg = cfg
         self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
-        self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
+        self.positions, self.relative = make_positions(cfg)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
-        self.norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
+        self.norm = make_norm(cfg, cfg.embedding_norm)
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
-        self.final_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps) if cfg.pre_norm else nn.Identity()
+        self.final_norm = make_norm(cfg, cfg.pre_norm)
         self.apply(initialise)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
@@ -283,18 +254,29 @@ class Encoder(nn.Module):
         layer: int | None = None,
     ) -> Iterator[Tensor]:
         """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
-        x = scaled(words, self.cfg) + self.positions(positions)
+        x = scaled(words, self.cfg)
+        x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
+        if self.relative is not None:
+            how = replace(how, bias=self.relative(how.longest, x.device))
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block in self.layers[:layer]:
             # Dropout draws from torch's state, which is put back for the second time.
             x = checkpoint(block, x, how, use_reentrant=False) if again else block(x, how)
             yield x
+
+
+def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embedding | None, Relative | None]:
+    """The position embeddings of a side of a model, or its relative biases."""
+    assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
+    if cfg.positions == "relative":
+        return None, Relative(cfg.heads, causal)
+    return nn.Embedding(cfg.max_positions, cfg.dim), None
 
 
 def scaled(words: Tensor, cfg: EncoderConfig) -> Tensor:
@@ -385,7 +367,8 @@ def initialise(module: nn.Module) -> None:
     """BERT's normal(0, .02); embeddings alike, padding zero."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=0.02)
-        nn.init.zeros_(module.bias)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
     elif isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
         if module.padding_idx is not None:

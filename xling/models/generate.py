@@ -22,7 +22,9 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
-from xling.models.encoder import Runs, attend_dense
+from xling.models.attention import Runs
+from xling.models.blocks import lengths_of
+from xling.models.packed import linear, packed
 from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
@@ -90,11 +92,11 @@ def allowed_tokens(symbols: Symbols, pieces: Tensor | None = None) -> Tensor:
 
 @contextmanager
 def evaluating(model: Seq2SeqModel) -> Iterator[None]:
-    """No dropout and no gradients inside; the model's mode is put back."""
+    """No dropout, no gradients and packed weights inside; the model's mode is put back."""
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with packed(model):
             yield
     finally:
         model.train(was_training)
@@ -169,8 +171,8 @@ def generate_all(
 
 
 def source_example(pieces: np.ndarray, lang: int, number: int, symbols: Symbols) -> Example:
-    """A source as the encoder reads it: ``x </s> [lang]``."""
-    tokens = np.concatenate([pieces, [EOS, symbols.lang(lang)]]).astype(np.int64)
+    """A source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
+    tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
         "id": np.array([number]),
         "tokens": tokens,
@@ -183,46 +185,66 @@ class _LayerCache:
     """Keys and values of one decoder layer: of the sources, and of what was written.
 
     Attributes:
-        source: keys and values (S, H, L, C), L the longest source.
-        past: keys and values (S, H, capacity, C); step 0 fills one slot of a sentence, every later one ``beam``.
+        source: (L, 2, S, H, C), L the longest source.
+        past: (capacity, 2, S, H, C); step 0 fills one slot of a sentence, every later one ``beam``.
     """
 
-    def __init__(self, layer: DecoderLayer, states: Tensor, runs: Runs) -> None:
-        lengths = [length for count, length in runs for _ in range(count)]
-        key, value = layer.memory(states)
-        self.source = _padded(key, lengths), _padded(value, lengths)
-        num, heads, _, size = self.source[0].shape
-        self.past = states.new_zeros(num, heads, 0, size), states.new_zeros(num, heads, 0, size)
+    def __init__(self, layer: DecoderLayer, states: Tensor, lengths: list[int]) -> None:
+        both = torch.stack(layer.memory(states), 1).to(_attended_in(states))
+        padded = torch.nn.utils.rnn.pad_sequence(both.split(lengths))
+        self.source = padded.transpose(1, 2).contiguous()
+        self.past = self.source[:0]
 
-    def append(self, slots: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Put (S, H, width, C) behind the ``slots`` filled; returns all that are filled."""
-        end = slots + key.shape[2]
-        if end > self.past[0].shape[2]:
-            room = CHUNK * key.shape[2]
-            more = key.new_zeros(*key.shape[:2], room, key.shape[3])
-            self.past = torch.cat([self.past[0], more], 2), torch.cat([self.past[1], more], 2)
-        for kept, new in zip(self.past, (key, value), strict=True):
-            kept[:, :, slots:end] = new
-        return self.past[0][:, :, :end], self.past[1][:, :, :end]
+    def append(self, slots: int, new: Tensor) -> Tensor:
+        """Put (width, 2, S, H, C) behind the ``slots`` filled; returns all that are filled."""
+        end = slots + len(new)
+        if end > len(self.past):
+            room = self.past.new_empty(CHUNK * len(new), *self.past.shape[1:])
+            self.past = torch.cat([self.past[:slots], room])
+        self.past[slots:end] = new
+        return self.past[:end]
 
     def compact(self, slots: Tensor) -> None:
         """Keep these slots of each sentence only, int64 (S, count)."""
-        heads, size = self.past[0].shape[1], self.past[0].shape[3]
-        index = slots[:, None, :, None].expand(-1, heads, -1, size)
-        self.past = self.past[0].gather(2, index), self.past[1].gather(2, index)
+        index = slots.t()[:, None, :, None, None]
+        self.past = self.past.gather(0, index.expand(-1, *self.past.shape[1:]))
 
-    def keep(self, sentences: Tensor) -> None:
-        """Forget all but these sentences."""
-        self.source = self.source[0][sentences], self.source[1][sentences]
-        self.past = self.past[0][sentences], self.past[1][sentences]
+    def keep(self, sentences: Tensor, slots: int) -> None:
+        """Forget all but these sentences, and what is not among the ``slots`` filled."""
+        self.source = self.source.index_select(2, sentences)
+        self.past = self.past[:slots].index_select(2, sentences)
 
 
-def _padded(packed: Tensor, lengths: Sequence[int]) -> Tensor:
-    """(N, H, C) -> (S, H, L, C), zeros behind the shorter ones."""
-    if len(set(lengths)) == 1:
-        return packed.unflatten(0, (len(lengths), lengths[0])).transpose(1, 2).contiguous()
-    rows = torch.nn.utils.rnn.pad_sequence(packed.split(list(lengths)), batch_first=True)
-    return rows.transpose(1, 2).contiguous()
+def _attended_in(states: Tensor) -> torch.dtype:
+    """The type of keys and values: on a CPU products with a few queries are slower in bfloat16."""
+    slow = states.dtype == torch.bfloat16 and states.device.type == "cpu"
+    return torch.float32 if slow else states.dtype
+
+
+def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention of a few queries of each sentence, in plain products, which are faster here than fused kernels.
+
+    Args:
+        query: (S, W, H, C).
+        cached: keys and values (T, 2, S, H, C).
+        bias: 0 or -inf, added to the scores, (S, 1, 1 or W, T), or None.
+
+    Returns:
+        (S * W, H * C).
+    """
+    num, width, heads, size = query.shape
+    key, value = cached.flatten(2, 3).unbind(1)  # (T, S * H, C)
+    query = (query.to(cached.dtype) * size**-0.5).transpose(1, 2).reshape(-1, width, size)
+    scores = torch.bmm(query, key.permute(1, 2, 0))
+    if bias is not None:
+        scores.view(num, heads, width, -1).add_(bias)
+    found = torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1))
+    return found.view(num, heads, width, size).transpose(1, 2).reshape(num * width, -1)
+
+
+def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where True, else -inf."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
 class _Beams:
@@ -239,23 +261,26 @@ class _Beams:
         pieces: Tensor | None,
     ) -> None:
         self.model, self.search, device = model, search, states.device
-        lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=device)
-        self.num = len(lengths)
+        lengths = torch.tensor(lengths_of(runs), device=device)
+        self.attended_in = _attended_in(states)
         longest = model.cfg.max_positions - 1
         room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = room.clamp(min=1), tgt_langs
+        self.project = linear(model.decoder.head.weight, model.decoder.head.bias)
         self.barred = ~allowed_tokens(symbols, pieces).to(device)
         self.barred_runs = runs_of_true(self.barred)
-        self.sources = torch.arange(self.num, device=device)  # their numbers in the batch
-        columns = torch.arange(int(lengths.max()), device=device)
-        uneven = len({length for _, length in runs}) > 1
-        self.source_mask = (columns < lengths[:, None])[:, None, None] if uneven else None
-        self.caches = [_LayerCache(_as_decoder(layer), states, runs) for layer in model.decoder.layers]
+        self.sources = torch.arange(len(lengths), device=device)  # their numbers in the batch
+        real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
+        self.source_bias = None if real.all() else _bias(real[:, None, None], self.attended_in)
+        self.caches = [
+            _LayerCache(_as_decoder(layer), states, lengths.tolist()) for layer in model.decoder.layers
+        ]
         self.tokens = (symbols.lang(0) + tgt_langs)[:, None, None]  # (S, W, steps + 1)
-        self.scores = torch.zeros(self.num, 1, device=device)
-        self.ancestors = torch.ones(self.num, 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
-        self.ended: list[list[Hypothesis]] = [[] for _ in range(self.num)]
-        self.done = torch.zeros(self.num, dtype=torch.bool, device=device)
+        self.scores = torch.zeros(len(lengths), 1, device=device)
+        self.ancestors = torch.ones(len(lengths), 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
+        self.steps = torch.zeros(len(lengths), 0, dtype=torch.long, device=device)  # of the slots, (S, slots)
+        self.ended: list[list[Hypothesis]] = [[] for _ in lengths]
+        self.done = torch.zeros(len(lengths), dtype=torch.bool, device=device)
         self.noise = torch.Generator(device).manual_seed(search.seed)
 
     def run(self) -> list[list[Hypothesis]]:
@@ -282,36 +307,38 @@ class _Beams:
         slots = self.ancestors.shape[2]
         own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
         self.ancestors = torch.cat([self.ancestors, own], 2)
-        mask = self.ancestors[:, None] if width > 1 else None
+        bias = _bias(self.ancestors[:, None], self.attended_in) if width > 1 else None
+        if decoder.relative is not None:
+            self.steps = torch.cat([self.steps, self.steps.new_full((num, width), step)], 1)
+            near = decoder.relative.at(self.steps - step).transpose(1, 2)[:, :, None].to(self.attended_in)
+            bias = near if bias is None else near + bias
         for layer, cache in zip(decoder.layers, self.caches, strict=True):
-            x = self._layer(_as_decoder(layer), cache, x, slots, mask)
-        head = decoder.head
-        logits = head.logits(decoder.final_norm(x))
+            x = self._layer(_as_decoder(layer), cache, x, slots, bias)
+        logits = self.project(decoder.head.transform(decoder.final_norm(x)))
         return logits.float().view(num, width, -1)
 
     def _layer(
-        self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, mask: Tensor | None
+        self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, bias: Tensor | None
     ) -> Tensor:
         """(S * W, D) -> (S * W, D)."""
-        num, heads = len(self.sources), layer.heads
-
-        def by_sentence(rows: Tensor) -> Tensor:
-            return rows.view(num, -1, heads, x.shape[1] // heads).transpose(1, 2)
+        num = len(self.sources)
 
         def to_self(qkv: Tensor) -> Tensor:
-            query, key, value = (by_sentence(part) for part in qkv.unbind(1))
-            found = attend_dense(query, *cache.append(slots, key, value), mask)
-            return found.transpose(1, 2).reshape(len(x), -1)
+            rows = qkv.unflatten(0, (num, -1))  # (S, W, 3, H, C)
+            cached = cache.append(slots, rows[:, :, 1:].permute(1, 2, 0, 3, 4))
+            return _attend(rows[:, :, 0], cached, bias).to(x.dtype)
 
         def to_source(query: Tensor) -> Tensor:
-            found = attend_dense(by_sentence(query), *cache.source, self.source_mask)
-            return found.transpose(1, 2).reshape(len(query), -1)
+            return _attend(query.unflatten(0, (num, -1)), cache.source, self.source_bias).to(x.dtype)
 
         out: Tensor = layer(x, to_self, to_source)
         return out
 
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The best 2 * beam continuations of each sentence: scores, hypotheses continued and tokens, (S, K) each."""
+        """Scores, hypotheses continued and tokens of the best K continuations of each sentence, (S, K) each.
+
+        K is 2 * beam, so that ``beam`` are left when as many end; when the only one ends, nothing need be left.
+        """
         search = self.search
         logits = torch.log_softmax(
             logits, -1
@@ -328,7 +355,7 @@ class _Beams:
             logits[over] = -torch.inf
             logits[over, :, EOS] = end[over]
         num, width, size = logits.shape
-        count = min(2 * search.beam, size)
+        count = min(2 * search.beam, size) if search.beam > 1 else 1
         if search.sample:
             best = self._drawn(logits, count)
             scores = logits.gather(-1, best)
@@ -381,6 +408,8 @@ class _Beams:
             return
         kept = used.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
         self.ancestors = self.ancestors.gather(2, kept[:, None].expand(-1, self.ancestors.shape[1], -1))
+        if self.steps.shape[1]:
+            self.steps = self.steps.gather(1, kept)
         for cache in self.caches:
             cache.compact(kept)
 
@@ -390,12 +419,12 @@ class _Beams:
         if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
             return
         keep = (~self.done).nonzero().flatten()
-        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "done"):
+        for name in ("limits", "langs", "sources", "tokens", "scores", "ancestors", "steps", "done"):
             setattr(self, name, getattr(self, name)[keep])
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask[keep]
+        if self.source_bias is not None:
+            self.source_bias = self.source_bias[keep]
         for cache in self.caches:
-            cache.keep(keep)
+            cache.keep(keep, self.ancestors.shape[2])
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,8 @@ class Int8Linear(nn.Module):
         self.bias: Tensor
         self.register_buffer("values", values)
         self.register_buffer("scales", scales.flatten())
-        self.register_buffer("bias", linear.bias.detach().float())
+        bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
+        self.register_buffer("bias", bias.detach().float())
 
     def forward(self, x: Tensor) -> Tensor:
         """Round each row, multiply, scale back."""

@@ -1,8 +1,8 @@
 """The encoder-decoder on packed batches, registered with fairseq as ``xling_seq2seq``.
 
 The encoder is `xling.models.encoder.Encoder` as it is; a decoder layer is its layer, causal, with attention to the
-encoder's states between. Source and target embeddings and the output projection are one matrix. No sequence is
-padded: cross-attention goes run by run, like attention within a sequence.
+encoder's states between. Source and target embeddings are one matrix, the output projection mostly too. No sequence is
+padded but for attention, to the source as to itself; see `xling.models.blocks`.
 
 Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from one pre-trained encoder).
 """
@@ -10,7 +10,7 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -21,17 +21,17 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xling.models import encoder
+from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.encoder import (
-    Attention,
     EncoderConfig,
     EncoderModel,
     Layer,
     LMHead,
-    Runs,
-    attend,
-    attend_dense,
+    feed_forward,
     initialise,
+    make_norm,
+    make_positions,
     projections,
     scaled,
 )
@@ -47,22 +47,26 @@ class Seq2SeqConfig(EncoderConfig):
 
     ``decoder_layers`` 0 means as many as the encoder has. With ``plain_head`` the decoder's states meet the
     embeddings directly (mBART); without, through the dense layer of the encoder's LM head, which a decoder that
-    starts from a pre-trained encoder needs. ``unbiased_head`` leaves out the plain head's bias, as stock fairseq does.
+    starts from a pre-trained encoder needs. ``unbiased_head`` leaves out the plain head's bias, as stock fairseq does;
+    ``untied_head`` gives it a matrix of its own (T5 1.1, mT5). Without ``source_lang`` no source ends in the token of
+    its language (T5).
     """
 
     decoder_layers: int = 0
     plain_head: bool = False
     unbiased_head: bool = False
+    untied_head: bool = False
+    source_lang: bool = True
 
 
 class PlainHead(nn.Module):
-    """The tied embeddings and a bias, which is 0 for ever when ``unbiased``."""
+    """The tied embeddings, or a matrix like them, and a bias, which is 0 for ever when ``unbiased``."""
 
     bias: Tensor
 
-    def __init__(self, weight: Tensor, unbiased: bool = False) -> None:
+    def __init__(self, weight: Tensor, unbiased: bool = False, untied: bool = False) -> None:
         super().__init__()
-        self.weight = weight
+        self.weight = nn.Parameter(torch.empty_like(weight).normal_(std=0.02)) if untied else weight
         zeros = torch.zeros(len(weight))
         if unbiased:
             self.register_buffer("bias", zeros, persistent=False)
@@ -78,40 +82,16 @@ class PlainHead(nn.Module):
         return F.linear(hidden, self.weight, self.bias)
 
 
-def cross_attend(query: Tensor, key: Tensor, value: Tensor, runs: CrossRuns, drop: float = 0.0) -> Tensor:
-    """Attention of each target to its source.
-
-    Args:
-        query: (M, H, C), packed targets.
-        key, value: (N, H, C), packed sources in the same order.
-        runs: (sequences, target length, source length) in order.
-        drop: probability of dropping an attention weight.
-
-    Returns:
-        (M, H * C).
-    """
-    outputs, row, column = [], 0, 0
-    for count, tgt, src in runs:
-        end_row, end_column = row + count * tgt, column + count * src
-        q = query[row:end_row].unflatten(0, (count, tgt)).transpose(1, 2)
-        k, v = (x[column:end_column].unflatten(0, (count, src)).transpose(1, 2) for x in (key, value))
-        outputs.append(attend_dense(q, k, v, drop=drop).transpose(1, 2).reshape(end_row - row, -1))
-        row, column = end_row, end_column
-    assert (row, column) == (len(query), len(key)), (
-        f"runs cover {row} of {len(query)}, {column} of {len(key)}"
-    )
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-
 class DecoderLayer(Layer):
     """A layer that attends to its own past, then to the source."""
 
     def __init__(self, cfg: Seq2SeqConfig) -> None:
         super().__init__(cfg)
-        self.cross_query = nn.Linear(cfg.dim, cfg.dim)
-        self.cross_kv = nn.Linear(cfg.dim, 2 * cfg.dim)
-        self.cross_out = nn.Linear(cfg.dim, cfg.dim)
-        self.cross_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
+        inner = self.out.in_features
+        self.cross_query = nn.Linear(cfg.dim, inner, cfg.biases)
+        self.cross_kv = nn.Linear(cfg.dim, 2 * inner, cfg.biases)
+        self.cross_out = nn.Linear(inner, cfg.dim, cfg.biases)
+        self.cross_norm = make_norm(cfg)
 
     def forward(  # type: ignore[override]
         self, x: Tensor, to_self: Callable[[Tensor], Tensor], to_source: Callable[[Tensor], Tensor]
@@ -130,8 +110,8 @@ class DecoderLayer(Layer):
 
     def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of encoder states (N, D), each (N, H, C)."""
-        kv = self.cross_kv(states).view(len(states), 2, self.heads, -1)
-        return kv[:, 0], kv[:, 1]
+        key, value = self.cross_kv(states).view(len(states), 2, self.heads, -1).unbind(1)
+        return key, value
 
 
 def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,8 +126,8 @@ def _after(layer: DecoderLayer, x: Tensor, found: Tensor) -> Tensor:
     """States and what they found in the source, both (M, D), -> the layer's output (M, D)."""
     x = x + dropout(layer.cross_out(found), layer.dropout, layer.training)
     x = x if layer.pre_norm else layer.cross_norm(x)
-    hidden = layer.up(layer.ffn_norm(x) if layer.pre_norm else x)
-    x = x + dropout(layer.down(F.gelu(hidden)), layer.dropout, layer.training)
+    made = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
+    x = x + dropout(made, layer.dropout, layer.training)
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
@@ -172,19 +152,22 @@ class Decoder(nn.Module):
     def __init__(self, cfg: Seq2SeqConfig, weight: Tensor, num_langs: int = 0) -> None:
         super().__init__()
         self.cfg = cfg
-        self.positions = nn.Embedding(cfg.max_positions, cfg.dim)
+        self.positions, self.relative = make_positions(cfg, causal=True)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
-        self.norm = nn.LayerNorm(cfg.dim, cfg.norm_eps)
+        self.norm = make_norm(cfg, cfg.embedding_norm)
         self.layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.decoder_layers or cfg.layers))
-        self.final_norm = nn.LayerNorm(cfg.dim, cfg.norm_eps) if cfg.pre_norm else nn.Identity()
+        self.final_norm = make_norm(cfg, cfg.pre_norm)
         self.apply(initialise)
         self.head: LMHead | PlainHead = (
-            PlainHead(weight, cfg.unbiased_head) if cfg.plain_head else LMHead(cfg.dim, weight, cfg.norm_eps)
+            PlainHead(weight, cfg.unbiased_head, cfg.untied_head)
+            if cfg.plain_head
+            else LMHead(cfg.dim, weight, cfg.norm_eps)
         )
 
     def embed(self, words: Tensor, positions: Tensor, langs: Tensor | None) -> Tensor:
         """What the first layer reads, (M, D), from word vectors (M, D)."""
-        x = scaled(words, self.cfg) + self.positions(positions)
+        x = scaled(words, self.cfg)
+        x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
@@ -211,17 +194,21 @@ class Decoder(nn.Module):
             (M, D).
         """
         drop = self.cfg.attention_dropout if self.training else 0.0
-        how = Attention(runs, causal=True, drop=drop)
+        own = Attention(runs, causal=True, drop=drop)
+        other = Attention([run[:2] for run in cross], drop=drop, keys=[run[::2] for run in cross])
+        if self.relative is not None:
+            own = replace(own, bias=self.relative(own.longest, words.device))
         x = self.embed(words, positions, langs)
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
 
             def to_self(qkv: Tensor) -> Tensor:
-                return attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], how)
+                query, key, value = qkv.unbind(1)
+                return attend(query, key, value, own)
 
             def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
-                return cross_attend(query, *layer.memory(memory), cross, drop)
+                return attend(query, *layer.memory(memory), other)
 
             given = (x, to_self, to_source)
             x = checkpoint(layer, *given, use_reentrant=False) if again else layer(*given)

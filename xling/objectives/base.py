@@ -77,9 +77,13 @@ class Objective(ABC):
         cfg: its configuration.
         dictionary: fairseq dictionary with ``<mask>`` last.
         langs: all languages of the model; an example's ``lang`` is an index into them.
+
+    Attributes:
+        shape: the model's configuration, once there is a model.
     """
 
     name: str
+    shape: Any = None
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with one
     shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
@@ -343,8 +347,9 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         return model
 
     def attach(self, model: Any) -> None:
-        """Put what the objectives keep into the model, made from its present weights."""
+        """Tell the objectives the model's shape, and put what they keep into it, made from its present weights."""
         for name, entry in self.objectives.items():
+            entry.shape = model.cfg
             if (extra := entry.modules(model)) is not None:
                 model.extras[name] = extra
 

@@ -59,7 +59,7 @@ def example(
     """One pair of sequences.
 
     Args:
-        source: what the encoder reads, without its language token, (S - 1,).
+        source: what the encoder reads, without its language token, (S - 1,) or, where it has none, (S,).
         target: what is predicted, (T,).
         src_lang, tgt_lang: indices of the languages.
         symbols: of the model.
@@ -68,7 +68,7 @@ def example(
     Returns:
         What `xling.data.packing.pack_seq2seq` takes.
     """
-    tokens = np.append(source, symbols.lang(src_lang))
+    tokens = symbols.with_lang(source, src_lang)
     return {
         "tokens": tokens,
         "positions": np.arange(len(tokens)),
@@ -275,7 +275,8 @@ class Seq2SeqObjective(Objective):
     @property
     def symbols(self) -> Symbols:
         """Of the model."""
-        return Symbols.of_size(len(self.dictionary), self.langs)
+        source_lang = self.shape is None or self.shape.source_lang
+        return Symbols.of_size(len(self.dictionary), self.langs, source_lang)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Cross-entropy of every token that the decoder predicts."""

@@ -54,9 +54,11 @@ class TranslationConfig(PairConfig):
     pooling: str = ""
 
 
-def bottleneck(made: Example) -> Example:
-    """The source of an example as ``<s> x </s>``, as sentence vectors are made elsewhere."""
-    return made | {"tokens": np.concatenate([[BOS], made["tokens"][:-1]])}
+def bottleneck(made: Example, source: np.ndarray) -> Example:
+    """An example whose source, ``x </s>``, reads ``<s> x </s>``, as sentence vectors are made elsewhere."""
+    tokens = np.concatenate([[BOS], source])
+    langs = np.full(len(tokens), made["langs"][0])
+    return made | {"tokens": tokens, "positions": np.arange(len(tokens)), "langs": langs}
 
 
 @objective("translation")
@@ -84,7 +86,7 @@ class Translation(Seq2SeqObjective):
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             made = both_sides(pair, symbols)
-            return bottleneck(made) if cfg.pooling else made
+            return bottleneck(made, pair.src) if cfg.pooling else made
 
         return TranslationDataset(
             cfg,

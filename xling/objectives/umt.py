@@ -33,6 +33,7 @@ from xling.models.generate import Search, generate_all
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
 
+BATCH_TOKENS = 1 << 14  # translated at once, by which a batch of training is never cut on a CPU
 SAMPLE = 1 << 24  # tokens of a language that its pieces are counted in
 
 
@@ -275,6 +276,7 @@ def translate(
             [others[i] for i in rows],
             symbols,
             search,
+            batch_tokens=BATCH_TOKENS,
             pieces=pieces,
         )
         for row, hypotheses in zip(rows, made, strict=True):

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.models.attention import Attention, Runs
 from xling.models.dropout import dropout
-from xling.models.encoder import Attention, Encoder, Runs
+from xling.models.encoder import Encoder
 from xling.transfer.encode import INTENT, POINTERS, Kind
 
 Features = Literal["cls", "match", "align"]

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from corpora import vocab
+from xling import memory
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -223,4 +224,5 @@ def run(cfg: TranslateConfig) -> None:
         out.buffer.write(text.encode("utf-8"))
         out.flush()
 
-    translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)
+    with memory.kept():
+        translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)

@@ -1,0 +1,279 @@
+"""T5 and mT5 as our encoder-decoder, and ours of that shape as mT5.
+
+Rows are put into our order. T5 has no ``<s>``, no ``<mask>`` and no tokens of languages: these start as copies of its
+``<pad>``, which its decoder reads first and never writes, so that ``[sw]`` at the decoder's start is its own start
+until training tells the languages apart. Rows behind its last token, which fill its matrix up, stay behind.
+
+T5 does not divide scores by the root of a head's width: its query matrices are multiplied by that root instead. T5 1.0
+divides the states before its output by the root of the width: that goes into the last norm.
+
+Source: Raffel et al. 2020; Shazeer 2020 (T5 1.1); Xue et al. 2021 (mT5).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.data.symbols import NUM_SENTINELS, Symbols
+from xling.hub import files, layouts, mbart, tokenizer
+from xling.models.encoder import BUCKETS, FARTHEST, PAD, is_gated
+from xling.models.generate import EOS
+from xling.models.seq2seq import Seq2SeqConfig
+
+FILLED = 128
+"""T5's matrices have rows for a multiple of this; those behind the last token mean nothing."""
+SPECIALS = ("<pad>", "</s>", "<unk>")
+FFNS = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
+"""Our name of each of their feed-forward blocks."""
+_SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
+_WANTED = {
+    "is_encoder_decoder": True,
+    "relative_attention_num_buckets": BUCKETS,
+    "relative_attention_max_distance": FARTHEST,
+}
+_SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
+_SHAPE: dict[str, Any] = {
+    "pre_norm": True, "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative",
+    "plain_head": True, "lang_embeddings": False, "scale_embeddings": False,
+}  # fmt: skip
+
+
+def oddities(shape: Seq2SeqConfig, state: Mapping[str, Tensor]) -> list[str]:
+    """What a model with relative positions has that T5 has not, or the other way round."""
+    odd = [
+        f"model.{name}={str(getattr(shape, name)).lower()}"
+        for name, value in _SHAPE.items()
+        if getattr(shape, name) != value
+    ]
+    bias = state.get("decoder.head.bias")
+    if bias is not None and bool(bias.any()):
+        odd.append("a bias at its output (model.unbiased_head=false)")
+    return odd
+
+
+def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
+    """The ``config.json`` of ``MT5ForConditionalGeneration``."""
+    return {
+        "architectures": ["MT5ForConditionalGeneration"],
+        "model_type": "mt5",
+        "vocab_size": symbols.size,
+        "d_model": shape.dim,
+        "d_kv": _head_dim(shape),
+        "d_ff": shape.ffn_dim,
+        "num_layers": shape.layers,
+        "num_decoder_layers": shape.decoder_layers or shape.layers,
+        "num_heads": shape.heads,
+        "n_positions": shape.max_positions,
+        "relative_attention_num_buckets": BUCKETS,
+        "relative_attention_max_distance": FARTHEST,
+        "dropout_rate": shape.dropout or 0.1,
+        "layer_norm_epsilon": shape.norm_eps,
+        "feed_forward_proj": {ours: theirs for theirs, ours in FFNS.items()}[shape.ffn],
+        "is_encoder_decoder": True,
+        # Tied or not, both matrices are in the file: older versions of transformers scale the states of tied ones.
+        "tie_word_embeddings": False,
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": symbols.lang(symbols.default),
+        "dtype": "float32",
+    }
+
+
+def hf_weights(shape: Seq2SeqConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights under the names of ``MT5ForConditionalGeneration``, ids in our order."""
+    made = {"shared.weight": state["encoder.tokens.weight"], "lm_head.weight": state["decoder.head.weight"]}
+    state = _queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
+    for side, layout in layouts.t5(is_gated(shape.ffn)).items():
+        made |= layouts.trunk(state, side, layout)
+    return layouts.plain(made)
+
+
+class Ids(NamedTuple):
+    """What the ids of a model mean.
+
+    Attributes:
+        order: their id of each of our ids, int64 (V,).
+        langs: languages that have a token.
+        source_lang: whether sources end in it.
+    """
+
+    vocabulary: files.Vocabulary
+    order: Tensor
+    langs: list[str]
+    source_lang: bool
+
+
+def read_hf(
+    config: Mapping[str, Any], state: Mapping[str, Tensor], folder: Path, langs: Sequence[str]
+) -> tuple[Seq2SeqConfig, dict[str, Tensor], Ids]:
+    """Shape, weights and ids of a ``T5ForConditionalGeneration`` or ``MT5ForConditionalGeneration`` in our terms.
+
+    Args:
+        config: its ``config.json``.
+        state: its tensors.
+        folder: with its SentencePiece model.
+        langs: languages that get a token; none for a model that `xling export` wrote, which has them.
+
+    Raises:
+        UserError: a part that our models have not, a missing weight, no vocabulary or another model's, no languages.
+    """
+    files.refuse_odd(config, _WANTED, _SIZES, folder)
+    ffn = str(config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu"))
+    if ffn not in FFNS:
+        raise UserError(f"{folder}/config.json: feed_forward_proj={ffn!r}", ", ".join(FFNS))
+    tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
+    tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], folder)
+    ids = ids_of(folder, len(tokens), langs)
+    head = state.get("lm_head.weight", tokens).float()
+    if head.shape != tokens.shape:
+        raise UserError(
+            f"{folder} has an output of {len(head)} ids", f"{len(tokens)}, as its embeddings have"
+        )
+    shape = Seq2SeqConfig(
+        layers=config["num_layers"],
+        decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
+        dim=config["d_model"],
+        heads=config["num_heads"],
+        head_dim=config["d_kv"],
+        ffn_dim=config["d_ff"],
+        ffn=FFNS[ffn],
+        norm_eps=float(config.get("layer_norm_epsilon", 1e-6)),
+        max_positions=int(config.get("n_positions", 1024)),
+        unbiased_head=True,
+        untied_head=not torch.equal(head, tokens),
+        source_lang=ids.source_lang,
+        **_SHAPE,
+    )
+    weights = our_weights({**state, "shared.weight": tokens}, shape, ids.order, folder)
+    if _scales(config):
+        weights["decoder.final_norm.weight"] = weights["decoder.final_norm.weight"] * shape.dim**-0.5
+    return shape, weights, ids
+
+
+def our_weights(
+    state: Mapping[str, Tensor], shape: Seq2SeqConfig, order: Tensor, folder: Path
+) -> dict[str, Tensor]:
+    """The weights of T5 under our names, rows in the ``order`` of our ids.
+
+    Raises:
+        UserError: one is missing.
+    """
+    weights = {"encoder.tokens.weight": state["shared.weight"][order].float()}
+    if shape.untied_head:
+        weights["decoder.head.weight"] = state["lm_head.weight"][order].float()
+    for side, layout in layouts.t5(is_gated(shape.ffn)).items():
+        weights |= layouts.read_trunk(state, layouts.taker(state, layout, str(folder)), side, layout)
+    weights |= layouts.no_head(weights["encoder.tokens.weight"])
+    return _queries(weights, shape, math.sqrt(_head_dim(shape)))
+
+
+def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
+    """The vocabulary of a directory and what its ids mean: T5's own, or those of a model that `xling export` wrote.
+
+    Raises:
+        UserError: as `read_hf`.
+    """
+    tokens = files.tokens_of(folder)
+    if tuple(tokens[: len(tokenizer.SPECIALS)]) == tokenizer.SPECIALS:
+        vocabulary = files.sentencepiece(folder)
+        files.check_rows(rows, len(tokens), folder)
+        files.check_tokenizer(folder, vocabulary.pieces)
+        order, known = mbart.our_order(tokens, len(vocabulary.pieces), folder)
+        ends = (files.read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
+        return Ids(vocabulary, order, known, bool(ends) and "</s>" not in str(ends[-1]))
+    if not langs:
+        raise UserError(
+            f"{folder} has no tokens of languages, and none is named",
+            "langs=CODE,CODE: each becomes a token that the decoder can start with",
+            "name all languages that the model will write",
+        )
+    vocabulary, sentinels = vocabulary_of(folder, rows)
+    return Ids(vocabulary, our_order(len(vocabulary.pieces), len(langs), sentinels), [*langs], False)
+
+
+def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]:
+    """The vocabulary of a directory and the ids of its sentinels, the first ``<extra_id_0>``.
+
+    mT5 has its sentinels among the pieces of its SentencePiece model, T5 behind them, both the last one first.
+
+    Raises:
+        UserError: there is no SentencePiece model, or it is not one of T5 or not of a model with ``rows`` embeddings.
+    """
+    path = files.spm_path(folder)
+    model = tokenizer.read_model(path)
+    names = [p.piece for p in model.pieces]
+    if tuple(names[: len(SPECIALS)]) != SPECIALS:
+        raise UserError(f"{path} begins with {' '.join(names[:3])}", f"{' '.join(SPECIALS)}, as T5's")
+    found = {int(hit[1]): number for number, name in enumerate(names) if (hit := _SENTINEL.fullmatch(name))}
+    end = min(found.values(), default=len(names))
+    if not found:
+        told = folder / "tokenizer_config.json"
+        more = int(files.read_json(told).get("extra_ids", NUM_SENTINELS)) if told.is_file() else NUM_SENTINELS
+        found = {number: len(names) + more - 1 - number for number in range(more)}
+    known = max(len(names), 1 + max(found.values(), default=0))
+    if sorted(found) != list(range(len(found))) or end + len(found) != known:
+        raise UserError(
+            f"{path} has {len(found)} sentinels among its pieces", "<extra_id_0> and on, at its end"
+        )
+    if not known <= rows < known + FILLED:
+        raise UserError(
+            f"{folder} has {rows} embeddings, and its tokenizer {known} ids",
+            "weights and tokenizer of one model",
+            "give the SentencePiece model that the weights were trained with",
+        )
+    pieces = names[len(SPECIALS) : end]
+    if tokens := files.tokens_of(folder):
+        files.compare(tokens[len(SPECIALS) : end], pieces, folder / "tokenizer.json")
+    _as_ours(model, end)
+    return files.vocabulary_of(model), [found[i] for i in range(len(found))]
+
+
+def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Tensor:
+    """Their id of each of our ids, int64 (V,)."""
+    pad, eos, unk = range(len(SPECIALS))
+    pieces = range(len(SPECIALS), len(SPECIALS) + num_pieces)
+    return torch.tensor([pad, pad, eos, unk, *pieces, pad, *[pad] * num_langs, *sentinels])
+
+
+def _as_ours(model: Any, end: int) -> None:
+    """Make of T5's SentencePiece model one whose specials are ours and whose sentinels are gone."""
+    kinds = type(model.pieces[0])
+    del model.pieces[end:]
+    for number, (name, kind) in enumerate(
+        (("<unk>", kinds.UNKNOWN), ("<s>", kinds.CONTROL), ("</s>", kinds.CONTROL))
+    ):
+        model.pieces[number].piece, model.pieces[number].type = name, kind
+    spec = model.trainer_spec
+    spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = 0, 1, 2, -1
+    spec.unk_piece, spec.bos_piece, spec.eos_piece = "<unk>", "<s>", "</s>"
+    spec.vocab_size = len(model.pieces)
+
+
+def _scales(config: Mapping[str, Any]) -> bool:
+    """Whether the output is divided by the root of the width: in T5 1.0, which says nothing of ties, and not in mT5."""
+    if config["model_type"] != "t5":
+        return False
+    return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
+
+
+def _head_dim(shape: Seq2SeqConfig) -> int:
+    return shape.head_dim or shape.dim // shape.heads
+
+
+def _queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
+    """The weights with what makes queries multiplied by ``factor``."""
+    made, inner = dict(state), shape.heads * _head_dim(shape)
+    for name, weight in state.items():
+        if name.endswith(".qkv.weight"):
+            made[name] = torch.cat([weight[:inner] * factor, weight[inner:]])
+        elif name.endswith(".cross_query.weight"):
+            made[name] = weight * factor
+    return made
