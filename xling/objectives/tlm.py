@@ -21,6 +21,7 @@ from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 
 OVERHEAD = 2
+_BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 
 @dataclass
@@ -37,15 +38,17 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
         ``tokens``, ``positions`` and ``langs`` (length,), ``chosen`` and ``target`` (M,),
         ``target_langs`` (M,) the language of each prediction.
     """
-    first = np.concatenate([[BOS], pair.src])
-    second = np.concatenate([[EOS], pair.tgt])
-    tokens = np.concatenate([first, second])
-    start = 0 if restart else len(first)
-    langs = np.repeat([pair.src_lang, pair.tgt_lang], [len(first), len(second)])
+    tokens = np.concatenate([_BOS, pair.src, _EOS, pair.tgt])
+    second = len(pair.src) + 1  # where it begins
+    langs = np.full(len(tokens), pair.src_lang)
+    langs[second:] = pair.tgt_lang
+    positions = np.arange(len(tokens))
+    if restart:
+        positions[second:] -= second
     chosen = choose(tokens, rule, generator)
     return {
         "tokens": corrupt(tokens, chosen, rule, generator),
-        "positions": np.concatenate([np.arange(len(first)), start + np.arange(len(second))]),
+        "positions": positions,
         "langs": langs,
         "chosen": chosen,
         "target": tokens[chosen],
