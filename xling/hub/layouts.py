@@ -134,6 +134,7 @@ MBART = {"encoder": _mbart("encoder"), "decoder": _mbart("decoder", cross=_CROSS
 """The two sides of mBART in fairseq; transformers has the same names behind ``model.``."""
 _WHOLE = ("out", "attn_norm", "up", "down", "ffn_norm")
 _KINDS = ("weight", "bias")
+SEGMENTS = "encoder.segments.weight"
 
 
 def num_layers(state: Mapping[str, Tensor], side: str = "encoder") -> int:
@@ -149,12 +150,14 @@ def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
         layout: whose names.
 
     Returns:
-        Contiguous float32 tensors; segment embeddings, where the layout has them, are one row of zeros.
+        Contiguous float32 tensors; segment embeddings, where the layout has them and the model has not, are one row
+        of zeros.
     """
     made = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
     if layout.types:
         positions = state["encoder.positions.weight"]
-        made[f"{layout.types}.weight"] = positions.new_zeros(1, positions.shape[1])
+        none = positions.new_zeros(1, positions.shape[1])
+        made[f"{layout.types}.weight"] = state.get(SEGMENTS, none)
     if "lm_head.bias" in state:
         for kind in _KINDS:
             made[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
@@ -196,8 +199,7 @@ def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, T
 def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str, Tensor]:
     """The weights of ``layout`` under our names, float32.
 
-    Segment embeddings become part of the positions: every token is then of the first segment, as everywhere here.
-    A missing LM head is made of the identity: without training its scores mean nothing, the encoder is whole.
+    A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the identity: without training its scores mean nothing, the encoder is whole.
 
     Raises:
         UserError: a weight that the layout has is missing; ``what`` names the checkpoint.
@@ -206,7 +208,11 @@ def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str,
     made = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
     made |= read_trunk(state, take, "encoder", layout)
     if layout.types and f"{layout.types}.weight" in state:
-        made["encoder.positions.weight"] += take(f"{layout.types}.weight")[0]
+        types = take(f"{layout.types}.weight")
+        if len(types) == 1:
+            made["encoder.positions.weight"] += types
+        else:
+            made[SEGMENTS] = types.clone()
     if layout.bias not in state:
         return made | no_head(made["encoder.tokens.weight"])
     for kind in _KINDS:

@@ -35,13 +35,14 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
     """One masked pair.
 
     Returns:
-        ``tokens``, ``positions`` and ``langs`` (length,), ``chosen`` and ``target`` (M,),
+        ``tokens``, ``positions``, ``langs`` and ``segments`` (length,), ``chosen`` and ``target`` (M,),
         ``target_langs`` (M,) the language of each prediction.
     """
     tokens = np.concatenate([_BOS, pair.src, _EOS, pair.tgt])
     second = len(pair.src) + 1  # where it begins
-    langs = np.full(len(tokens), pair.src_lang)
-    langs[second:] = pair.tgt_lang
+    segments = np.zeros(len(tokens), dtype=np.int64)
+    segments[second:] = 1
+    langs = np.where(segments, pair.tgt_lang, pair.src_lang)
     positions = np.arange(len(tokens))
     if restart:
         positions[second:] -= second
@@ -50,6 +51,7 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
         "tokens": corrupt(tokens, chosen, rule, generator),
         "positions": positions,
         "langs": langs,
+        "segments": segments,
         "chosen": chosen,
         "target": tokens[chosen],
         "target_langs": langs[chosen],
