@@ -173,7 +173,9 @@ def test_the_plan_of_a_ladder_makes_the_shards_and_keeps_the_recipes_settings(
     words = [str(tmp_path), "plan", f"out={tmp_path}/out", "rungs=tlm", "seeds=1,2", "model.train.updates=7"]
     assert ladder.main(words) == 0
     made = [stage for stage, _ in seen]
-    assert made[:3] == ["corpus parallel"] * 3 and made[-2:] == ["binarize", "pretrain"] and "eval" not in made
+    assert (
+        made[:3] == ["corpus parallel"] * 3 and made[-2:] == ["binarize", "pretrain"] and "eval" not in made
+    )
     shards, model = seen[-2][1], seen[-1][1]
     assert str(shards.out) == model.data and model.dry_run and model.train.updates == 7
     written = yaml.safe_load(ladder.RECIPE.read_text())["steps"]["model"]["config"]["objectives"]["mmlm"]
