@@ -22,7 +22,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from corpora import vocab
-from xling import parallel, plan, track
+from xling import memory, parallel, plan, track
 from xling.assemble import build_trainer, frozen_digest
 from xling.core import config, job, manifest
 from xling.core.answer import Answer
@@ -74,8 +74,9 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     if cfg.dry_run:
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(cfg, Path(folder))
-            return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
-    with parallel.joined():
+            with memory.kept():
+                return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
+    with parallel.joined(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         parallel.wait()
     return manifest.read(out)

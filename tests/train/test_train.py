@@ -19,6 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.test_memory import faults
 from xling import assemble, log, train
 from xling.core import config, manifest
 from xling.core.errors import UserError
@@ -485,3 +486,14 @@ def test_beta2_reaches_the_optimizer(shards: Path, tiny: tuple[str, ...], tmp_pa
     cfg = settings(shards, tiny, tmp_path / "out", "train.beta2=0.999")
     trainer, _ = assemble.build_trainer(cfg, tmp_path)
     assert trainer.optimizer._optimizer.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+def test_memory_is_kept_while_it_trains(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    seen = []
+
+    def watch(*_: Any) -> dict[str, float]:
+        seen.append(faults())
+        return {}
+
+    train.run(settings(shards, tiny, tmp_path / "out", "train.updates=1"), watch)
+    assert seen[0] < faults() / 3

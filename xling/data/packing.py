@@ -44,8 +44,8 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
 
     Returns:
         A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
-        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch,
-        ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``sides`` (N,); ``id`` (B,);
+        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed
+        batch, ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``sides`` (N,); ``id`` (B,);
         ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))

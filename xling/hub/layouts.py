@@ -199,7 +199,8 @@ def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, T
 def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str, Tensor]:
     """The weights of ``layout`` under our names, float32.
 
-    A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the identity: without training its scores mean nothing, the encoder is whole.
+    A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the
+    identity: without training its scores mean nothing, the encoder is whole.
 
     Raises:
         UserError: a weight that the layout has is missing; ``what`` names the checkpoint.

@@ -61,8 +61,8 @@ def example(
         generator: source of randomness.
 
     Returns:
-        For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target`` (M,), all in x; for
-        stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
+        For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target`` (M,), all in
+        x; for stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
     """
     length, num = len(tokens) + 1, len(tokens) - 1
     first = np.concatenate([tokens, [EOS]])

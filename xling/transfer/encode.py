@@ -72,8 +72,8 @@ def encode_row(
         right alternative, else 0; for ``span`` 1 at the first sub-token of the answer, 2 at the last, 3 at both.
         Over all windows of a tagged row there is exactly one chosen position per word, in order, and for
         ``intent_slots`` before them the first ``<s>``. Two texts also have ``segments`` (length,), 0 and 1,
-        and pairs and alternatives ``sides`` (length,): 1 and 2 at the sub-tokens, 0 at specials. Spans have ``offsets`` (M, 2): the characters of
-        the passage that a chosen sub-token stands for.
+        and pairs and alternatives ``sides`` (length,): 1 and 2 at the sub-tokens, 0 at specials. Spans have ``offsets``
+        (M, 2): the characters of the passage that a chosen sub-token stands for.
 
     Raises:
         UserError: a label that is not in ``labels``.
