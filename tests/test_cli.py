@@ -113,8 +113,8 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
         ("binarize vocab=v out=o", r"nothing to binarize"),
         ("binarize vocab=v out=o pairs.en-en=a,b", r"'en-en' is no language pair"),
         ("binarize vocab=v out=o pairs.en-swx=a,b", r"unknown language 'swx'"),
-        ("run", r"needs a pipeline"),
         ("run absent.yaml", r"no recipe at absent.yaml"),
+        ("run absent.yaml --help", r"no recipe at absent.yaml"),
         ("run no_such_recipe", r"unknown recipe 'no_such_recipe'"),
     ],
 )
@@ -124,6 +124,23 @@ def test_wrong_words_are_one_line(
     monkeypatch.chdir(tmp_path)
     refuse(pattern, *words.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_recipes_say_what_they_are_for(xling: Xling) -> None:
+    code, listed, _ = xling("run")
+    assert code == 0
+    assert xling("run", "--help")[1] == listed
+    assert (
+        "  monotrans           Transfer by monolingual models alone (Artetxe et al. 2020), on SYNTHETIC"
+        in listed
+    )
+    assert "xlmr_base" not in listed, "no pipeline"
+    code, about, _ = xling("run", "monotrans", "--help")
+    assert code == 0
+    assert about.startswith(
+        "Transfer by monolingual models alone (Artetxe et al. 2020), on SYNTHETIC text: (1)"
+    )
+    assert "\n  xling run monotrans out=DIR body.train.updates=8000\n" in about
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,13 @@ is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -37,6 +39,7 @@ _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 OTHER_WORDS = ("run", "quickstart", "config", "slurm", "completion")
 JSON = "--json"
+HELP = ("-h", "--help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def dispatch(arguments: list[str]) -> Any:
     """Run what the words say and return what it answers."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if not arguments or arguments[0] in (*HELP, "help"):
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
     word, rest = arguments[0], arguments[1:]
     if word == "slurm" and rest[:1] != ["plan"]:
@@ -73,9 +76,12 @@ def dispatch(arguments: list[str]) -> Any:
         if word == "quickstart":
             return run_pipeline(RECIPES / "quickstart.yaml", rest, as_json)
         if word == "run":
-            if not rest:
-                raise UserError("xling run needs a pipeline", "xling run PIPELINE.yaml [key=value ...]")
-            return run_pipeline(recipe_path(rest[0]), rest[1:], as_json)
+            if not rest or rest[0] in HELP:
+                return recipes_help()
+            path = recipe_path(rest[0])
+            if not set(HELP).isdisjoint(rest):
+                return Answer(opening_comment(path), {"recipe": str(path), "help": opening_comment(path)})
+            return run_pipeline(path, rest[1:], as_json)
         return run_stage(arguments, as_json)
 
 
@@ -83,7 +89,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
     """Run one stage, print its help or its settings, as the words say."""
     printing = words[0] == "config"
     stage, rest = find_stage(words[1:] if printing else words)
-    if "-h" in rest or "--help" in rest:
+    if not set(HELP).isdisjoint(rest):
         return Answer(stage_help(stage), {"stage": stage.name, "help": stage.help})
     if any(w.startswith("sweep.") for w in rest) and not printing:
         return run_sweep(stage, rest)
@@ -237,6 +243,27 @@ def usage() -> str:
     return "\n".join(
         [(__doc__ or "").strip(), "", "Stages:", *lines, "", "`xling STAGE --help` lists its settings."]
     )
+
+
+def recipes_help() -> Answer:
+    """The pipelines in recipes/, each with the first sentence of its opening comment."""
+    about = {}
+    for path in sorted(RECIPES.glob("*.yaml")):
+        if config.read_yaml(path).keys() & {"steps", "base"}:
+            first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
+            about[path.stem] = textwrap.shorten(first, 120, placeholder=" ...")
+    width = max(map(len, about))
+    lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
+    lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]
+    return Answer("\n".join([*lines, "", "`xling run NAME --help` says more."]), about)
+
+
+def opening_comment(path: Path) -> str:
+    """The comment that a recipe opens with, without its marks."""
+    config.read_yaml(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    head = itertools.takewhile(lambda line: line.startswith("#"), lines)
+    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in head)
 
 
 def stage_help(stage: Stage) -> str:

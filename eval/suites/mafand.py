@@ -13,7 +13,7 @@ SUITES.add(
         reader=translation,
         patterns=("mafand/{lang}.{split}.{src}", "mafand/{lang}.{split}.{tgt}"),
         files=recorded_files(__file__),
-        metrics=("bleu", "chrf", "ter"),
+        metrics=("bleu", "chrf", "ter", "in_language"),
         licence="CC BY-NC 4.0; the articles carry their publishers' terms",
         citation=(
             "Adelani et al. 2022, A few thousand translations go a long way! Leveraging pre-trained "

@@ -12,7 +12,7 @@ SUITES.add(
         splits=("train", "dev", "test"),
         reader=translation,
         patterns=("mt/{lang}.{split}.{src}", "mt/{lang}.{split}.{tgt}"),
-        metrics=("bleu", "chrf", "ter"),
+        metrics=("bleu", "chrf", "ter", "in_language"),
         licence="that of your files",
         citation="your own test set",
         url="docs/eval.md",

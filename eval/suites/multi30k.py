@@ -16,7 +16,7 @@ SUITES.add(
         patterns=("multi30k/{split}.{src}", "multi30k/{split}.{tgt}"),
         split_codes={"dev": "val", "test": "test_2016_flickr"},
         files=FILES,
-        metrics=("bleu", "chrf", "ter"),
+        metrics=("bleu", "chrf", "ter", "in_language"),
         licence="non-commercial research and education; Flickr30K terms",
         citation="Elliott et al. 2016, Multi30K: Multilingual English-German image descriptions",
         url="https://github.com/multi30k/dataset",

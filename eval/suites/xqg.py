@@ -16,7 +16,7 @@ SUITES.add(
         splits=("train", "dev", "test"),
         reader=READER,
         patterns=("xqg/{split}.e.{lang}.lc", "xqg/{split}.a.{lang}.lc", "xqg/{split}.q.{lang}.lc"),
-        metrics=("bleu", "rouge_l", "meteor"),
+        metrics=("bleu", "rouge_l", "meteor", "in_language"),
         licence="none stated; SQuAD 1.1 and WebQA text",
         citation="Chi et al. 2020, Cross-lingual natural language generation via pre-training",
         url="https://github.com/CZWin32768/XNLG",

@@ -12,7 +12,7 @@ SUITES.add(
         splits=("train", "dev", "test"),
         reader=translation,
         patterns=("xgiga/{split}.x.{lang}", "xgiga/{split}.y.{lang}"),
-        metrics=("rouge_l", "bleu", "meteor"),
+        metrics=("rouge_l", "bleu", "meteor", "in_language"),
         licence="Gigaword, LDC; by agreement",
         citation="Chi et al. 2020, Cross-lingual natural language generation via pre-training",
         url="https://github.com/CZWin32768/XNLG",

@@ -251,11 +251,24 @@ def test_meteor_matches_stems_in_english_only() -> None:
     assert "synonyms:none" in METRICS["meteor"].signature("en")
 
 
+def test_outputs_in_another_language_or_in_none_are_off_target() -> None:
+    made = [
+        "Le chien court dans le parc.",
+        "The dog runs in the park.",
+        "",
+        "12",
+        "LE CHAT DORT SUR LA TABLE",
+    ]
+    assert score("in_language", made, made, "en-fr") == pytest.approx(40.0)
+    assert score("in_language", made, made, "fr-en") == pytest.approx(20.0)
+    assert "lid.176" in METRICS["in_language"].signature("fr")
+
+
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_every_metric_survives_empty_sums_and_signs_itself(name: str) -> None:
     metric = METRICS[name]
     assert metric.signature("en")
-    width = {"bleu": 10, "chrf": 24, "ter": 2, "accuracy": 2}.get(name, 3)
+    width = {"bleu": 10, "chrf": 24, "ter": 2, "accuracy": 2, "in_language": 2}.get(name, 3)
     import numpy as np
 
     assert metric.reduce(np.zeros((2, width))).shape == (2,)

@@ -77,7 +77,7 @@ def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, 
     text = run.run(cfg)
     scores = read_scores(tmp_path / "tables/scores.json")
     assert {(s.system, s.metric) for s in scores} == set(
-        itertools.product(("pretrained", "random", "majority"), ("bleu", "chrf", "ter"))
+        itertools.product(("pretrained", "random", "majority"), ("bleu", "chrf", "ter", "in_language"))
     )
     bleu = [s.signature for s in scores if s.metric == "bleu"]
     assert all("beam:2|length:1,1.5,10" in text and "tok:char" in text for text in bleu)

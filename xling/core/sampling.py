@@ -36,7 +36,7 @@ def realised_alpha(sizes: Mapping[str, int], drawn: Mapping[str, int]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-class _Key(ISeedSequence):  # type: ignore[misc]
+class _Key(ISeedSequence):
     """A key as it is. ``Philox(key=...)`` takes the same, but first gathers entropy that it then throws away."""
 
     def __init__(self, digest: bytes) -> None:
@@ -58,4 +58,4 @@ def rng(*key: int | str) -> np.random.Generator:
     # numpy's numbers print otherwise than Python's, and otherwise again in another release of numpy.
     plain = tuple([str(part) if isinstance(part, str) else operator.index(part) for part in key])
     digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(_Key(digest)))
+    return np.random.Generator(np.random.Philox(_Key(digest)))  # type: ignore[arg-type] # numpy's stub is narrower

@@ -77,7 +77,9 @@ def _wordpiece(path: Path, segments: bool) -> Tokenizer:
     return made
 
 
-def _template(begin: tuple[str, int], end: tuple[str, int], segments: bool) -> processors.TemplateProcessing:
+def _template(
+    begin: tuple[str, int | None], end: tuple[str, int | None], segments: bool
+) -> processors.TemplateProcessing:
     """A text and a pair with their specials, the second half of a pair as segment 1 or 0."""
     (first, _), (last, _), segment = begin, end, int(segments)
     second = f"{last}:{segment} $B:{segment} {last}:{segment}"
