@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from fairseq.trainer import Trainer
 
+from xling import memory
 from xling.core.errors import UserError
 from xling.models.optim import NotFiniteError
 
@@ -82,6 +83,7 @@ class Updates:
                 raise
         else:
             return
+        memory.give_back()
         for half in self._halves(sample, "valid"):
             self.measure(half)
 
@@ -89,8 +91,7 @@ class Updates:
         self._trainer.zero_grad()  # a step begins so as well; here it frees memory for the next try
         for objective in self._trainer.task.objectives.values():
             objective.forget_update(self._trainer.get_model())
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        memory.give_back()
 
     def _skip(self, samples: list[Any]) -> None:
         self.skipped += 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from xling import train
+from xling import memory, train
 from xling.core.errors import UserError
 from xling.objectives.base import OBJECTIVES
 from xling.update import Updates, is_out_of_memory
@@ -133,7 +133,8 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(
 def test_validation_halves_what_does_not_fit_and_finds_the_same_loss(
     recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, halved = [], []
+    found, halved, given_back = [], [], []
+    monkeypatch.setattr(memory, "give_back", lambda: given_back.append(1))
     for limit in (1000, 2):
         with monkeypatch.context() as patch:
             full_memory(patch, "tlm", limit, torch.OutOfMemoryError("out of memory"), training=False)
@@ -143,6 +144,7 @@ def test_validation_halves_what_does_not_fit_and_finds_the_same_loss(
         found.append(next(event["loss"] for event in events if event["split"] == "valid"))
         halved.append(made.counts["halved_batches"])
     assert found[1] == pytest.approx(found[0], abs=1e-3) and halved[0] == 0 < halved[1]
+    assert len(given_back) == halved[1] + 2, "before every try in halves, and at the end of both runs"
     with monkeypatch.context() as patch:
         full_memory(patch, "tlm", 0, torch.OutOfMemoryError("out of memory"), training=False)
         with pytest.raises(UserError, match="out of memory with a batch of one example"):
