@@ -1,7 +1,7 @@
 """The ladder of pre-training objectives on real text: every rung and seed of `recipes/ladder.yaml`, as one table.
 
 Run:  python -m benchmarks.ladder FOLDER [out=runs/ladder] [rungs=mmlm,tlm,...] [seeds=1,2,3] [step.key=value ...]
-      python -m benchmarks.ladder FOLDER plan        says what one core will take, from a short warm-up of every rung
+      python -m benchmarks.ladder FOLDER plan [the same]     makes the shards and says how long every rung will take
 
 Rungs have the same data, model, updates and tokens in a batch; they differ in what the batches teach. What is there is
 not made again, so an interrupted ladder goes on, and several machines may share one ``out`` with different ``rungs``.
@@ -14,13 +14,17 @@ vectors) and of PAN-X span F1 in the languages that were not fine-tuned on.
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
-import yaml
+from xling.core import pipeline
+from xling.core.errors import UserError, unknown
+from xling.core.stage import run_local
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "ladder.yaml"
@@ -48,35 +52,29 @@ def words_of(rung: str) -> list[str]:
 
 
 def run(rung: str, seed: str, words: list[str]) -> None:
-    """One rung with one seed."""
+    """One rung with one seed, in a process of its own; ends this one where it fails, for it has said why."""
     command = ["run", str(RECIPE), f"seed={seed}", *words_of(rung), *words]
-    subprocess.run([sys.executable, "-m", "xling.cli", *command], check=True, cwd=Path.cwd())
+    if code := subprocess.run([sys.executable, "-m", "xling.cli", *command]).returncode:
+        sys.exit(code)
 
 
-def plan(out: str, words: list[str], seeds: int) -> None:
-    """Print the measured time of every rung's pre-training."""
-    model = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["steps"]["model"]["config"]
-    kept = [f"model.{key}={value}" for key, value in model["model"].items()]
-    kept += [f"train.{key}={value}" for key, value in model["train"].items()]
-    own = [word.removeprefix("model.") for word in words if word.startswith("model.")]
-    for rung in RUNGS:
-        objectives = [word.removeprefix("model.") for word in words_of(rung)[1:]]
-        base = [f"objectives.mmlm.{word}" for word in MIX]
-        command = [
-            "pretrain",
-            f"data={out}/shards",
-            f"out={out}/unused",
-            *base,
-            *objectives,
-            *kept,
-            *own,
-            "--dry-run",
-        ]
-        made = subprocess.run(
-            [sys.executable, "-m", "xling.cli", *command], check=True, capture_output=True, text=True
-        )
-        lines = [line for line in made.stdout.splitlines() if line.startswith(("speed", "time"))]
-        print(f"{rung} (x {seeds} seeds):", *lines, sep="\n  ", flush=True)
+def plan(rungs: list[str], seeds: list[str], words: list[str]) -> None:
+    """Make the shards where they are missing and print the measured time of every rung's pre-training."""
+    for rung in rungs:
+        steps = pipeline.read(RECIPE, [*words_of(rung), *words])
+        for name in before(steps, "model"):
+            run_local(steps.steps[name].stage, steps.settings(name))
+        told = run_local("pretrain", replace(steps.settings("model"), dry_run=True))
+        lines = [line for line in told.splitlines() if line.startswith(("speed", "time"))]
+        print(f"{rung} (x {len(seeds)} seeds):", *lines, sep="\n  ", flush=True)
+
+
+def before(steps: pipeline.Pipeline, name: str) -> list[str]:
+    """The steps that have to end before step ``name`` begins, in order."""
+    wanted = {name}
+    for step in reversed(steps.steps):
+        wanted |= set(steps.steps[step].after) if step in wanted else set()
+    return [step for step in steps.steps if step in wanted - {name}]
 
 
 def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
@@ -118,17 +116,21 @@ def main(arguments: list[str]) -> int:
     if not arguments or "=" in arguments[0]:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2 if arguments else 0  # without arguments `make bench` calls it, and a ladder takes hours
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
     folder, *rest = arguments
     given = dict(word.split("=", 1) for word in rest if "=" in word)
     out, seeds = given.pop("out", "runs/ladder"), given.pop("seeds", "1,2,3").split(",")
     rungs = given.pop("rungs", ",".join(RUNGS)).split(",")
-    if unknown := [rung for rung in rungs if rung not in RUNGS]:
-        print(f"unknown rung {unknown[0]}; valid: {', '.join(RUNGS)}", file=sys.stderr)
-        return 2
     words = [f"data={folder}", f"out={out}", *(f"{key}={value}" for key, value in given.items())]
-    if "plan" in rest:
-        plan(out, words, len(seeds))
-        return 0
+    try:
+        if bad := [rung for rung in rungs if rung not in RUNGS]:
+            raise unknown("rung", bad[0], RUNGS)
+        if "plan" in rest:
+            plan(rungs, seeds, words)
+            return 0
+    except UserError as error:
+        print(f"ladder: {error}", file=sys.stderr)
+        return error.exit_code
     for seed in seeds:
         for rung in rungs:
             run(rung, seed, words)

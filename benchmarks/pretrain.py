@@ -32,6 +32,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.stock import PAD, as_roberta, stock
 from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter
-from xling import assemble
+from xling import assemble, memory
 from xling.core import config
 from xling.core.sampling import rng
 from xling.objectives import OBJECTIVES
@@ -211,6 +212,10 @@ class System:
 
     def block(self, num: int) -> None:
         """``num`` timed updates."""
+        with nullcontext() if self.name == "stock" else memory.kept():  # as `xling pretrain` does
+            self._block(num)
+
+    def _block(self, num: int) -> None:
         wall, cpu, before = time.perf_counter(), time.process_time(), self.tokens
         for _ in range(num):
             samples = next(self.stream)

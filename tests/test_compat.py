@@ -55,6 +55,31 @@ def test_stock_fairseq_trains_validates_saves_and_resumes(shards: Path, tmp_path
     assert logged(second, "train")[-1]["train_num_updates"] == "5"
 
 
+_HYDRA = f"""
+common: {{user_dir: {ROOT / "xling"}, cpu: true, log_format: json}}
+task: {{_name: xling_mmlm, data: DATA, tokens_per_sample: 32, mask_unit: word}}
+model: {{_name: xling_encoder, layers: 1, dim: 32, heads: 2, ffn_dim: 32, precision: fp32}}
+criterion: {{_name: xling_objective}}
+optimizer: {{_name: xling_adamw}}
+lr_scheduler: {{_name: fixed}}
+optimization: {{lr: [0.001], max_update: 2}}
+dataset: {{max_tokens: 512, num_workers: 0}}
+checkpoint: {{no_save: true}}
+"""
+
+
+@pytest.mark.slow
+def test_stock_fairseq_trains_through_hydra(shards: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(_HYDRA.replace("DATA", str(shards)))
+    command = [str(Path(sys.executable).parent / "fairseq-hydra-train"), "--config-dir", str(tmp_path)]
+    words = ["--config-name", "tiny", f"hydra.run.dir={tmp_path / 'run'}"]
+    done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    (line,) = (text for text in done.stdout.splitlines() if "[train][INFO]" in text)
+    told = json.loads(line.partition(" - ")[2])
+    assert told["train_num_updates"] == "2" and "train_loss/mmlm/en" in told
+
+
 _WEIGHTS = """
 import sys, torch, xling.objectives
 first, second = (torch.load(p)["model"] for p in sys.argv[1:])

@@ -38,3 +38,12 @@ def test_a_tensor_of_the_same_size_costs_no_new_pages() -> None:
     before, inside, *after = json.loads(made.stdout)
     assert inside < 100
     assert all(pages > 10 * (inside + 1) for pages in (before, *after))
+
+
+LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 46, resource.RLIM_INFINITY))"
+
+
+def test_nothing_is_kept_under_a_limit_of_address_space() -> None:
+    words = [sys.executable, "-c", f"{LIMIT}\n{PROGRAM}"]
+    made = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert all(pages > 1000 for pages in json.loads(made.stdout))

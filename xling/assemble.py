@@ -176,7 +176,7 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
     shape = asdict(cfg.model)
     if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
-        for name in ("lang_adapter", "invertible"):
+        for name in ("lang_adapter", "invertible", "segment_embeddings"):
             if shape[name]:
                 raise UserError(
                     f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,13 +19,16 @@ _NO_MMAP, _USUAL_MMAP = 0, 65536
 def kept() -> Iterator[None]:
     """Keep freed memory for the next tensor of its size; nothing changes on a GPU or with another C library.
 
+    Nor under a limit of address space (``ulimit -v``), of which threads and libraries need their part.
+
     glibc maps every large tensor anew, and the kernel fills its pages with zeros on first touch, whatever is written
     next. Gradients and logits of 250,000 pieces are so large that this was three tenths of an update.
 
     Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
     """
     libc = ctypes.CDLL(None)
-    if torch.cuda.is_available() or not hasattr(libc, "malloc_trim"):  # which glibc alone has
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if torch.cuda.is_available() or limited or not hasattr(libc, "malloc_trim"):  # which glibc alone has
         yield
         return
     libc.mallopt(_MMAP_MAX, _NO_MMAP)
@@ -34,4 +38,13 @@ def kept() -> Iterator[None]:
     finally:
         libc.mallopt(_MMAP_MAX, _USUAL_MMAP)
         libc.mallopt(_TRIM_THRESHOLD, _USUAL_TRIM)
+        give_back()
+
+
+def give_back() -> None:
+    """Give freed memory back to the kernel, or on a GPU to the driver, for whoever else needs it."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

@@ -13,7 +13,7 @@ class ModelConfig:
     """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
 
     ``decoder_layers``, ``plain_head``, ``unbiased_head``, ``untied_head`` and ``source_lang`` count where an objective
-    needs a decoder, ``lang_adapter`` (a width) and ``invertible`` where none does.
+    needs a decoder, ``lang_adapter`` (a width), ``invertible`` and ``segment_embeddings`` where none does.
     """
 
     layers: int = 4
@@ -25,6 +25,7 @@ class ModelConfig:
     max_positions: int = 512
     pre_norm: bool = False
     lang_embeddings: bool = False
+    segment_embeddings: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     decoder_layers: int = 0
     plain_head: bool = False

@@ -163,7 +163,7 @@ def _train(
                     progress.update(done - progress.done, log.write_train(trainer, updates))
                     job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * parallel.size())
                 if done % cfg.train.valid_every == 0 or last:
-                    losses = validate(trainer)
+                    losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done % cfg.train.save_every == 0 or last or stop:
                     if rank == 0 or sharded:
@@ -210,10 +210,10 @@ def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
 
 
 @torch.no_grad()
-def validate(trainer: Trainer) -> dict[str, float]:
+def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
     """Mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
     iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
     with metrics.aggregate(new_root=True) as seen:
         for sample in iterator:
-            trainer.valid_step(sample)
+            updates.measure(sample)
     return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}

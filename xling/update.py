@@ -3,6 +3,7 @@
 An update whose gradients are not finite is skipped: the weights stay, the batch is used up, the update number does
 not advance. One that runs out of memory is made again with each of its batches in halves; gradients are summed and
 divided by the same count, so the step is that of the whole batch (but for what an objective draws within a batch).
+Validation makes its batches in halves likewise.
 Both are counted. Of several processes all skip together, since the norm is that of all; a batch that does not fit in
 one of them ends the run, for the others already wait for its gradients.
 """
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from fairseq.trainer import Trainer
 
+from xling import memory
 from xling.core.errors import UserError
 from xling.models.optim import NotFiniteError
 
@@ -66,14 +68,30 @@ class Updates:
                 return True
             # Outside of the handler, where the error no longer holds the tensors of the failed pass.
             self._give_up()
-            samples = [half for sample in samples for half in self._halves(sample)]
+            samples = [half for sample in samples for half in self._halves(sample, "train")]
+
+    def measure(self, sample: Any) -> None:
+        """Take the validation loss of a batch, in halves where it does not fit.
+
+        Raises:
+            UserError: a batch of one example does not fit.
+        """
+        try:
+            self._trainer.valid_step(sample, raise_oom=True)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            return
+        memory.give_back()
+        for half in self._halves(sample, "valid"):
+            self.measure(half)
 
     def _give_up(self) -> None:
         self._trainer.zero_grad()  # a step begins so as well; here it frees memory for the next try
         for objective in self._trainer.task.objectives.values():
             objective.forget_update(self._trainer.get_model())
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        memory.give_back()
 
     def _skip(self, samples: list[Any]) -> None:
         self.skipped += 1
@@ -88,8 +106,8 @@ class Updates:
             fix=f"lower train.lr={lr}, or warm up over more updates",
         )
 
-    def _halves(self, sample: Any) -> list[Any]:
-        dataset = self._trainer.task.dataset("train")
+    def _halves(self, sample: Any, split: str) -> list[Any]:
+        dataset = self._trainer.task.dataset(split)
         if self._trainer.data_parallel_world_size > 1:
             raise UserError(
                 f"out of memory with {sample.get('ntokens', 0)} tokens in one of several processes",

@@ -67,6 +67,8 @@ def equal(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> bool:
     )
 
 
+# Torch counts the cores of the process; what is tried here holds on a single one too.
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes:UserWarning")
 def test_batches_do_not_depend_on_workers_or_on_what_was_read_before(objective: Mmlm, shards: Path) -> None:
     here = stream(objective, shards, [1, 2])
     assert equal(here, stream(objective, shards, [1, 2], workers=2))

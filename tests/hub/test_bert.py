@@ -109,12 +109,14 @@ def test_bert_gives_the_same_logits(foreign: Path, imported: Path) -> None:
     model, langs = checkpoint.load_model(imported)
     assert langs == ["en", "th"] and model.cfg.norm_eps == 1e-12
     order = our_ids(list(range(len(NAMES))))
-    for line in LINES:
-        tokens = fast(line)["input_ids"]
-        mine = our_ids(tokens)
+    for texts in (*((line,) for line in LINES), LINES[:2]):
+        batch = fast(*texts, return_tensors="pt")
+        mine, segments = our_ids(batch["input_ids"][0].tolist()), batch["token_type_ids"][0].numpy()
+        assert segments.any() == (len(texts) == 2)
         example = {"id": np.array([0]), "tokens": np.array(mine), "positions": np.arange(len(mine))}
+        example["segments"] = segments
         with torch.inference_mode():
-            found = theirs(torch.tensor([tokens])).logits[0]
+            found = theirs(**batch).logits[0]
             logits = model.eval().lm_head.logits(model(**pack([example])["net_input"]))
         assert found.abs().max() > 1
         assert (found - logits[:, order]).abs().max() < 1e-5
@@ -157,7 +159,8 @@ def test_pretraining_goes_on_from_it(
     paths = {lang: (str(corpus / f"{lang}.txt"),) for lang in ("en", "th")}
     data = tmp_path / "shards"
     binarize.run(binarize.BinarizeConfig(vocab=str(imported), out=str(data), corpora=paths))
-    shape = ("model.heads=4", "model.ffn_dim=48", "model.norm_eps=1e-12", "objectives.mmlm.mask_unit=word")
+    shape = ("model.heads=4", "model.ffn_dim=48", "model.norm_eps=1e-12", "model.segment_embeddings=true")
+    shape = (*shape, "objectives.mmlm.mask_unit=word")
     words = [*tiny, *shape, f"data={data}", f"out={tmp_path / 'out'}", f"init={imported}", "train.updates=2"]
     made = pretrain(config.load(PretrainConfig, overrides=[*words, "train.lr=1e-9"]))
     assert made.counts["updates"] == 2  # type: ignore[union-attr]
@@ -168,7 +171,7 @@ def test_pretraining_goes_on_from_it(
     )
 
 
-@pytest.mark.parametrize("kind", ["classify", "span", "tag"])
+@pytest.mark.parametrize("kind", ["classify", "pair", "span", "tag"])
 def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind: str) -> None:
     import transformers
 
@@ -188,15 +191,14 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
         return
     for row in ROWS[kind]:
         (example,) = encode_row(tuned.processor, kind, row, labels, 64)  # type: ignore[arg-type]
-        texts = [row.fields[name] for name in ("question", "context") if name in row.fields] or [
-            row.fields["text"]
-        ]
-        batch = fast(*texts, return_tensors="pt")
+        names = ("question", "context") if kind == "span" else tuple(row.fields)
+        batch = fast(*(row.fields[name] for name in names), return_tensors="pt")
         assert batch["input_ids"][0].tolist() == example["tokens"].tolist()
+        assert batch["token_type_ids"].any() == (kind != "classify")
         with torch.inference_mode():
             mine, found = again.model(pack([example | {"id": np.array([0])}])), theirs(**batch)
-        scores = found.logits if kind == "classify" else found.start_logits[0, example["chosen"]]
-        assert (scores - (mine if kind == "classify" else mine[:, 0])).abs().max() < 1e-5
+        scores = found.start_logits[0, example["chosen"]] if kind == "span" else found.logits
+        assert (scores - (mine[:, 0] if kind == "span" else mine)).abs().max() < 1e-5
 
 
 def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 import torch
 
-from xling.core import config
+from corpora import vocab as vocabulary
+from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.hub import layouts
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
+from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.settings import PretrainConfig
 from xling.train import run as pretrain
 
@@ -80,6 +82,25 @@ def test_out_and_in_again_is_the_same(foreign: Path, tmp_path: Path) -> None:
     run_fairseq(ImportConfig(tmp_path / "b", tmp_path / "c"))
     first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_segments_go_out_and_in_again(foreign: Path, vocab: Path, tmp_path: Path) -> None:
+    from xling.hub.export import ExportConfig
+    from xling.hub.export import run_fairseq as export_fairseq
+    from xling.hub.export import run_hf as export_hf
+
+    torch.manual_seed(5)
+    shape = EncoderConfig(layers=1, dim=32, ffn_dim=48, max_positions=64, segment_embeddings=True)
+    with manifest.publish(tmp_path / "a", "pretrain", shape) as made:
+        vocabulary.copy(vocab, made.path)
+        rows = len((vocab / "dict.txt").read_text().splitlines()) + 5
+        checkpoint.save_model(made.path / "model.pt", EncoderModel(shape, rows), ["en"], made.path)
+    export_hf(ExportConfig(tmp_path / "a", tmp_path / "b"))
+    run_hf(ImportConfig(tmp_path / "b", tmp_path / "c"))
+    first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
+    assert "encoder.segments.weight" in first and all(torch.equal(first[k], second[k]) for k in first)
+    with pytest.raises(UserError, match=r"model\.segment_embeddings.*which RoBERTa has not"):
+        export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "d"))
 
 
 def test_pretraining_goes_on_from_it(

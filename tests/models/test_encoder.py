@@ -81,6 +81,22 @@ def test_language_embeddings_matter_and_must_be_named() -> None:
         model(**inputs)
 
 
+def test_segment_embeddings_matter_and_one_text_is_of_the_first() -> None:
+    model = build(segment_embeddings=True)
+    inputs = pack(sequences((5, 3)))["net_input"]
+    first, second = torch.zeros(8, dtype=torch.int64), torch.tensor([0, 0, 0, 1, 1, 0, 0, 0])
+    alone, both = model(**inputs), model(**inputs, segments=second)
+    assert torch.equal(alone, model(**inputs, segments=first))
+    assert not torch.allclose(alone[:5], both[:5]) and torch.allclose(alone[5:], both[5:], atol=1e-6)
+    # What is added is the difference of two rows, and to the tokens of the second text alone.
+    rows = model.encoder.segments.weight
+    moved = model.encoder.tokens(inputs["src_tokens"]) + second[:, None] * (rows[1] - rows[0])
+    how = Attention(inputs["runs"])
+    torch.testing.assert_close(model.encoder.contextualise(moved, inputs["positions"], how), both)
+    plain = build()
+    assert torch.equal(plain(**inputs), plain(**inputs, segments=second))
+
+
 def test_runs_must_cover_the_tokens() -> None:
     x = torch.zeros(5, 2, 4)
     with pytest.raises(AssertionError, match="runs cover 4 of 5 tokens"):

@@ -69,6 +69,7 @@ def test_tlm(restart: bool, second: list[int]) -> None:
         "tokens": [0, MASK, 11, 2, 2, 20, MASK, 22, 2],
         "positions": [0, 1, 2, 3, *second],
         "langs": [0, 0, 0, 0, 1, 1, 1, 1, 1],
+        "segments": [0, 0, 0, 0, 1, 1, 1, 1, 1],
         "chosen": [1, 6],
         "target": [10, 21],
         "target_langs": [0, 1],
@@ -88,12 +89,14 @@ def test_btmlm() -> None:
         "tokens": [0, 10, MASK, 2, 2, MASK, MASK, 2],
         "positions": [0, 1, 2, 3, 0, 1, 2, 3],
         "langs": [0, 0, 0, 0, 2, 2, 2, 2],
+        "segments": [0, 0, 0, 0, 1, 1, 1, 1],
         "chosen": [2],
         "target": [11],
         "clean": [0, 10, 11, 2, 2, MASK, MASK, 2],
         "blanks": [5, 6],
     }
     filling = btmlm._to_fill(made | {"id": np.array([0])})
+    assert filling["segments"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     assert filling["sees"].tolist() == [0, 0, 0, 0, 1, 0, 0, 1]
     assert filling["shows"].tolist() == [0, 0, 0, 0, 1, -1, -1, 1]
 

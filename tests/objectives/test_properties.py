@@ -56,6 +56,21 @@ def test_words_are_chosen_whole(tokens: np.ndarray, unit: str, prob: float, seed
             assert (position in chosen) == (position - 1 in chosen)
 
 
+@pytest.mark.parametrize("name", ["tlm", "camlm", "clpc", "btmlm"])
+def test_the_second_text_is_a_segment_of_its_own(build: Any, name: str) -> None:
+    """Where positions start again, so does the segment; one text alone has none."""
+    _, task = build(name)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    sample = dataset.collater([dataset[i] for i in range(4)])
+    for inputs in [part["net_input"] for part in (sample, sample.get("blank", sample))]:
+        starts = np.cumsum(inputs["positions"].numpy() == 0) - 1
+        assert inputs["segments"].tolist() == (starts % 2).tolist() and starts[-1] == 7
+    _, task = build("mmlm")
+    task.load_dataset("train")
+    assert "segments" not in task.dataset("train").collater([task.dataset("train")[0]])["net_input"]
+
+
 @pytest.mark.parametrize("unit", masking.UNITS)
 def test_the_share_of_chosen_positions_is_the_asked_one(unit: str) -> None:
     tokens = rng("text").integers(4, MASK, 256)

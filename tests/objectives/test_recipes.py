@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from xling import assemble, cli, train
 from xling.core import config, pipeline
+from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
@@ -153,6 +155,46 @@ def test_every_rung_of_the_ladder_resolves(ladder: Any, tmp_path: Path) -> None:
         assert model.out == f"{tmp_path}/{rung}-3/model" == str(settings["ner"].checkpoint)
         assert settings["retrieval"].seeds == (3,)
         assemble._task_of(model)  # the settings of its objectives are known
+
+
+def test_the_plan_of_a_ladder_makes_the_shards_and_keeps_the_recipes_settings(
+    ladder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def record(stage: str, cfg: Any) -> Answer:
+        seen.append((stage, cfg))
+        return Answer("model x\nspeed fast\ntime 1 min", {})
+
+    monkeypatch.setattr(ladder, "run_local", record)
+    for name in (*(f"tatoeba/{lang}-eng.eng" for lang in ("deu", "fra", "swh")), "ntrex/ntrex.eng.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    words = [str(tmp_path), "plan", f"out={tmp_path}/out", "rungs=tlm", "seeds=1,2", "model.train.updates=7"]
+    assert ladder.main(words) == 0
+    made = [stage for stage, _ in seen]
+    assert (
+        made[:3] == ["corpus parallel"] * 3 and made[-2:] == ["binarize", "pretrain"] and "eval" not in made
+    )
+    shards, model = seen[-2][1], seen[-1][1]
+    assert str(shards.out) == model.data and model.dry_run and model.train.updates == 7
+    written = yaml.safe_load(ladder.RECIPE.read_text())["steps"]["model"]["config"]["objectives"]["mmlm"]
+    assert {k: float(v) for k, v in model.objectives["mmlm"].items()} == written
+    assert capsys.readouterr().out == "tlm (x 2 seeds):\n  speed fast\n  time 1 min\n"
+
+
+def test_a_mistake_on_the_ladder_is_one_line(
+    ladder: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = f"out={tmp_path}/out"
+    assert ladder.main([str(tmp_path), "plan", out, "rungs=tml"]) == 2
+    assert ladder.main([str(tmp_path), "plan", out, "rungs=tlm"]) == 2
+    with pytest.raises(SystemExit) as stopped:
+        ladder.main([str(tmp_path), out, "rungs=tlm", "seeds=1"])
+    assert stopped.value.code == 2
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 3 and lines[0].startswith("ladder: unknown rung 'tml'; valid: alm")
+    assert all("no held-out file at" in line for line in lines[1:])
 
 
 def test_the_ladder_is_told_by_rung(ladder: Any, tmp_path: Path) -> None:

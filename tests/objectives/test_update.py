@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from xling import train
+from xling import memory, train
 from xling.core.errors import UserError
 from xling.objectives.base import OBJECTIVES
 from xling.update import Updates, is_out_of_memory
@@ -86,11 +86,13 @@ def test_training_stops_after_a_limit_and_keeps_the_batch(
     assert not list(tmp_path.rglob("crash.pt"))
 
 
-def full_memory(monkeypatch: pytest.MonkeyPatch, name: str, limit: int, error: Exception) -> None:
+def full_memory(
+    monkeypatch: pytest.MonkeyPatch, name: str, limit: int, error: Exception, training: bool = True
+) -> None:
     original = OBJECTIVES[name].loss
 
     def loss(self: Any, model: Any, sample: Any) -> Any:
-        if sample["nsentences"] > limit:
+        if sample["nsentences"] > limit and model.training == training:
             raise error
         return original(self, model, sample)
 
@@ -126,6 +128,27 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(
     assert some >= 3
     for key, value in whole.items():
         torch.testing.assert_close(split[key], value, rtol=2e-3, atol=2e-5, msg=key)
+
+
+def test_validation_halves_what_does_not_fit_and_finds_the_same_loss(
+    recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, halved, given_back = [], [], []
+    monkeypatch.setattr(memory, "give_back", lambda: given_back.append(1))
+    for limit in (1000, 2):
+        with monkeypatch.context() as patch:
+            full_memory(patch, "tlm", limit, torch.OutOfMemoryError("out of memory"), training=False)
+            out = tmp_path / str(limit)
+            made = train.run(recipe(bitext, "tlm", out))
+        events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        found.append(next(event["loss"] for event in events if event["split"] == "valid"))
+        halved.append(made.counts["halved_batches"])
+    assert found[1] == pytest.approx(found[0], abs=1e-3) and halved[0] == 0 < halved[1]
+    assert len(given_back) == halved[1] + 2, "before every try in halves, and at the end of both runs"
+    with monkeypatch.context() as patch:
+        full_memory(patch, "tlm", 0, torch.OutOfMemoryError("out of memory"), training=False)
+        with pytest.raises(UserError, match="out of memory with a batch of one example"):
+            train.run(recipe(bitext, "tlm", tmp_path / "none"))
 
 
 def test_one_example_that_does_not_fit_is_the_users_to_mend(

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -485,3 +487,21 @@ def test_beta2_reaches_the_optimizer(shards: Path, tiny: tuple[str, ...], tmp_pa
     cfg = settings(shards, tiny, tmp_path / "out", "train.beta2=0.999")
     trainer, _ = assemble.build_trainer(cfg, tmp_path)
     assert trainer.optimizer._optimizer.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+def test_memory_is_kept_while_it_trains(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = []
+
+    @contextmanager
+    def kept() -> Iterator[None]:
+        events.append("kept")
+        yield
+        events.append("given back")
+
+    monkeypatch.setattr(train.memory, "kept", kept)
+    cfg = settings(shards, tiny, tmp_path / "out", "train.updates=1")
+    train.run(cfg, lambda *_: events.append("validated") or {})  # type: ignore[func-returns-value]
+    train.run(replace(cfg, dry_run=True))
+    assert events == ["kept", "validated", "given back", "kept", "given back"]

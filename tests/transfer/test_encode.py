@@ -105,7 +105,8 @@ def test_a_pair_is_separated_and_fits(processor: Any, first: str, second: str, m
     a, b = _fit_pair(pieces(processor, first), pieces(processor, second), max_length - 4)
     assert tokens == [BOS, *a, EOS, EOS, *b, EOS] and len(tokens) <= max_length
     assert window["target"].tolist() == [2]
-    assert window["segments"].tolist() == [0, *[1] * len(a), 0, 0, *[2] * len(b), 0]
+    assert window["sides"].tolist() == [0, *[1] * len(a), 0, 0, *[2] * len(b), 0]
+    assert window["segments"].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 2)
 
 
 _SIDE = st.integers(0, 40).map(lambda n: list(range(n)))

@@ -119,6 +119,7 @@ def test_a_long_question_is_cut_and_an_empty_passage_answers_nothing(processor: 
     (window,) = encode_row(processor, "span", row, (), 128)
     assert window["chosen"][1] == 1 + 62 + 2, "half of the room, not 64"
     assert set(window["target"].tolist()) == {-1}
+    assert window["segments"].tolist() == [0] * 64 + [1] * (len(window["tokens"]) - 64)
     (window,) = encode_row(processor, "span", Row({"context": "", "question": "the"}, ()), (), 32)
     assert window["chosen"].tolist() == [0] and window["target"].tolist() == [3]
     assert best_span("", [(window, np.zeros((1, 2)))]) == ""

@@ -203,7 +203,7 @@ def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[Kind,
 
 def test_matching_features_worked_by_hand() -> None:
     # A pair of 1 and 2 tokens between specials, then one whose second text is empty.
-    segments = torch.tensor([0, 1, 0, 0, 2, 2, 0, 0, 1, 1, 0, 0, 0])
+    sides = torch.tensor([0, 1, 0, 0, 2, 2, 0, 0, 1, 1, 0, 0, 0])
     hidden = torch.zeros(13, 2)
     hidden[1], hidden[4], hidden[5] = (
         torch.tensor([1.0, -2.0]),
@@ -212,7 +212,7 @@ def test_matching_features_worked_by_hand() -> None:
     )
     hidden[8], hidden[9] = torch.tensor([5.0, 0.0]), torch.tensor([7.0, 0.0])
     hidden[0] = hidden[7] = 99  # specials do not count
-    made = matched(hidden, segments, [(1, 7), (1, 6)])
+    made = matched(hidden, sides, [(1, 7), (1, 6)])
     assert made.tolist() == [[1, -2, 3, 3, 2, 5, 3, -6], [6, 0, 0, 0, 6, 0, 0, 0]]
 
 
@@ -222,8 +222,8 @@ def test_unmatched_features_worked_by_hand() -> None:
     hidden = torch.stack(
         [special, x, special, x, y, special, special, y, x, special, x, special, special, x, y]
     )
-    segments = torch.tensor([0, 1, 0, 2, 2, 0, 0, 1, 1, 0, 2, 0, 0, 1, 1])
-    made = unmatched(hidden, segments, [(2, 6), (1, 3)])
+    sides = torch.tensor([0, 1, 0, 2, 2, 0, 0, 1, 1, 0, 2, 0, 0, 1, 1])
+    made = unmatched(hidden, sides, [(2, 6), (1, 3)])
     # y has the cosine 0 with x, so of x nothing is left and of y all but x.
     wanted = [[0, 0, 0, 0, -3, -2, 3, 2], [-3, -2, 3, 2, 0, 0, 0, 0], [3, -2, 3, 2, 0, 0, 0, 0]]
     assert made.tolist() == [pytest.approx(row, abs=1e-6) for row in wanted]

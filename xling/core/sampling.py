@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 
 
 def alpha_shares(sizes: Mapping[str, int], alpha: float) -> dict[str, float]:
@@ -34,6 +36,18 @@ def realised_alpha(sizes: Mapping[str, int], drawn: Mapping[str, int]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+class _Key(ISeedSequence):
+    """A key as it is. ``Philox(key=...)`` takes the same, but first gathers entropy that it then throws away."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._words = np.frombuffer(digest, dtype=np.uint64)
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        """The two words that Philox asks for."""
+        assert (n_words, dtype) == (2, np.uint64), f"Philox asks for {n_words} words of {dtype}"
+        return self._words
+
+
 def rng(*key: int | str) -> np.random.Generator:
     """A generator that depends on ``key`` alone, never on order, workers or restarts.
 
@@ -42,6 +56,6 @@ def rng(*key: int | str) -> np.random.Generator:
         True
     """
     # numpy's numbers print otherwise than Python's, and otherwise again in another release of numpy.
-    plain = tuple(str(part) if isinstance(part, str) else operator.index(part) for part in key)
+    plain = tuple([str(part) if isinstance(part, str) else operator.index(part) for part in key])
     digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)))
+    return np.random.Generator(np.random.Philox(_Key(digest)))  # type: ignore[arg-type] # numpy's stub is narrower

@@ -137,11 +137,13 @@ def choose_positions(maskable: np.ndarray, prob: float, rng: np.random.Generator
 
     Source: RoBERTa as in fairseq's MaskTokensDataset (an exact share, not independent coins).
     """
-    candidates = np.flatnonzero(maskable)
+    (candidates,) = maskable.nonzero()
     if not len(candidates):
         return candidates
     count = min(max(1, int(prob * len(candidates) + rng.random())), len(candidates))
-    return np.sort(rng.permutation(candidates)[:count])
+    chosen = rng.permutation(candidates)[:count]
+    chosen.sort()
+    return chosen
 
 
 def corrupt(tokens: np.ndarray, chosen: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> np.ndarray:
@@ -158,8 +160,7 @@ def corrupt(tokens: np.ndarray, chosen: np.ndarray, rule: MaskRule, rng: np.rand
     corrupted = tokens.copy()
     fate = rng.random(len(chosen))
     pieces = rng.integers(rule.first_piece, rule.end_piece, len(chosen))
-    replaced = (fate >= rule.leave) & (fate < rule.leave + rule.random)
-    masked = fate >= rule.leave + rule.random
-    corrupted[chosen[masked]] = rule.mask_id
-    corrupted[chosen[replaced]] = pieces[replaced]
+    pieces[fate >= rule.leave + rule.random] = rule.mask_id
+    changed = fate >= rule.leave
+    corrupted[chosen[changed]] = pieces[changed]
     return corrupted

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 Example = dict[str, np.ndarray]
-OPTIONAL_INPUTS = ("langs", "sees", "shows")
+OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")
 
 
 def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
@@ -40,13 +40,13 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     Args:
         examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
             ``chosen`` (num_chosen,) with ``target`` and ``target_langs``
-            (num_chosen,); optionally ``langs``, ``sees`` and ``shows`` (length,).
+            (num_chosen,); optionally ``langs``, ``segments``, ``sees``, ``shows`` and ``sides`` (length,).
 
     Returns:
         A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
-        ``langs``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed batch,
-        ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``id`` (B,); ``nsentences``;
-        ``ntokens``.
+        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed
+        batch, ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``sides`` (N,); ``id`` (B,);
+        ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
@@ -70,8 +70,8 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
         "nsentences": len(ordered),
         "ntokens": int(sum(lengths)),
     }
-    if "segments" in ordered[0]:
-        sample["segments"] = joined("segments")
+    if "sides" in ordered[0]:
+        sample["sides"] = joined("sides")
     if "chosen" in ordered[0]:
         rows = [e["chosen"] + start for e, start in zip(ordered, starts, strict=True)]
         counts = [len(e["chosen"]) for e in ordered]

@@ -1,7 +1,7 @@
 """BERT and mBERT as our encoder: the same blocks, with norms of 1e-12, segments and a WordPiece vocabulary.
 
 Rows are put into our order: ``[CLS] [PAD] [SEP] [UNK]`` are 0 to 3, the pieces follow as they were, ``[MASK]`` is last.
-The first segment becomes part of the positions; the second, the pooler and next-sentence prediction stay behind.
+The pooler and next-sentence prediction stay behind.
 Source: Devlin et al. 2019.
 """
 
@@ -62,6 +62,7 @@ def read(
         ffn_dim=config["intermediate_size"],
         max_positions=config["max_position_embeddings"],
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
+        segment_embeddings=layouts.SEGMENTS in weights,
     )
     return shape, weights, vocabulary
 

@@ -73,16 +73,16 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
         return done
     model = _read(cfg.checkpoint)
-    fast = tokenizer.of_model(cfg.checkpoint, model.symbols)
+    segments = model.shape.segment_embeddings
+    fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
     both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
     settings, weights = _as_seq2seq(model) if both else _as_xlmr(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as made:
         save_file(weights, made.path / "model.safetensors", metadata={"format": "pt"})
         _write_json(made.path / "config.json", settings)
-        tokenizer.save(
-            fast, made.path, model.shape.max_positions, model.symbols.names() if model.symbols else ()
-        )
+        more = model.symbols.names() if model.symbols else ()
+        tokenizer.save(fast, made.path, model.shape.max_positions, more, segments)
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
             _write_json(made.path / "generation_config.json", _generation_config(model.shape, model.symbols))
@@ -114,6 +114,12 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         raise UserError(
             f"{cfg.checkpoint} has {' and '.join(odd)}, which fairseq's classes cannot express",
             "a model without",
+        )
+    if model.shape.segment_embeddings:
+        raise UserError(
+            f"{cfg.checkpoint} has segment embeddings (model.segment_embeddings), which RoBERTa has not",
+            "a model without",
+            "export hf it",
         )
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
@@ -248,7 +254,7 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
         "hidden_dropout_prob": shape.dropout or 0.1,
         "attention_probs_dropout_prob": shape.attention_dropout,
         "max_position_embeddings": shape.max_positions + layouts.XLMR.first_position,
-        "type_vocab_size": 1,
+        "type_vocab_size": 1 + shape.segment_embeddings,
         "layer_norm_eps": shape.norm_eps,
         "initializer_range": 0.02,
         "position_embedding_type": "absolute",

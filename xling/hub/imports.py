@@ -110,7 +110,6 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
     wanted = {
         "hidden_act": "gelu",
         "position_embedding_type": "absolute",
-        "type_vocab_size": 1,
         "is_decoder": False,
     }
     files.refuse_odd(config, wanted, bert.SIZES, folder)
@@ -121,6 +120,7 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
         raise UserError(f"{folder} has an LM head with a matrix of its own", "one tied to the embeddings")
     vocabulary = files.sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
+    weights = layouts.inwards(state, layouts.XLMR, str(folder))
     shape = EncoderConfig(
         layers=config["num_hidden_layers"],
         dim=config["hidden_size"],
@@ -128,8 +128,9 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
         ffn_dim=config["intermediate_size"],
         max_positions=config["max_position_embeddings"] - layouts.XLMR.first_position,
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
+        segment_embeddings=layouts.SEGMENTS in weights,
     )
-    return Foreign(shape, layouts.inwards(state, layouts.XLMR, str(folder)), vocabulary, langs)
+    return Foreign(shape, weights, vocabulary, langs)
 
 
 def _bert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:

@@ -178,6 +178,7 @@ def t5(gated: bool) -> dict[str, Layout]:
     return made
 
 
+SEGMENTS = "encoder.segments.weight"
 _USUAL = {
     "norm": "layer", "embedding_norm": True, "biases": True, "positions": "learnt", "ffn": "gelu", "head_dim": 0,
 }  # fmt: skip
@@ -205,12 +206,14 @@ def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
         layout: whose names.
 
     Returns:
-        Contiguous float32 tensors; segment embeddings, where the layout has them, are one row of zeros.
+        Contiguous float32 tensors; segment embeddings, where the layout has them and the model has not, are one row
+        of zeros.
     """
     made = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
     if layout.types:
         positions = state["encoder.positions.weight"]
-        made[f"{layout.types}.weight"] = positions.new_zeros(1, positions.shape[1])
+        none = positions.new_zeros(1, positions.shape[1])
+        made[f"{layout.types}.weight"] = state.get(SEGMENTS, none)
     if "lm_head.bias" in state:
         for kind in layout.kinds:
             made[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
@@ -249,8 +252,8 @@ def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, T
 def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str, Tensor]:
     """The weights of ``layout`` under our names, float32.
 
-    Segment embeddings become part of the positions: every token is then of the first segment, as everywhere here.
-    A missing LM head is made of the identity: without training its scores mean nothing, the encoder is whole.
+    A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the
+    identity: without training its scores mean nothing, the encoder is whole.
 
     Raises:
         UserError: a weight that the layout has is missing; ``what`` names the checkpoint.
@@ -259,7 +262,11 @@ def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str,
     made = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
     made |= read_trunk(state, take, "encoder", layout)
     if layout.types and f"{layout.types}.weight" in state:
-        made["encoder.positions.weight"] += take(f"{layout.types}.weight")[0]
+        types = take(f"{layout.types}.weight")
+        if len(types) == 1:
+            made["encoder.positions.weight"] += types
+        else:
+            made[SEGMENTS] = types.clone()
     if layout.bias not in state:
         return made | no_head(made["encoder.tokens.weight"])
     for kind in layout.kinds:

@@ -41,7 +41,7 @@ def read_model(path: Path) -> Any:
     return model
 
 
-def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
+def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = False) -> Tokenizer:
     """The fast tokenizer of a published model.
 
     Args:
@@ -49,6 +49,7 @@ def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
         symbols: of a model with a decoder: tokens of languages and sentinels follow ``<mask>``, and a text ends in
             ``</s>`` and the language that is given as its pair: ``tokenizer(text, "[sw]")``; in ``</s>`` alone where
             sources do not name their language.
+        segments: whether the second text of a pair is a segment of its own.
 
     Raises:
         UserError: as `build`.
@@ -56,8 +57,8 @@ def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
     if (directory / vocab.WORDPIECE).is_file():
         if symbols is not None:
             raise UserError(f"{directory} has a decoder and a WordPiece vocabulary", "a SentencePiece one")
-        return _wordpiece(directory / vocab.WORDPIECE)
-    made = build(directory / vocab.SPM, symbols.names() if symbols else ())
+        return _wordpiece(directory / vocab.WORDPIECE, segments)
+    made = build(directory / vocab.SPM, symbols.names() if symbols else (), segments)
     if symbols is not None:
         lang = symbols.names()[symbols.default]
         known = [(name, made.token_to_id(name)) for name in ("</s>", lang)]
@@ -68,19 +69,28 @@ def of_model(directory: Path, symbols: Symbols | None = None) -> Tokenizer:
     return made
 
 
-def _wordpiece(path: Path) -> Tokenizer:
-    """BERT's tokenizer with our ids and our form of a pair, which has no segments."""
+def _wordpiece(path: Path, segments: bool) -> Tokenizer:
+    """BERT's tokenizer with our ids and our form of a pair."""
     made = Tokenizer.from_file(str(path))
     cls, sep = ((name, made.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[cls, sep]
-    )
+    made.post_processor = _template(cls, sep, segments)
     names = (*wordpiece.SPECIALS, wordpiece.MASK)
     made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
     return made
 
 
-def build(path: Path, more: Sequence[str] = ()) -> Tokenizer:
+def _template(
+    begin: tuple[str, int | None], end: tuple[str, int | None], segments: bool
+) -> processors.TemplateProcessing:
+    """A text and a pair with their specials, the second half of a pair as segment 1 or 0."""
+    (first, _), (last, _), segment = begin, end, int(segments)
+    second = f"{last}:{segment} $B:{segment} {last}:{segment}"
+    return processors.TemplateProcessing(
+        single=f"{first} $A {last}", pair=f"{first} $A {last} {second}", special_tokens=[begin, end]
+    )
+
+
+def build(path: Path, more: Sequence[str] = (), segments: bool = False) -> Tokenizer:
     """The fast tokenizer of the model in ``path``: ids as `corpora.vocab` numbers them, then ``<mask>`` and ``more``.
 
     Raises:
@@ -105,10 +115,7 @@ def build(path: Path, more: Sequence[str] = ()) -> Tokenizer:
     made.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
     spaces = decoders.Metaspace("▁", prepend)
     made.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
-    bos, eos = ("<s>", 0), ("</s>", 2)
-    made.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[bos, eos]
-    )
+    made.post_processor = _template(("<s>", 0), ("</s>", 2), segments)
     made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
     made.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
     made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
@@ -130,7 +137,9 @@ def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BP
     return BPE(ids, [(a, b) for *_, a, b in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=in_bytes)
 
 
-def save(made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = ()) -> None:
+def save(
+    made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = (), segments: bool = False
+) -> None:
     """Write ``tokenizer.json`` and what `transformers.AutoTokenizer` reads beside it.
 
     Args:
@@ -138,6 +147,7 @@ def save(made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] 
         directory: where to.
         max_length: tokens of one sequence, specials included.
         more: special tokens beside the usual ones.
+        segments: whether the model reads the segment of a token.
     """
     made.save(str(directory / "tokenizer.json"))
     bos, pad, eos, unk = (made.id_to_token(number) for number in range(len(SPECIALS)))
@@ -149,7 +159,7 @@ def save(made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] 
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
+        "model_input_names": ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"],
     }
     if more:
         settings["extra_special_tokens"] = list(more)

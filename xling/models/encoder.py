@@ -40,7 +40,8 @@ class EncoderConfig(FairseqDataclass):
     XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
     the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
     attentions. ``lang_adapter`` and ``task_adapter`` are the widths of adapters in every layer, 0 for none, and
-    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``scale_embeddings`` multiplies
+    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``segment_embeddings`` adds one of two
+    vectors to a token, of the first text or of the second (BERT). ``scale_embeddings`` multiplies
     word vectors by the square root of ``dim`` (Vaswani et al. 2017, section 3.4; mBART); ``norm_eps`` is what layer
     norms add to the variance, 1e-12 in BERT.
 
@@ -58,6 +59,7 @@ class EncoderConfig(FairseqDataclass):
     max_positions: int = 512
     pre_norm: bool = False
     lang_embeddings: bool = False
+    segment_embeddings: bool = False
     precision: str = "auto"
     checkpoint_activations: bool = False
     compile: bool = False
@@ -204,6 +206,7 @@ class Encoder(nn.Module):
         self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
         self.positions, self.relative = make_positions(cfg)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
+        self.segments = nn.Embedding(2, cfg.dim) if cfg.segment_embeddings else None
         self.norm = make_norm(cfg, cfg.embedding_norm)
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
@@ -215,6 +218,7 @@ class Encoder(nn.Module):
     def forward(
         self, src_tokens: Tensor, positions: Tensor, runs: Runs, langs: Tensor | None = None,
         causal: bool = False, sees: Tensor | None = None, shows: Tensor | None = None, layer: int | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Hidden states of a packed batch.
 
@@ -224,12 +228,14 @@ class Encoder(nn.Module):
             runs, causal, sees, shows: see `Attention`.
             langs: (N,) int64 language indices, where the model has language embeddings.
             layer: return the states after this many layers instead of all.
+            segments: (N,) int64, 0 in the first text and 1 in the second, for a model with segment embeddings; None
+                where there is one text only.
 
         Returns:
             (N, D).
         """
         how = Attention(runs, causal, sees, shows, self.cfg.attention_dropout if self.training else 0.0)
-        return self.contextualise(self.tokens(src_tokens), positions, how, langs, layer)
+        return self.contextualise(self.tokens(src_tokens), positions, how, langs, layer, segments)
 
     def contextualise(
         self,
@@ -238,9 +244,10 @@ class Encoder(nn.Module):
         how: Attention,
         langs: Tensor | None = None,
         layer: int | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
-        for x in self.states(words, positions, how, langs, layer):  # noqa: B007 - the last one counts
+        for x in self.states(words, positions, how, langs, layer, segments):  # noqa: B007 - the last one counts
             pass
         out: Tensor = self.final_norm(x)
         return out
@@ -252,6 +259,7 @@ class Encoder(nn.Module):
         how: Attention,
         langs: Tensor | None = None,
         layer: int | None = None,
+        segments: Tensor | None = None,
     ) -> Iterator[Tensor]:
         """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
         x = scaled(words, self.cfg)
@@ -259,6 +267,8 @@ class Encoder(nn.Module):
         if self.langs is not None:
             assert langs is not None, "the model has language embeddings but the batch names no languages"
             x = x + self.langs(langs)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x

@@ -61,8 +61,8 @@ def example(
         generator: source of randomness.
 
     Returns:
-        For stage 2 ``tokens``, ``positions``, ``langs`` (2n + 4,), ``chosen`` and ``target`` (M,), all in x; for
-        stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
+        For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target`` (M,), all in
+        x; for stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
     """
     length, num = len(tokens) + 1, len(tokens) - 1
     first = np.concatenate([tokens, [EOS]])
@@ -74,6 +74,7 @@ def example(
         "tokens": np.concatenate([corrupt(first, chosen, rule, generator), second]),
         "positions": np.concatenate([np.arange(length), start + np.arange(len(second))]),
         "langs": np.concatenate([langs, langs[-1:], np.full(len(second), other)]),
+        "segments": np.repeat([0, 1], [length, len(second)]),
         "chosen": chosen,
         "target": first[chosen],
         "clean": clean,
@@ -107,6 +108,7 @@ def _to_fill(made: Example) -> Example:
         "tokens": made["clean"],
         "positions": made["positions"],
         "langs": made["langs"],
+        "segments": made["segments"],
         "sees": sees,
         "shows": shows,
         "chosen": made["blanks"],

@@ -33,7 +33,7 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
         by masked tokens.
     """
     made = tlm.example(pair, rule, restart, generator)
-    side = (np.arange(len(made["tokens"])) > len(pair.src)).astype(np.int64)
+    side = made["segments"]
     sees, shows = side.copy(), side.copy()
     sees[made["chosen"]] = 1 - side[made["chosen"]]
     shows[made["chosen"]] = NOBODY

@@ -57,6 +57,7 @@ class PartnerDataset(PairDataset):
                     "tokens": np.concatenate([first, second]),
                     "positions": np.concatenate([np.arange(len(first)), np.arange(len(second))]),
                     "langs": np.repeat([src_lang, tgt_lang], [len(first), len(second)]),
+                    "segments": np.repeat([0, 1], [len(first), len(second)]),
                     "chosen": np.zeros(1, dtype=np.int64),
                     "target": right[index : index + 1],
                     "target_langs": np.array([tgt_lang]),

@@ -70,6 +70,7 @@ class PairDataset(DrawnDataset):
         self._cfg, self._split = cfg, split
         self._build, self._overhead = build, overhead
         self._sides = self.open_pairs(data, langs)
+        self._numbered = list(self._sides.items())
         self._room = self.room(cfg.tokens_per_sample)
         self._lengths = {
             pair: sum(np.minimum(shard.sizes, self._room).astype(np.int64) for _, shard, _ in sides)
@@ -110,13 +111,13 @@ class PairDataset(DrawnDataset):
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
-        name, sides = list(self._sides.items())[int(self._draw.langs[index])]
+        name, sides = self._numbered[self._draw.langs[index]]
         if self.turned(name, generator):
             sides = sides[::-1]
-        cut = []
+        item, cut = int(self._draw.items[index]), []
         for _, shard, starts in sides:
-            item = int(self._draw.items[index])
-            tokens = shard.tokens[starts[item] : starts[item] + shard.sizes[item]].astype(np.int64)
+            start = int(starts[item])
+            tokens = shard.tokens[start : start + int(shard.sizes[item])].astype(np.int64)
             if len(tokens) > self._room:
                 tokens = np.concatenate([tokens[: self._room - 1], tokens[-1:]])
             cut.append(tokens)

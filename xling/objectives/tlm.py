@@ -21,6 +21,7 @@ from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 
 OVERHEAD = 2
+_BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 
 @dataclass
@@ -34,19 +35,23 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
     """One masked pair.
 
     Returns:
-        ``tokens``, ``positions`` and ``langs`` (length,), ``chosen`` and ``target`` (M,),
+        ``tokens``, ``positions``, ``langs`` and ``segments`` (length,), ``chosen`` and ``target`` (M,),
         ``target_langs`` (M,) the language of each prediction.
     """
-    first = np.concatenate([[BOS], pair.src])
-    second = np.concatenate([[EOS], pair.tgt])
-    tokens = np.concatenate([first, second])
-    start = 0 if restart else len(first)
-    langs = np.repeat([pair.src_lang, pair.tgt_lang], [len(first), len(second)])
+    tokens = np.concatenate([_BOS, pair.src, _EOS, pair.tgt])
+    second = len(pair.src) + 1  # where it begins
+    segments = np.zeros(len(tokens), dtype=np.int64)
+    segments[second:] = 1
+    langs = np.where(segments, pair.tgt_lang, pair.src_lang)
+    positions = np.arange(len(tokens))
+    if restart:
+        positions[second:] -= second
     chosen = choose(tokens, rule, generator)
     return {
         "tokens": corrupt(tokens, chosen, rule, generator),
-        "positions": np.concatenate([np.arange(len(first)), start + np.arange(len(second))]),
+        "positions": positions,
         "langs": langs,
+        "segments": segments,
         "chosen": chosen,
         "target": tokens[chosen],
         "target_langs": langs[chosen],

@@ -71,9 +71,9 @@ def encode_row(
         the label is unknown or not read. ``target`` are indices into ``labels``; for ``choice`` 1 at the
         right alternative, else 0; for ``span`` 1 at the first sub-token of the answer, 2 at the last, 3 at both.
         Over all windows of a tagged row there is exactly one chosen position per word, in order, and for
-        ``intent_slots`` before them the first ``<s>``. Pairs and alternatives also have ``segments`` (length,): 1
-        and 2 at the sub-tokens of the two texts, 0 at specials. Spans have ``offsets`` (M, 2): the characters of
-        the passage that a chosen sub-token stands for.
+        ``intent_slots`` before them the first ``<s>``. Two texts also have ``segments`` (length,), 0 and 1,
+        and pairs and alternatives ``sides`` (length,): 1 and 2 at the sub-tokens, 0 at specials. Spans have ``offsets``
+        (M, 2): the characters of the passage that a chosen sub-token stands for.
 
     Raises:
         UserError: a label that is not in ``labels``.
@@ -101,7 +101,8 @@ def encode_row(
 def _encode_pair(processor: Any, first_text: str, second_text: str, target: int, max_length: int) -> Example:
     first, second = _fit_pair(pieces(processor, first_text), pieces(processor, second_text), max_length - 4)
     made = _example([BOS, *first, EOS, EOS, *second, EOS], [0], [target])
-    made["segments"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
+    made["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
+    made["segments"] = _segments(made, len(first))
     return made
 
 
@@ -172,6 +173,7 @@ def _encode_span(processor: Any, row: Row, label: Any, max_length: int) -> list[
                 target[token - start + 1 if inside else 0] |= bit
         chosen = [0, *range(len(question) + 3, len(question) + 3 + len(part))]
         made = _example([BOS, *question, EOS, EOS, *part, EOS], chosen, target.tolist())
+        made["segments"] = _segments(made, len(question))
         made["offsets"] = np.concatenate([[[0, 0]], offsets[start : start + room]])
         windows.append(made)
     return windows
@@ -184,6 +186,11 @@ def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
     text, start = label[0]
     (shared,) = np.nonzero((offsets[:, 0] < start + len(text)) & (offsets[:, 1] > start))
     return (int(shared[0]), int(shared[-1])) if len(shared) else (-1, -1)
+
+
+def _segments(made: Example, first: int) -> np.ndarray:
+    """0 in ``<s> x </s>`` with ``first`` sub-tokens, 1 in ``</s> y </s>``."""
+    return (made["positions"] > first + 1).astype(np.int64)
 
 
 def _index(label: Any, labels: Sequence[str]) -> int:

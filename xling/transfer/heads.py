@@ -65,14 +65,18 @@ class TaskModel(nn.Module):
         if noise:
             words = words + noise * torch.randn_like(words)
         if self.norm is not None:
-            hidden = self.norm(unmatched(words, sample["segments"], inputs["runs"]))
+            hidden = self.norm(unmatched(words, sample["sides"], inputs["runs"]))
         else:
             hidden = self.encoder.contextualise(
-                words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+                words,
+                inputs["positions"],
+                Attention(inputs["runs"]),
+                inputs.get("langs"),
+                segments=inputs.get("segments"),
             )
             chosen = hidden[sample["chosen"]]
             if self.features == "match":
-                chosen = torch.cat([chosen, matched(hidden, sample["segments"], inputs["runs"])], 1)
+                chosen = torch.cat([chosen, matched(hidden, sample["sides"], inputs["runs"])], 1)
             hidden = chosen
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
@@ -130,12 +134,12 @@ def log_softmax_within(logits: Tensor, groups: Tensor) -> Tensor:
     return shifted - total.log()[groups]
 
 
-def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+def matched(hidden: Tensor, sides: Tensor, runs: Runs) -> Tensor:
     """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
     Args:
         hidden: (N, D) states of a packed batch of B pairs.
-        segments: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
+        sides: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
         runs: of the batch.
 
     Returns:
@@ -143,17 +147,17 @@ def matched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
     """
     lengths = torch.tensor([length for count, length in runs for _ in range(count)], device=hidden.device)
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)
-    sides = []
+    means = []
     for side in (1, 2):
-        here = segments == side
+        here = sides == side
         total = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, owner[here], hidden[here])
         count = torch.bincount(owner[here], minlength=len(lengths)).clamp_min(1)
-        sides.append(total / count[:, None].to(hidden.dtype))
-    u, v = sides
+        means.append(total / count[:, None].to(hidden.dtype))
+    u, v = means
     return torch.cat([u, v, (u - v).abs(), u * v], 1)
 
 
-def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
+def unmatched(hidden: Tensor, sides: Tensor, runs: Runs) -> Tensor:
     """What each text of a pair says that the other does not.
 
     Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
@@ -162,7 +166,7 @@ def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
 
     Args:
         hidden: (N, D) states of a packed batch of B pairs.
-        segments: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
+        sides: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
         runs: of the batch.
 
     Returns:
@@ -172,11 +176,11 @@ def unmatched(hidden: Tensor, segments: Tensor, runs: Runs) -> Tensor:
     for count, length in runs:
         block = slice(start, start + count * length)
         start = block.stop
-        states, sides = hidden[block].view(count, length, -1), segments[block].view(count, length)
+        states, side_of = hidden[block].view(count, length, -1), sides[block].view(count, length)
         unit = F.normalize(states, dim=-1)
-        other = sides[:, :, None] * sides[:, None, :] == 2  # 1 x 2: one token of each text
+        other = side_of[:, :, None] * side_of[:, None, :] == 2  # 1 x 2: one token of each text
         scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
         left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
-        of_texts = [left * (sides == side)[..., None] for side in (1, 2)]
+        of_texts = [left * (side_of == side)[..., None] for side in (1, 2)]
         rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
     return torch.cat(rows)
