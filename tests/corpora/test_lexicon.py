@@ -76,7 +76,10 @@ def test_words_nearby_tell_words_of_one_kind_apart() -> None:
         index["horse"],
         index["sheep"],
     }
-    assert np.allclose(scores, nearby(words, words, known.T).T, atol=1e-5), "both directions alike"
+    other, known = learn(TEXT[::2], 50, 6, 2, 1), np.random.default_rng(1).random((len(index), len(index)))
+    assert np.allclose(nearby(words, other, known), nearby(other, words, known.T).T, atol=1e-5), (
+        "both ways alike"
+    )
 
 
 def test_spelling_and_seeds() -> None:
@@ -115,7 +118,10 @@ def test_it_publishes_both_directions_and_scores_against_gold(
     assert run(cfg).counts["gold"] == {"p1": 1.0, "scored": 2, "entries": 3}
     assert "tiger\ttiger\n" in (tmp_path / "out/fr-en.txt").read_text()
     assert "P@1 100.00 on 2 of 3" in capsys.readouterr().out
-    assert "\ntiger\ttiger\t-0." in (tmp_path / "out/en-fr.tsv").read_text()
+    table = [line.split("\t") for line in (tmp_path / "out/en-fr.tsv").read_text().splitlines()]
+    found = [(other, float(probability)) for word, other, probability in table if word == "tiger"]
+    assert found[0][0] == "tiger" and found == sorted(found, key=lambda two: -two[1])
+    assert sum(10**probability for _, probability in found) == pytest.approx(1, abs=1e-3)
     with pytest.raises(UserError, match="no text in sw"):
         run(BliConfig("en-sw", files, f"{tmp_path}/other"))
     with pytest.raises(UserError, match="order=1; valid: 2 to 6"):

@@ -66,9 +66,9 @@ def test_words_around_decide_form_and_place(french: Path) -> None:
     assert translator("ZDF") == "ZDF" and translator("") == ""
 
 
-def test_the_search_finds_the_best_of_all_hypotheses(french: Path) -> None:
+@pytest.mark.parametrize("source", list(itertools.permutations(["a", "red", "dress", "black", "woman"], 3)))
+def test_the_search_finds_the_best_of_all_hypotheses(french: Path, source: tuple[str, ...]) -> None:
     model = load_arpa(french)
-    source = ("a", "red", "dress")
 
     def score(order: tuple[int, ...], chosen: tuple[tuple[str, float], ...]) -> float:
         text = " ".join(chosen[i][0] for i in order)

@@ -67,7 +67,7 @@ def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) ->
     path = predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
     first = predictions.score_file(path, tmp_path)
     kept = sorted((path.parent / ".stats").iterdir())
-    assert len(kept) == 3
+    assert len(kept) == 4
     assert predictions.score_file(path, tmp_path) == first
     assert first[0].value == pytest.approx(100)
     predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
