@@ -36,3 +36,10 @@ def test_a_model_multiplies_with_the_weights_of_the_moment_and_is_left_as_it_was
             model[0].weight.normal_()
     model(x).sum().backward()
     assert model[0].weight.grad is not None
+
+
+def test_a_torch_without_the_kernels_multiplies_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, x = torch.randn(9, 7), torch.randn(3, 7)
+    monkeypatch.setattr("xling.models.packed.KERNELS", ("_no_such_kernel",))
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    assert torch.equal(linear(weight, None)(x), F.linear(x, weight))

@@ -15,13 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS = 256  # that the blocks are chosen for
+# The kernels of torch's own compiler; there is no public name for them, so another torch may have none.
+KERNELS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     """What multiplies rows (..., D) with a matrix (V, D) and adds a bias (V,); packed, where there is a kernel."""
     if not _has_kernel(weight):
         return lambda x: F.linear(x, weight, bias)
-    # The kernels of torch's own compiler; there is no public name for them.
     kernels = torch.ops.mkldnn
     packed = kernels._reorder_linear_weight(weight.detach(), ROWS)
     return lambda x: kernels._linear_pointwise(x, packed, bias, "none", [], "")
@@ -29,6 +30,8 @@ def linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
 
 def _has_kernel(weight: Tensor) -> bool:
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in KERNELS):
         return False
     in_bf16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return bool(in_bf16 or weight.dtype == torch.float32)
