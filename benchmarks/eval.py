@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -54,7 +54,9 @@ def main(checkpoint: str = "") -> int:
     return 0
 
 
-def retrieval_with_model(checkpoint: str, precision: str = "bf16", num_langs: str = str(NUM_LANGS)) -> int:
+def retrieval_with_model(
+    checkpoint: str, precision: Literal["auto", "fp32", "bf16"] = "bf16", num_langs: str = str(NUM_LANGS)
+) -> int:
     """1,000 sentences among 1,000 translations for each language of Tatoeba: both sides embedded, then searched.
 
     Languages with fewer sentences take them again from the start.
@@ -63,7 +65,7 @@ def retrieval_with_model(checkpoint: str, precision: str = "bf16", num_langs: st
     suite = suites()["tatoeba"]
     langs = languages_at(suite, "test", data)
     chosen = [langs[i * len(langs) // int(num_langs)] for i in range(int(num_langs))]
-    cfg = EvalConfig(("tatoeba",), Path(), data, checkpoint=Path(checkpoint), precision=precision)  # type: ignore[arg-type]
+    cfg = EvalConfig(("tatoeba",), Path(), data, checkpoint=Path(checkpoint), precision=precision)
     texts = {}
     for lang in chosen:
         rows = load(suite, lang, "test", data)

@@ -174,14 +174,21 @@ def _read_directory(directory: Path) -> dict[tuple[str, str], WordByWord]:
     tables = sorted(directory.glob("*-*.tsv"))
     if not tables:
         raise UserError(
-            f"dictionaries={directory}", "a directory of `xling bli`, or SRC-TGT=PATH,...", "run `xling bli`"
+            f"dictionaries={directory}", "a directory of `xling bli`, or SRC-TGT=PATH", "run `xling bli`"
         )
     found = {}
     for table in tables:
         entries: dict[str, list[tuple[str, float]]] = {}
-        for line in reader.lines(table):
-            word, other, probability = line.split("\t")
-            entries.setdefault(word, []).append((other, float(probability)))
+        for number, line in enumerate(reader.lines(table), 1):
+            try:
+                word, other, probability = line.split("\t")
+                entries.setdefault(word, []).append((other, float(probability)))
+            except ValueError:
+                raise UserError(
+                    f"{table}, line {number}: {line[:80]!r}",
+                    "word<TAB>translation<TAB>log10 of its probability",
+                    "run `xling bli` again",
+                ) from None
         src, tgt = split_pair(table.stem)
         found[src, tgt] = WordByWord(entries, load_arpa(directory / f"{tgt}.arpa"))
     return found

@@ -97,6 +97,15 @@ def test_a_directory_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
         wordbyword.read(str(tmp_path))
 
 
+@pytest.mark.parametrize("line", ["a\tb", "a\tb\tlikely", "a b -1.5", "a\tb\t-1\t-1"])
+def test_a_line_that_is_no_entry_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "en-fr.tsv").write_text(f"cat\tchat\t-0.1\n{line}\n", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=r"en-fr.tsv, line 2: .*; valid: word<TAB>.*; fix: run `xling bli` again"
+    ):
+        wordbyword.read(str(tmp_path))
+
+
 def test_the_model_reads_words_and_marks() -> None:
     assert tokens("L'homme, 2 fois!") == ["l", "'", "homme", ",", "2", "fois", "!"]
     assert TOKEN.findall(" \n") == []

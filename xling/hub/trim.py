@@ -87,12 +87,14 @@ def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
 
 
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:
-    """Ids in SentencePiece's numbering, ascending: the pieces used ``least`` times, every character of the text that
-    is a piece, and the piece with the lowest score, which the cost of an unknown character is counted from.
+    """Ids of the pieces to keep, in SentencePiece's numbering, ascending.
+
+    They are the pieces used ``least`` times, every character of the text that is a piece, and the piece with the lowest
+    score, which the cost of an unknown character is counted from.
 
     Raises:
         UserError: a language without text.
-    """  # noqa: D205
+    """
     processor = vocab.load(folder)
     uses = np.zeros(processor.get_piece_size(), dtype=np.int64)
     chars: set[str] = set()

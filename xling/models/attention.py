@@ -157,9 +157,11 @@ def is_unpadded(query: Any, how: Attention) -> bool:
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
-    """Attention as two matrix products: on a CPU in bfloat16 torch's fused kernel took two to three times as long
-    (forward and backward, lengths 64 to 256), since its inner loops do not reach the bfloat16 instructions.
-    """  # noqa: D205
+    """Attention as two matrix products, as a CPU does it in bfloat16.
+
+    Torch's fused kernel took two to three times as long there (forward and backward, lengths 64 to 256), since its
+    inner loops do not reach the bfloat16 instructions.
+    """
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -247,9 +248,8 @@ class Encoder(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
-        for x in self.states(words, positions, how, langs, layer, segments):  # noqa: B007 - the last one counts
-            pass
-        out: Tensor = self.final_norm(x)
+        (last,) = deque(self.states(words, positions, how, langs, layer, segments), maxlen=1)
+        out: Tensor = self.final_norm(last)
         return out
 
     def states(

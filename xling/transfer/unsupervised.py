@@ -131,9 +131,11 @@ class Examiner:
         )
 
     def __call__(self, model: Any) -> dict[str, float]:
-        """By direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``, ``length_ratio``,
-        ``distinct``; and ``two_way``, the criterion, 0 where a direction fails to translate.
-        """  # noqa: D205
+        """The criterion ``two_way``, 0 where a direction fails to translate, and what it is made of.
+
+        That is by direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``, ``length_ratio``,
+        ``distinct``.
+        """
         found: dict[str, float] = {}
         scores = []
         for pair in self.pairs:
