@@ -321,3 +321,8 @@ def test_a_sentence_without_words_does_not_spoil_its_batch(model: Path) -> None:
 def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run `xling pretrain` first"):
         tune.fit(tmp_path, "tag", LABELS, rows("tag"), FAST)
+
+
+def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
+    with pytest.raises(UserError, match="a directory with task.pt; fix: run `xling finetune` first"):
+        tune.load(model)

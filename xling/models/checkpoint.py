@@ -268,8 +268,9 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
         UserError: no such file, a damaged or foreign one, or a vocabulary beside it that it was not trained with.
     """
     if not path.is_file():
+        stage = "pretrain" if path.name == "model.pt" else "finetune"
         raise UserError(
-            f"no checkpoint at {path.parent}", f"a directory with {path.name}", "run `xling pretrain` first"
+            f"no checkpoint at {path.parent}", f"a directory with {path.name}", f"run `xling {stage}` first"
         )
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
