@@ -5,7 +5,8 @@ Run:  python -m benchmarks.ladder FOLDER [out=runs/ladder] [rungs=mmlm,tlm,...] 
 
 Rungs have the same data, model, updates and tokens in a batch; they differ in what the batches teach. What is there is
 not made again, so an interrupted ladder goes on, and several machines may share one ``out`` with different ``rungs``.
-Further words are handed to the pipeline, for example ``model.train.updates=500 vocab.size=2000``.
+Further words are handed to the pipeline, for example ``model.train.updates=500 vocab.size=2000``; ``start=BASE
+pieces=BASE`` has every rung go on from one published encoder over its vocabulary.
 
 Prints Markdown: mean and spread over seeds of retrieval accuracy (Tatoeba and NTREX, both directions, cosine of mean
 vectors) and of PAN-X span F1 in the languages that were not fine-tuned on.

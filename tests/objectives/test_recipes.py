@@ -132,6 +132,20 @@ def test_xnlg_has_the_papers_sizes() -> None:
         pipeline.read(cli.recipe_path("xnlg"), ["scale=small"])
 
 
+@pytest.mark.parametrize("start", ["mlm", "mass", "mbart"])
+def test_the_variant_with_more_text_changes_the_start_alone(start: str) -> None:
+    words = ["data=d", "out=o", "tgt=de"]
+    plain, more = (
+        pipeline.read(cli.recipe_path(f"umt_multi30k_{start}"), [*words, *scale])
+        for scale in ((), ("scale=mono",))
+    )
+    assert set(more.steps) - set(plain.steps) == {"more"}
+    changed = {name for name in plain.steps if plain.settings(name) != more.settings(name)}
+    assert changed == {"start"} and more.settings("start").data == str(more.settings("more").out) == "o/more"
+    assert more.settings("more").corpora["de"] == ("o/text/de.txt", "d/mono/cv.de.txt.gz")
+    assert "d/mono" not in str([plain.settings(name) for name in plain.steps])
+
+
 @pytest.fixture(scope="module")
 def ladder() -> Any:
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "ladder.py"
@@ -149,6 +163,9 @@ def test_every_rung_of_the_ladder_resolves(ladder: Any, tmp_path: Path) -> None:
     for rung, added in ladder.RUNGS.items():
         words = [*ladder.words_of(rung), "seed=3", f"data={tmp_path}", f"out={tmp_path}"]
         plan = pipeline.read(ladder.RECIPE, words)
+        assert plan.settings("model").init == "" and plan.settings("shards").vocab == f"{tmp_path}/vocab"
+        plan = pipeline.read(ladder.RECIPE, [*words, "start=a", "pieces=b"])
+        assert plan.settings("model").init == "a" and plan.settings("shards").vocab == "b"
         settings = {name: plan.settings(name) for name in plan.steps}
         model = settings["model"]
         assert set(model.objectives) == {"mmlm", *added} and model.seed == 3

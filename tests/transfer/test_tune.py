@@ -324,5 +324,5 @@ def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
 
 
 def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
-    with pytest.raises(UserError, match="a directory with task.pt; fix: run `xling finetune` first"):
+    with pytest.raises(UserError, match=r"a directory with task.pt; fix: run `xling finetune` first"):
         tune.load(model)
