@@ -24,11 +24,12 @@ from corpora.document import Document, Ledger
 from corpora.mono.tally import SourceTally, Tally
 from corpora.mono.work import ledger_to_json, write_json
 from corpora.parallel.align_stage import LINKS, RAW, AlignConfig
+from corpora.parallel.of_pair import OfPair
 from corpora.parallel.pairs import spans
 from corpora.parallel.pairs import words as cut
 from corpora.parallel.symmetrise import parse_pharaoh
 from corpora.shards import SCHEMA, TableWriter, to_row
-from xling.core import config, languages, manifest
+from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -40,7 +41,7 @@ _NUM_SAMPLES = 5
 
 
 @dataclass(frozen=True)
-class CodeswitchConfig:
+class CodeswitchConfig(OfPair):
     """What to mix and how.
 
     Attributes:
@@ -59,6 +60,8 @@ class CodeswitchConfig:
         seed: of all draws.
     """
 
+    FOLDER = "runs/codeswitch"
+
     pair: str
     mode: Literal["alm", "dictionary", "documents"] = "alm"
     source: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ class CodeswitchConfig:
         Raises:
             UserError: an unknown language, a share out of range, dictionaries missing or without use.
         """
-        languages.get_pair(self.pair)
+        super().__post_init__()
         for lang in self.dictionaries:
             languages.get(lang)
         if (self.mode == "dictionary") != bool(self.dictionaries):
@@ -90,21 +93,6 @@ class CodeswitchConfig:
             raise UserError(
                 f"alm.switched={self.alm.switched} and twice alm.plain={self.alm.plain}", "at most 1 together"
             )
-
-    @property
-    def langs(self) -> tuple[str, str]:
-        """The two codes."""
-        src, tgt = languages.get_pair(self.pair)
-        return src.code, tgt.code
-
-    @property
-    def directory(self) -> Path:
-        """Where the corpus is published."""
-        return Path(self.out or f"runs/codeswitch/{'-'.join(self.langs)}")
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what the corpus holds."""
-        return {key: value for key, value in config.to_dict(self).items() if key != "out"}
 
 
 @dataclass(frozen=True)

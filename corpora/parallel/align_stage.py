@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from corpora.mono.work import Work
 from corpora.parallel import eflomal, phrases, simalign
 from corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
 from corpora.parallel.ibm import Ints
+from corpora.parallel.of_pair import OfPair
 from corpora.parallel.pairs import words
 from corpora.parallel.sources.moses import file_rows
 from corpora.parallel.symmetrise import Link, format_pharaoh
-from xling.core import config, languages, manifest
+from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase, load
@@ -35,7 +36,7 @@ LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
 
 
 @dataclass(frozen=True)
-class AlignConfig:
+class AlignConfig(OfPair):
     """What to align and how.
 
     Attributes:
@@ -51,6 +52,8 @@ class AlignConfig:
         max_words: longest phrase of the phrase table, in words.
         min_count: rarer phrase pairs are left out.
     """
+
+    FOLDER = "runs/align"
 
     pair: str
     corpus: str = ""
@@ -70,7 +73,7 @@ class AlignConfig:
         Raises:
             UserError: an unknown language, not exactly one input, no checkpoint where one is needed.
         """
-        languages.get_pair(self.pair)
+        super().__post_init__()
         if bool(self.corpus) == bool(self.src and self.tgt):
             raise UserError("nothing to align", "corpus=DIRECTORY, or src=FILE tgt=FILE", "give one of them")
         if self.method == "embedding" and not self.checkpoint:
@@ -84,27 +87,12 @@ class AlignConfig:
             )
 
     @property
-    def langs(self) -> tuple[str, str]:
-        """The two codes."""
-        src, tgt = languages.get_pair(self.pair)
-        return src.code, tgt.code
-
-    @property
-    def directory(self) -> Path:
-        """Where the alignment is published."""
-        return Path(self.out or f"runs/align/{'-'.join(self.langs)}")
-
-    @property
     def files(self) -> tuple[Path, Path]:
         """The two text files."""
         if self.corpus:
             manifest.read(Path(self.corpus))
             return tuple(Path(self.corpus) / f"train.{lang}" for lang in self.langs)  # type: ignore[return-value]
         return Path(self.src), Path(self.tgt)
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
-        return {key: value for key, value in config.to_dict(self).items() if key != "out"}
 
     def work(self) -> Work:
         """The intermediate parts, keyed by the settings and the input."""

@@ -11,17 +11,16 @@ from typing import Any
 from corpora.mono.work import Work
 from corpora.parallel import chain
 from corpora.parallel.filters import Context
+from corpora.parallel.of_pair import OfPair
 from corpora.parallel.sources import SourceContext
-from xling.core import config, languages
+from xling.core import languages
 from xling.core.errors import UserError
 
 STAGE_NAME = "corpus parallel"
-# Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "keep_work"})
 
 
 @dataclass(frozen=True)
-class ParallelConfig:
+class ParallelConfig(OfPair):
     """Which sentence pairs to read, what to keep of them and where to put them.
 
     Attributes:
@@ -45,6 +44,9 @@ class ParallelConfig:
         num_samples: kept and dropped pairs shown in the card, per reason.
         keep_work: leave the intermediate parts in place.
     """
+
+    FOLDER = "runs/parallel"
+    NOT_CONTENT = frozenset({"out", "cache", "keep_work"})
 
     pair: str
     source: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ class ParallelConfig:
         Raises:
             UserError: an unknown language, filter or setting, a number out of range, a missing held-out file.
         """
-        languages.get_pair(self.pair)
+        super().__post_init__()
         for name in ("size", "dev_pairs", "test_pairs", "num_samples"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
@@ -80,23 +82,9 @@ class ParallelConfig:
         self.chain()
 
     @property
-    def code(self) -> str:
-        """The pair in our own codes."""
-        return "-".join(lang.code for lang in languages.get_pair(self.pair))
-
-    @property
-    def directory(self) -> Path:
-        """Where the corpus is published."""
-        return Path(self.out or f"runs/parallel/{self.code}")
-
-    @property
     def uris(self) -> tuple[str, ...]:
         """The sources, the default one when none is given."""
         return self.source or ("opus:",)
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what the corpus holds."""
-        return {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
 
     def work(self) -> Work:
         """The intermediate parts of this build."""

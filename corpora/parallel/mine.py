@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora import reader
-from xling.core import config, languages, manifest
+from corpora.parallel.of_pair import OfPair
+from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -35,7 +36,7 @@ _CELLS_PER_ROOT, _SHARE_PROBED, _TRAIN_PER_CELL = 4, 0.04, 64
 
 
 @dataclass(frozen=True)
-class MineConfig:
+class MineConfig(OfPair):
     """Two texts, their vectors and what to accept as a translation.
 
     Attributes:
@@ -57,6 +58,9 @@ class MineConfig:
         block: vectors of one block.
         threads: threads of faiss; 0 takes all.
     """
+
+    FOLDER = "runs/mine"
+    NOT_CONTENT = frozenset({"out", "threads"})
 
     pair: str
     src: str
@@ -81,7 +85,7 @@ class MineConfig:
         Raises:
             UserError: an unknown language, a number out of range, no vectors or too many.
         """
-        languages.get_pair(self.pair)
+        super().__post_init__()
         given = bool(self.src_vectors) + bool(self.tgt_vectors)
         if given == 1 or (given == 2) == bool(self.checkpoint):
             raise UserError(
@@ -90,21 +94,6 @@ class MineConfig:
         for name in ("neighbours", "block"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
-
-    @property
-    def langs(self) -> tuple[str, str]:
-        """The two codes."""
-        src, tgt = languages.get_pair(self.pair)
-        return src.code, tgt.code
-
-    @property
-    def directory(self) -> Path:
-        """Where the pairs are published."""
-        return Path(self.out or f"runs/mine/{'-'.join(self.langs)}")
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what is found."""
-        return {k: v for k, v in config.to_dict(self).items() if k not in ("out", "threads")}
 
 
 def run(cfg: MineConfig) -> Answer:

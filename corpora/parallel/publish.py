@@ -159,7 +159,7 @@ def _write(
     (out / "rejects").mkdir()
     tables = {name: TableFile(out / "shards" / f"{name}.parquet") for name in SPLITS}
     rejects = TableFile(out / "rejects" / "publish.parquet")
-    codes = cfg.code.split("-")
+    codes = cfg.langs
     with ExitStack() as stack:
         moses = {
             (name, code): stack.enter_context((out / f"{name}.{code}").open("w", encoding="utf-8"))
@@ -190,7 +190,7 @@ def _write(
 
 
 def _write_moses(
-    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, codes: list[str]
+    pairs: pl.DataFrame, files: Mapping[tuple[str, str], IO[str]], split: str, codes: tuple[str, str]
 ) -> None:
     for side, code in zip(("src", "tgt"), codes, strict=True):
         if pairs.height:
@@ -219,10 +219,10 @@ def _stats(
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
     return {
         "kind": "parallel",
-        "title": f"Parallel corpus {cfg.code}",
+        "title": f"Parallel corpus {'-'.join(cfg.langs)}",
         "unit": "pairs",
-        "lang": cfg.code.split("-")[0],
-        "pair": cfg.code,
+        "lang": cfg.langs[0],
+        "pair": "-".join(cfg.langs),
         "config": cfg.content(),
         "sources": [source for part in parts for source in part["sources"]],
         "inputs": inputs,

@@ -120,7 +120,7 @@ def scorer_of(cfg: ParallelConfig) -> Scorer | None:
     if not cfg.checkpoint:
         return None
     encoder = load("xling.transfer.backend:EncoderBackend")(Path(cfg.checkpoint), "encoder")
-    langs = cfg.code.split("-")
+    langs = cfg.langs
 
     def score(pairs: pl.DataFrame) -> pl.Series:
         left, right = (
