@@ -40,8 +40,8 @@ def predict(
         "mining": _mine,
         "bli": _translate_words,
     }
-    small = "|int8" if cfg.int8 else ""
-    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{_precision(cfg)}{small}"
+    more = ("|centred" if cfg.centred else "") + _precision(cfg) + ("|int8" if cfg.int8 else "")
+    how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{more}"
     folder = cfg.out / "predictions"
     for lang, split in targets:
         origin = Origin(
@@ -85,12 +85,18 @@ def _precision(cfg: EvalConfig) -> str:
     return "" if cfg.precision == "fp32" else f"|precision:{cfg.precision}"
 
 
+def _side(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
+    """The vectors of one side as they are compared."""
+    found = vectors(cfg, system, texts, lang)
+    return retrieval.centred(found) if cfg.centred else found
+
+
 def _retrieve(
     cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example], data: Path
 ) -> list[int]:
     source, target = sides(suite, lang)
-    a = vectors(cfg, system, [r.fields["text_a"] for r in rows], source)
-    b = vectors(cfg, system, [r.fields["text_b"] for r in rows], target)
+    a = _side(cfg, system, [r.fields["text_a"] for r in rows], source)
+    b = _side(cfg, system, [r.fields["text_b"] for r in rows], target)
     found: list[int] = retrieval.nearest(a, b, cfg.distance).tolist()
     return found
 
@@ -119,7 +125,7 @@ def _candidates(
     source, target = ([r for r in rows if r.fields["side"] == side] for side in ("src", "tgt"))
     langs = sides(suite, lang)
     a, b = (
-        vectors(cfg, system, [r.fields["text"] for r in part], one)
+        _side(cfg, system, [r.fields["text"] for r in part], one)
         for part, one in zip((source, target), langs, strict=True)
     )
     return retrieval.mine(a, b, cfg.distance), source, target
@@ -132,8 +138,8 @@ def _translate_words(
     known: list[Any] = [*rows, *load(suite, lang, "train", data)]
     candidates = sorted({word for row in known for word in row.label})
     source, target = sides(suite, lang)
-    a = vectors(cfg, system, [r.fields["word"] for r in rows], source)
-    b = vectors(cfg, system, candidates, target)
+    a = _side(cfg, system, [r.fields["word"] for r in rows], source)
+    b = _side(cfg, system, candidates, target)
     return [candidates[i] for i in retrieval.nearest(a, b, cfg.distance)]
 
 

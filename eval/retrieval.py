@@ -66,6 +66,18 @@ def best_rows(
     return np.concatenate(rows), np.concatenate(scores)
 
 
+def centred(vectors: Vectors) -> Vectors:
+    """Rows (num, dim) less their mean; a row that has nothing else stays as it is.
+
+    The mean of many sentences is what their language adds to every one of them.
+
+    Source: Libovický, Rosa and Fraser 2020, On the language neutrality of pre-trained multilingual representations,
+    section 3.
+    """
+    moved = vectors - vectors.mean(axis=0, keepdims=True)
+    return np.where(moved.any(axis=1, keepdims=True), moved, vectors)
+
+
 def normalised(vectors: Vectors) -> Vectors:
     """Rows scaled to length 1.
 

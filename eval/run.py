@@ -90,6 +90,7 @@ class EvalConfig:
         layer: hidden layer of sentence vectors; -1 is the last.
         pooling: of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
+        centred: take off the mean vector of each side first, which is mostly its language.
         precision: of the weights that make sentence vectors: bf16 is twice as fast on a CPU that multiplies it.
         search: how texts are looked for, in translation and generation.
         translator: model of ``xling finetune mt`` for the protocols that translate.
@@ -116,6 +117,7 @@ class EvalConfig:
     layer: int = -1
     pooling: Literal["mean", "cls", "max"] = "mean"
     distance: Distance = "cosine"
+    centred: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     search: SearchConfig = field(default_factory=SearchConfig)
     translator: Path | None = None

@@ -99,3 +99,29 @@ def test_bad_vectors_and_distances_are_refused() -> None:
         retrieval.nearest(np.zeros((0, 3), dtype=np.float32), good)
     with pytest.raises(UserError, match=r"unknown distance 'cosin'.*'cosine'"):
         retrieval.nearest(good, good, "cosin")  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 10_000), st.floats(0, 10))
+def test_what_a_language_adds_to_every_vector_is_taken_off(seed: int, much: float) -> None:
+    draw = np.random.default_rng(seed)
+    src = draw.standard_normal((12, 8))
+    tgt = src + 0.1 * draw.standard_normal((12, 8))
+    languages = much * draw.standard_normal((2, 8))
+    a, b = (
+        retrieval.centred((side + lang).astype(np.float32))
+        for side, lang in zip((src, tgt), languages, strict=True)
+    )
+    assert np.abs(a.mean(0)).max() < 1e-4 * (1 + much)
+    expected = src - src.mean(0)
+    np.testing.assert_allclose(a, expected, atol=1e-4 * (1 + much))
+    assert (
+        retrieval.nearest(a, b).tolist()
+        == loop_scores(expected, tgt - tgt.mean(0), "cosine").argmax(1).tolist()
+    )
+
+
+def test_rows_that_are_all_alike_stay() -> None:
+    rows = np.full((3, 4), 0.5, dtype=np.float32)
+    assert (retrieval.centred(rows) == rows).all()
+    one = np.array([[1, 2]], dtype=np.float32)
+    assert (retrieval.centred(one) == one).all()

@@ -161,6 +161,9 @@ def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
     assert len(system.calls) == 3, "both pairs have the same English side"
     list(embedding.predict(dataclasses.replace(cfg, distance="csls"), system, suite, [("de", "test")], data))
     assert len(system.calls) == 3, "another distance needs no forward pass"
+    centred = dataclasses.replace(cfg, centred=True)
+    (other,) = embedding.predict(centred, system, suite, [("de", "test")], data)
+    assert len(system.calls) == 3 and "|centred" in predictions.read_origin(other).extra
     random = Epochs({})
     random.name = "random"
     list(embedding.predict(cfg, random, suite, [("de", "test")], data))
