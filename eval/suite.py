@@ -323,8 +323,9 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
 
 
 def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
-    """Languages whose files match the suite's first pattern."""
+    """Languages whose files match the suite's first pattern; a recorded file is its language's by any name."""
     found: set[str] = set()
+    recorded = {file.path: file.lang for file in suite.files}
     by_code = {code: lang for lang, code in suite.codes.items()}
     pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
     glob, form = re.sub(r"\{(lang|code|src|tgt)\}", "*", pattern), re.escape(pattern)
@@ -336,8 +337,9 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     if "{lang}" not in pattern and "{code}" not in pattern:
         return found
     for path in data.glob(glob):
-        if match := re.fullmatch(form, path.relative_to(data).as_posix()):
-            lang = by_code.get(match[1], match[1])
+        name = path.relative_to(data).as_posix()
+        if match := re.fullmatch(form, name):
+            lang = recorded.get(name, by_code.get(match[1], match[1]))
             if suite.has(lang, split, data):
                 found.add(lang)
     return found

@@ -113,6 +113,12 @@ def test_pairs_with_a_pivot(tmp_path: Path) -> None:
     assert languages_at(suite, "test", tmp_path) == ["fr", "sw"]
 
 
+def test_a_recorded_file_is_one_language_whatever_it_is_called(tmp_path: Path) -> None:
+    for name in ("eu_bdt", "fo_new"):
+        put(tmp_path / f"ud/{name}.dev.tsv", "a\tNOUN\n\n")
+    assert languages_at(suites()["udpos"], "dev", tmp_path) == ["eu", "fo_new"]
+
+
 def test_other_formats(tmp_path: Path) -> None:
     put(tmp_path / "mldoc/de.test", "ECAT\tPreise steigen\nGCAT\tWahl\n")
     assert [r.label for r in load(suites()["mldoc"], "de", "test", tmp_path)] == ["ECAT", "GCAT"]
