@@ -39,6 +39,7 @@ class FitConfig:
         l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), for example .01.
         task_adapter: width of an adapter in every layer, for example 48, which learns with the head while all else
             stays as pre-trained (MAD-X); 0 for none.
+        precision: of the weights, in fine-tuning and prediction; ``auto`` is bf16 where the processor multiplies it.
     """
 
     seed: int = 1
@@ -56,6 +57,7 @@ class FitConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from eval import predictions, run
 from eval.backend import FitConfig, SearchConfig
 from eval.results import read_scores
 from eval.run import EvalConfig, RescoreConfig
-from eval.suite import load, suites
+from eval.suite import Example, load, suites
 from eval.translations import Translations
 from xling import train
 from xling.core import config
@@ -23,6 +24,7 @@ from xling.core.errors import UserError
 from xling.models.generate import Search
 from xling.settings import PretrainConfig
 from xling.transfer import rewrite, write
+from xling.transfer.backend import EncoderBackend
 from xling.transfer.translate import Translator
 
 
@@ -133,6 +135,18 @@ def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> No
         }
         assert layers == moved
         assert ("encoder.tokens.weight" in changed) == (frozen == "none")
+
+
+def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Path) -> None:
+    rows = load(suites()["xsum"], "en", "train", folder)
+    labelled = [Example("1", {"text": "a red boat"}, "a"), Example("2", {"text": "fresh bread"}, "b")]
+    shape = SimpleNamespace(name="s", kind="classify", labels=("a", "b"))
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        fit = FitConfig(epochs=1, max_length=48, precision=precision)  # type: ignore[arg-type]
+        (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
+        assert {weight.dtype for weight in after.values()} == {dtype}
+        (made,) = EncoderBackend(writer, "pretrained").fit(shape, labelled, [], "en", fit)
+        assert {weight.dtype for weight in made.model.parameters()} == {dtype}
 
 
 def test_translating_after_learning_uses_the_published_weights(writer: Path, folder: Path) -> None:

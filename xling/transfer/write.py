@@ -52,14 +52,15 @@ class Writer:
             name: of suite and system, for the progress bar.
             train: rows to learn from.
             lang: their language.
-            cfg: with the settings ``seed``, ``lr``, ``epochs``, ``batch_rows``, ``max_length`` and ``freeze``.
+            cfg: with the settings ``seed``, ``lr``, ``epochs``, ``batch_rows``, ``max_length``,
+                ``freeze`` and ``precision``.
 
         Raises:
             UserError: no decoder, no rows, a language that the model has never seen, a loss that is not finite.
         """
         if manifest.read(self.ckpt).stage == rewrite.STAGE and not self.random_init:
             return [copy.deepcopy(self._published().model.state_dict())]
-        translator = self._load(cfg.seed)
+        translator = self._load(cfg.seed, cfg.precision)
         self._translator, self._as_published = translator, False
         translator.room = min(translator.room, cfg.max_length - 2)
         examples = [
@@ -111,10 +112,10 @@ class Writer:
             self._translator, self._as_published = self._load(), True
         return self._translator
 
-    def _load(self, seed: int = 1) -> Translator:
+    def _load(self, seed: int = 1, precision: str = "auto") -> Translator:
         check_decoder(self.ckpt)
         torch.manual_seed(seed)
-        return Translator(self.ckpt, self.search, precision="auto", random_init=self.random_init)
+        return Translator(self.ckpt, self.search, precision=precision, random_init=self.random_init)
 
 
 def check_decoder(ckpt: Path) -> None:
