@@ -146,6 +146,22 @@ def test_the_variant_with_more_text_changes_the_start_alone(start: str) -> None:
     assert "d/mono" not in str([plain.settings(name) for name in plain.steps])
 
 
+def test_swahili_news_changes_the_text_and_nothing_else() -> None:
+    words = ["data=d", "out=o", "pairs=7", "tgt=sw"]
+    captions, news = (pipeline.read(cli.recipe_path(name), words) for name in ("mt_multi30k", "mt_en_sw"))
+    assert "multi30k" not in str([news.settings(name) for name in news.steps])
+    for name in ("start", "scratch", "tuned"):
+        ours, theirs = news.settings(name), captions.settings(name)
+        assert (ours.model, ours.train, ours.data, ours.out) == (
+            theirs.model,
+            theirs.train,
+            theirs.data,
+            theirs.out,
+        )
+    assert list(news.settings("tuned").test) == ["en-sw", "sw-en"]
+    assert news.settings("text").corpora == news.settings("vocab").corpora
+
+
 @pytest.fixture(scope="module")
 def ladder() -> Any:
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "ladder.py"
