@@ -9,7 +9,7 @@ Further words are handed to the pipeline, for example ``model.train.updates=500 
 pieces=BASE`` has every rung go on from one published encoder over its vocabulary.
 
 Prints Markdown: mean and spread over seeds of retrieval accuracy (Tatoeba and NTREX, both directions, cosine of mean
-vectors) and of PAN-X span F1 in the languages that were not fine-tuned on.
+vectors, each side centred) and of PAN-X span F1 in the languages that were not fine-tuned on.
 """
 
 from __future__ import annotations
