@@ -71,8 +71,7 @@ def centred(vectors: Vectors) -> Vectors:
 
     The mean of many sentences is what their language adds to every one of them.
 
-    Source: Libovický, Rosa and Fraser 2020, On the language neutrality of pre-trained multilingual representations,
-    section 3.
+    Source: Libovický, Rosa and Fraser 2020, On the language neutrality of pre-trained multilingual representations.
     """
     moved = vectors - vectors.mean(axis=0, keepdims=True)
     return np.where(moved.any(axis=1, keepdims=True), moved, vectors)
