@@ -90,13 +90,15 @@ class Browser:
             pass
 
     def value(self, script: str) -> Any:
-        """The value of a JavaScript expression."""
-        found = self("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of a JavaScript expression, or of the promise it gives."""
+        found = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def picture(self, path: Path) -> None:
         """Save the whole page as PNG."""
+        # Its size is that of the frame last drawn: what was folded since may still make it too large to save.
+        self.value("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1))))")
         shot = self("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
