@@ -31,6 +31,8 @@ from xling.core.errors import UserError
         ("alm", ["objectives.alm.switched=1.5"], "switched=1.5; valid: a share"),
         ("btmlm", ["langs=en"], "btmlm with en alone; valid: two languages or more"),
         ("mmlm", ["objectives.mmlm.mask_unit=wrod"], "unknown mask_unit 'wrod'; valid: span, token, word"),
+        ("xlco", ["objectives.xlco.pooling=bos"], "unknown pooling 'bos'; valid: cls, max, mean"),
+        ("hictl", ["objectives.hictl.pooling=bos"], "unknown pooling 'bos'"),
         ("mmlm+tlm", ["objectives.tlm.weight=0"], "objectives.tlm.weight=0.0; valid: a number above 0"),
         (
             "mmlm+tlm",

@@ -272,6 +272,29 @@ def test_soft_alignment_is_the_formula() -> None:
     torch.testing.assert_close(module(x, y), torch.softmax(scores, -1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_vectors_of_sentences_by_hand(pooling: str) -> None:
+    # Of sentences <s> x </s>, the shorter first: packing lays the longer one first, and ids put them back.
+    states = {0: [[9.0, 1], [2, 4], [7, 7]], 1: [[8.0, 2], [1, 5], [3, 1], [5, 0], [6, 6]]}
+    wanted = {
+        "cls": [[9.0, 1], [8, 2]],
+        "mean": [[2.0, 4], [3, 2]],
+        "max": [[2.0, 4], [5, 5]],
+    }
+    sides = [
+        xlco.sequence(np.array([*[11, 12][: 2 * i], 11, 2]), np.zeros(2 * i + 2, np.int64), i) for i in (0, 1)
+    ]
+    packed = pack(sides)
+    assert [length for _, length in packed["net_input"]["runs"]] == [5, 3]
+
+    def encoder(layer: int, **inputs: Any) -> torch.Tensor:
+        assert layer == 2
+        return torch.tensor(states[1] + states[0])
+
+    found = xlco.sentence_vectors(encoder, packed, 2, pooling)  # type: ignore[arg-type]
+    assert found.tolist() == wanted[pooling]
+
+
 def test_the_queue_fills_lazily_first_in_first_out(build: Any) -> None:
     trainer, _ = build("xlco", "objectives.xlco.queue_size=5")
     state = trainer.get_model().extras["xlco"]

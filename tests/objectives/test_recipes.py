@@ -241,6 +241,7 @@ def test_the_ladder_is_told_by_rung(ladder: Any, tmp_path: Path) -> None:
                 score("pretrained", "ntrex", "en-de", value + 2),
                 score("random", "ntrex", "de-en", 1.0),
             ],
+            "captions": [score("pretrained", "multi30k_retrieval", "fr-en", value)],
             "ner": [score("pretrained", "panx", "sw", 3 * value), score("pretrained", "panx", "en", 99)],
         }
         for part, rows in parts.items():
@@ -249,5 +250,6 @@ def test_the_ladder_is_told_by_rung(ladder: Any, tmp_path: Path) -> None:
             (folder / "scores.json").write_text(json.dumps({"scores": rows}))
     lines = ladder.table(tmp_path, ["tlm"], ["1", "2"]).splitlines()
     cells = dict(zip(lines[0].split(" | "), lines[2].split(" | "), strict=True))
+    assert cells["multi30k_retrieval fr"] == "12.0 ± 2.8"
     assert cells["ntrex de"] == "13.0 ± 2.8" and cells["panx sw |"] == "36.0 ± 8.5 |"
     assert lines[2].startswith("| tlm |") and "| 1.0 ± 0.0 |" in lines[3]

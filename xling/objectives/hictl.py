@@ -27,15 +27,19 @@ from torch import Tensor, nn
 
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
-from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
+from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_pooling, example, sentence_vectors
 
 SLACK = 0.9
 
 
 @dataclass
 class HictlConfig(PairConfig):
-    """Settings: ``num_words`` negatives from the vocabulary per batch; ``mix`` as in XLCO, off in the paper."""
+    """Settings: ``num_words`` negatives from the vocabulary per batch; ``mix`` as in XLCO, off in the paper.
 
+    ``pooling`` is ``cls``, the paper's, or ``mean`` or ``max`` over the words.
+    """
+
+    pooling: str = "cls"
     temperature: float = 0.1
     num_words: int = 1024
     mix: float = 0.0
@@ -91,7 +95,8 @@ class Hictl(Objective):
     shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Pairs of the split (UserError: an unknown pooling)."""
+        check_pooling(self.cfg.pooling)
         return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
@@ -102,7 +107,10 @@ class Hictl(Objective):
         """Sentence loss in both directions, halved, plus word loss, of each pair, nats."""
         heads: Projections = model.extras["hictl"]
         depth = len(model.encoder.layers)
-        src, tgt = (sentence_vectors(model.encoder, sample[side], depth) for side in ("query", "key"))
+        src, tgt = (
+            sentence_vectors(model.encoder, sample[side], depth, self.cfg.pooling)
+            for side in ("query", "key")
+        )
         x, y = (F.normalize(heads.sentence(side).float(), dim=-1) for side in (src, tgt))
         heat = self.cfg.temperature
         sentences = (sentence_rows(x, y, heat) + sentence_rows(y, x, heat)) / 2

@@ -3,7 +3,8 @@
 Loss of a pair (x, y) with query q of x and key k of y: ``-log(e^(q.k/T) / (e^(q.k/T) + sum over the queue))``. The
 key comes from a momentum encoder, the queue holds keys of earlier batches and is filled by them (it starts empty:
 random vectors would be negatives that nobody has to learn). q and k are the state of ``<s>`` after ``layer``
-layers, through one linear projection that both sides share, of length 1.
+layers, through one linear projection that both sides share, of length 1. With ``pooling`` ``mean`` or ``max`` they are
+made of the states of the words instead, as retrieval makes them; masked LM alone has put nothing into ``<s>``.
 
 Mixed positives: two pairs (c1, c2), (d1, d2) become one, (c1 d1, c2 d2) or (c1 d1, d2 c2), with probability ``mix``.
 
@@ -25,13 +26,16 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.core.errors import unknown
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models.encoder import Encoder
+from xling.models.seq2seq import POOLINGS, pool
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 
 OVERHEAD = 2
+CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
 
 
 @dataclass
@@ -39,6 +43,7 @@ class XlcoConfig(PairConfig):
     """Settings of the contrast; the defaults are InfoXLM's for a base model (``layer`` 0: two thirds up)."""
 
     layer: int = 0
+    pooling: str = "cls"
     temperature: float = 0.25
     queue_size: int = 131_072
     momentum: float = 0.9999
@@ -112,11 +117,19 @@ def sequence(tokens: np.ndarray, langs: np.ndarray, number: int) -> Example:
     }
 
 
-def sentence_vectors(encoder: nn.Module, packed: dict[str, Any], layer: int) -> Tensor:
-    """States of ``<s>`` after ``layer`` layers in the order of ``id``, (B, D)."""
-    hidden = encoder(**packed["net_input"], layer=layer)[packed["chosen"]]
-    vectors = torch.empty_like(hidden)
-    return vectors.index_copy(0, packed["id"], hidden)
+def sentence_vectors(encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls") -> Tensor:
+    """States after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
+    states = encoder(**packed["net_input"], layer=layer)
+    rows = (
+        states[packed["chosen"]] if pooling == "cls" else pool(states, packed["net_input"]["runs"], pooling)
+    )
+    return torch.empty_like(rows).index_copy(0, packed["id"], rows)
+
+
+def check_pooling(pooling: str) -> None:
+    """Refuse a pooling that is none (UserError)."""
+    if pooling not in CONTRAST_POOLINGS:
+        raise unknown("pooling", pooling, CONTRAST_POOLINGS)
 
 
 class ContrastState(nn.Module):
@@ -125,10 +138,10 @@ class ContrastState(nn.Module):
     The momentum encoder is kept in float32 (``slow``): in bfloat16 a step of 1e-4 of a weight would round to none.
     """
 
-    def __init__(self, encoder: Encoder, layer: int, queue_size: int) -> None:
+    def __init__(self, encoder: Encoder, layer: int, queue_size: int, pooling: str = "cls") -> None:
         super().__init__()
         dim, dtype = encoder.cfg.dim, next(encoder.parameters()).dtype
-        self.layer = layer
+        self.layer, self.pooling = layer, pooling
         self.projection = nn.Linear(dim, dim, bias=False)
         nn.init.normal_(self.projection.weight, std=dim**-0.5)
         self.projection.to(dtype)
@@ -149,13 +162,14 @@ class ContrastState(nn.Module):
 
     def query(self, encoder: Encoder, packed: dict[str, Any]) -> Tensor:
         """Queries of a packed batch, float32 (B, D) of length 1."""
-        return F.normalize(self.projection(sentence_vectors(encoder, packed, self.layer)).float(), dim=-1)
+        vectors = sentence_vectors(encoder, packed, self.layer, self.pooling)
+        return F.normalize(self.projection(vectors).float(), dim=-1)
 
     @torch.no_grad()
     def key(self, packed: dict[str, Any]) -> Tensor:
         """Keys of a packed batch from the momentum encoder, float32 (B, D) of length 1."""
         encoder, projection = self.slow
-        return F.normalize(projection(sentence_vectors(encoder, packed, self.layer)), dim=-1)
+        return F.normalize(projection(sentence_vectors(encoder, packed, self.layer, self.pooling)), dim=-1)
 
     def negatives(self) -> Tensor:
         """The filled part of the queue, (num, D)."""
@@ -186,13 +200,14 @@ class Xlco(Objective):
     shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Pairs of the split (UserError: an unknown pooling)."""
+        check_pooling(self.cfg.pooling)
         return ContrastDataset(self.cfg, data, split, self.langs, "xlco", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
         """Projection, momentum encoder and queue."""
         layer = self.cfg.layer or max(1, round(len(model.encoder.layers) * 2 / 3))
-        return ContrastState(model.encoder, layer, self.cfg.queue_size)
+        return ContrastState(model.encoder, layer, self.cfg.queue_size, self.cfg.pooling)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """InfoNCE of each pair, nats; in validation the queue is read and left alone."""

@@ -1,0 +1,27 @@
+"""Multi30k's captions as a retrieval set: beside Tatoeba and NTREX it shows what pairs teach in their own domain."""
+
+from eval.readers import parallel
+from eval.suite import SUITES, Suite, recorded_files
+
+FILES = recorded_files(__file__)
+
+SUITES.add(
+    "multi30k_retrieval",
+    Suite(
+        name="multi30k_retrieval",
+        kind="retrieval",
+        languages=tuple(f.lang for f in FILES if f.lang != "en"),
+        splits=("test",),
+        reader=parallel,
+        patterns=("multi30k/test_2016_flickr.{lang}",),
+        pivot="en",
+        files=FILES,
+        metrics=("retrieval_accuracy",),
+        licence="non-commercial research and education; Flickr30K terms",
+        citation="Elliott et al. 2016, Multi30K: Multilingual English-German image descriptions",
+        url="https://github.com/multi30k/dataset",
+        protocol=(
+            "accuracy of the nearest caption; `de` retrieves English from German, `de-fr` French from German"
+        ),
+    ),
+)
