@@ -67,8 +67,9 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an unreadable or empty file, sides of unequal length, no text at all.
     """
-    if cfg.max_pairs < 0:
-        raise UserError(f"max_pairs={cfg.max_pairs}", "a whole number from 0")
+    for name in ("max_pairs", "valid_docs"):
+        if getattr(cfg, name) < 0:
+            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 0")
     if not cfg.corpora and not cfg.pairs and not cfg.switched:
         raise UserError(
             "nothing to binarize", "corpora.LANG=PATH or pairs.SRC-TGT=PATH,PATH", "name some text"

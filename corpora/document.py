@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """``text`` with U+FFFD for halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 @dataclass(slots=True)

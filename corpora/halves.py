@@ -9,13 +9,13 @@ Source: Lample et al. 2018, section 4.1 (Multi30k-Task1).
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from corpora import reader
 from corpora.binarize import split_pair
 from xling.core import languages, manifest
 from xling.core.errors import UserError
@@ -79,12 +79,11 @@ def read_side(path: Path) -> list[str]:
     """The lines of one side, stripped; inner blanks as they are.
 
     Raises:
-        UserError: there is no such file, or it is empty.
+        UserError: there is no such file, it is damaged or not UTF-8, or it is empty.
     """
     if not path.is_file():
         raise UserError(f"no file at {path}", fix="check the path")
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    lines = [line.strip() for line in raw.decode("utf-8").removesuffix("\n").split("\n")]
+    lines = [line.strip() for line in reader.lines(path)]
     if not any(lines):
         raise UserError(f"{path} holds no text", "one sentence a line")
     return lines

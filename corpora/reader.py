@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from glob import glob
 from pathlib import Path
-from typing import IO, Any
 
 import polars as pl
 
+from corpora.sources.stored import DAMAGED, whole_lines
 from xling.core.errors import UserError
 
 # A text file without blank lines is no single document; it is cut after this many lines.
 MAX_DOC_LINES = 64
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def resolve(paths: Iterable[str]) -> list[Path]:
@@ -43,23 +39,23 @@ def resolve(paths: Iterable[str]) -> list[Path]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a text file (plain, gz, bz2, xz, zst), without their line ends.
+    """The lines of a text file, plain or compressed (gzip, bzip2, xz, zstd), without line ends and byte order mark.
 
     Raises:
         UserError: the file is not UTF-8, is cut off in the middle, or is empty.
     """
     number = 0
     try:
-        with _open(path) as handle:
-            for number, raw in enumerate(handle, 1):  # noqa: B007 - read by the handlers below
-                yield raw.decode("utf-8").rstrip("\r\n")
+        for number, raw in enumerate(whole_lines(path), 1):
+            line = raw.decode("utf-8").rstrip("\r")
+            yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
             "UTF-8 text",
             f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
         ) from None
-    except (EOFError, OSError, lzma.LZMAError) as error:
+    except (EOFError, *DAMAGED) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
     if number == 0:
         raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
@@ -70,10 +66,13 @@ def documents(paths: Iterable[str]) -> Iterator[list[str]]:
 
     Text files hold one paragraph a line and a blank line between documents (CC-100's format); Parquet
     files hold one document a row in the column ``text`` with paragraphs separated by newlines.
+
+    Raises:
+        UserError: what `lines` raises; a Parquet file that is damaged, or without text in every row.
     """
     for path in resolve(paths):
         if path.suffix == ".parquet":
-            for text in pl.read_parquet(path, columns=["text"])["text"]:
+            for text in _texts(path):
                 if paragraphs := [line for line in text.split("\n") if line.strip()]:
                     yield paragraphs
             continue
@@ -88,10 +87,15 @@ def documents(paths: Iterable[str]) -> Iterator[list[str]]:
             yield gathered
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".zst":
-        import zstandard
-
-        handle: IO[bytes] = zstandard.open(path, "rb")
-        return handle
-    return _OPENERS.get(path.suffix, open)(path, "rb")
+def _texts(path: Path) -> pl.Series:
+    """The column ``text`` of a Parquet file."""
+    try:
+        texts = pl.read_parquet(path, columns=["text"])["text"]
+    except pl.exceptions.ColumnNotFoundError:
+        columns = ", ".join(pl.read_parquet_schema(path))
+        raise UserError(f"{path} has no column text but {columns}", "a corpus of xling corpus mono") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
+    if texts.dtype != pl.String or texts.null_count():
+        raise UserError(f"{path}: text is not a string in every row", "a document a row")
+    return texts

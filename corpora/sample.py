@@ -81,7 +81,12 @@ def run(cfg: SampleConfig) -> Answer:
     """
     _check(cfg)
     out = Path(cfg.out)
-    corpora = {languages.get(code).code: Path(path) for code, path in cfg.corpora.items()}
+    corpora: dict[str, Path] = {}
+    for code, path in cfg.corpora.items():
+        lang = languages.get(code).code
+        if lang in corpora:
+            raise UserError(f"corpora.{code}: {lang} is given twice", "each language once")
+        corpora[lang] = Path(path)
     if found := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
         return _answer(found.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}

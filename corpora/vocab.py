@@ -57,12 +57,14 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     """Train the vocabulary and publish it.
 
     Raises:
-        UserError: an unknown language, an unreadable file, or too little text for ``size`` pieces.
+        UserError: an unknown language, an alpha out of range, an unreadable file, too little text for ``size`` pieces.
     """
     if not cfg.corpora:
         raise UserError("no text to learn a vocabulary from", "corpora.LANG=PATH", "name some text")
     for lang in cfg.corpora:
         languages.get(lang)
+    if not 0 <= cfg.alpha <= 1:
+        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     out = Path(cfg.out)
     inputs = [path for paths in cfg.corpora.values() for path in reader.resolve(paths)]
     if done := manifest.up_to_date(out, "vocab", cfg, inputs):

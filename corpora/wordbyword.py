@@ -22,10 +22,11 @@ from corpora import reader
 from corpora.binarize import split_pair
 from corpora.codeswitch.dictionary import read_dictionary
 from corpora.lm.model import load_arpa
+from corpora.units import marks
 from xling.core.errors import UserError
 
-WORD = re.compile(r"\w+")
-TOKEN = re.compile(r"\w+|[^\w\s]")
+WORD = re.compile(rf"\w[\w{marks()}]*")
+TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]")
 BEAM = 10
 SWAP = -1.0  # log10 of the probability that two neighbours change places
 SWAPPED = 3  # of the second word's translations that are tried in the first place

@@ -87,6 +87,12 @@ class CodeswitchConfig(OfPair):
                 f"mode={self.mode} with {len(self.dictionaries)} dictionaries",
                 "mode=dictionary dictionaries.LANG=FILE",
             )
+        if self.mode != "dictionary" and len(self.source) > 1:
+            raise UserError(
+                f"source={','.join(self.source)} with mode={self.mode}",
+                "one directory",
+                "switch them one by one, or make one corpus of their sources",
+            )
         if self.mode == "dictionary" and not self.source:
             raise UserError("mode=dictionary without source=", "text files, globs or corpora")
         if self.alm.switched + 2 * self.alm.plain > 1 + 1e-9:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
-    lines = {lang: [line for path in files[lang] for line in reader.lines(path)] for lang in langs}
+    lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
     src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -105,6 +105,13 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             flush=True,
         )
     return result
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, or the paragraphs of a corpus."""
+    if path.suffix != ".parquet":
+        return reader.lines(path)
+    return (paragraph for document in reader.documents([str(path)]) for paragraph in document)
 
 
 def several(src: Sequence[str], tgt: Sequence[str], scores: np.ndarray) -> str:

@@ -55,7 +55,7 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
         min_count: occurrences of a word at least.
 
     Raises:
-        UserError: fewer than three words are left.
+        UserError: fewer than three words are left, or none beside another.
     """
     sentences = [words_of(line) for line in lines]
     counted = Counter(word for sentence in sentences for word in sentence)
@@ -67,6 +67,8 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
     stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
     counts = np.array([counted[word] for word in kept])
+    if not any(len(row) > 1 and (row >= 0).sum() > 1 for row in rows):
+        raise UserError("no two frequent words stand in one sentence", "a sentence a line")
     pairs = [_pairs(stream, len(kept), distance) for distance in range(1, max(window, REACH) + 1)]
     contexts = sum((a + a.T for a in pairs[1:REACH]), pairs[0] + pairs[0].T).tocsr()[:, :NUM_CONTEXTS]
     return Words(

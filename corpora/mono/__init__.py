@@ -85,6 +85,16 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
+    try:
+        return _run_part(cfg, phase, index)
+    except FileNotFoundError:
+        # The same build in another process was faster and has cleared the parts away.
+        if cfg.work().root.exists() or not _published(cfg):
+            raise
+        return summary(cfg.directory) if phase == "publish" else None
+
+
+def _run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     if phase == "plan":
         _run_plan(cfg)
         return None
@@ -95,6 +105,8 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
         done = summary(cfg.directory)
         return Answer(f"{done}\n  up to date: nothing to do", done.data)
     if not path.is_file():
+        if _published(cfg):
+            return None
         raise UserError(f"no plan for {cfg.directory}", fix="run the phase plan first")
     if not cfg.work().part(phase, index).is_dir():
         _STEPS[phase](cfg, read_plan(path), index)

@@ -14,7 +14,7 @@ from corpora.sources.source import Context
 from corpora.stages import load_all
 from corpora.stages.near_duplicates import NearDedup
 from corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
-from xling.core import config, languages
+from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
 
 STAGE_NAME = "corpus mono"
@@ -151,8 +151,11 @@ class MonoConfig:
         return self.source or ("wiki:", f"cc:{self.dump}")
 
     def content(self) -> dict[str, Any]:
-        """The settings that decide what the corpus holds."""
-        return {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
+        """The settings that decide what the corpus holds, with digests of the files that they name."""
+        settings = {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
+        model = [] if self.lm.model in ("auto", "none") else [Path(self.lm.model)]
+        files = manifest.digests_in([model, self.stages((*self.before_dedup, *self.after_dedup))])
+        return settings | ({"files": files} if files else {})
 
     def work(self) -> Work:
         """The intermediate parts of this build."""
@@ -173,6 +176,7 @@ class MonoConfig:
             cache=Path(self.cache),
             base_urls=self.base_urls,
             extract=self.extract,
+            max_chars=self.max_chars,
         )
 
     def stages(self, names: tuple[str, ...]) -> list[StreamingStage]:

@@ -54,9 +54,10 @@ def make_plan(cfg: MonoConfig) -> Plan:
         UserError: a source has nothing, or its list cannot be fetched.
     """
     sources, shards = [], []
+    seen: set[Path] = set()
     for uri in cfg.uris:
         source = open_source(uri, cfg.context())
-        found = source.shards()
+        found = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
         sizes = [shard.num_bytes for shard in found]
         sources.append(
             {
@@ -76,6 +77,16 @@ def make_plan(cfg: MonoConfig) -> Plan:
         num_partitions=max(1, math.ceil(keys_mb / (cfg.memory_mb / 4))),
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
     )
+
+
+def _is_again(shard: Shard, seen: set[Path]) -> bool:
+    """Whether an earlier source has named the file: read twice, all of it would be a duplicate."""
+    path = Path(shard.location).resolve()
+    if path in seen:
+        print(f"{shard.location}: named twice, read once", file=sys.stderr, flush=True)
+        return True
+    seen.add(path)
+    return False
 
 
 def _local(shard: Shard) -> bool:

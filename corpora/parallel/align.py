@@ -16,6 +16,7 @@ from corpora.parallel import ibm, symmetrise
 from corpora.parallel.ibm import Ints, Longs, Ragged
 from corpora.parallel.sampler import Sampler
 from corpora.parallel.symmetrise import Link
+from xling.core.errors import UserError
 
 Sentences = Sequence[Sequence[str]]
 
@@ -45,6 +46,20 @@ class AlignerSettings:
     max_length: int = 200
     symmetrise: Literal["grow-diag-final-and", "intersection", "union"] = "grow-diag-final-and"
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say (UserError)."""
+        for name in ("em_iterations", "sweeps", "chunk_pairs", "max_length"):
+            if getattr(self, name) < 1:
+                raise UserError(f"aligner.{name}={getattr(self, name)}", "a whole number from 1")
+        if not 1 <= self.averaged_sweeps <= self.sweeps:
+            raise UserError(
+                f"aligner.averaged_sweeps={self.averaged_sweeps}", f"1 to {self.sweeps}, the sweeps"
+            )
+        if not self.lexical_prior > 0:
+            raise UserError(f"aligner.lexical_prior={self.lexical_prior}", "a number above 0")
+        if not 0 < self.null_prior < 1:
+            raise UserError(f"aligner.null_prior={self.null_prior}", "a probability above 0, below 1")
 
 
 def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = None) -> list[set[Link]]:

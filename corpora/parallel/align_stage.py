@@ -80,11 +80,6 @@ class AlignConfig(OfPair):
             raise UserError(
                 "method=embedding", "checkpoint=DIRECTORY beside it", "pre-train an encoder first"
             )
-        if self.aligner.averaged_sweeps > self.aligner.sweeps or self.aligner.averaged_sweeps < 1:
-            raise UserError(
-                f"aligner.averaged_sweeps={self.aligner.averaged_sweeps}",
-                f"1 to {self.aligner.sweeps}, the sweeps",
-            )
 
     @property
     def files(self) -> tuple[Path, Path]:

@@ -35,6 +35,16 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
+    try:
+        return _run_part(cfg, phase, index)
+    except FileNotFoundError:
+        # The same build in another process was faster and has cleared the parts away.
+        if cfg.work().root.exists() or not is_published(cfg):
+            raise
+        return summary(cfg.directory) if phase == "publish" else None
+
+
+def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     if phase == "read":
         part = cfg.work().part("read", index)
         if part.is_dir() and read_json(part / INPUTS)["digests"] != inputs_of(cfg, index):

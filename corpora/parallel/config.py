@@ -13,7 +13,7 @@ from corpora.parallel import chain
 from corpora.parallel.filters import Context
 from corpora.parallel.of_pair import OfPair
 from corpora.parallel.sources import SourceContext
-from xling.core import languages
+from xling.core import languages, manifest
 from xling.core.errors import UserError
 
 STAGE_NAME = "corpus parallel"
@@ -85,6 +85,12 @@ class ParallelConfig(OfPair):
     def uris(self) -> tuple[str, ...]:
         """The sources, the default one when none is given."""
         return self.source or ("opus:",)
+
+    def content(self) -> dict[str, Any]:
+        """The settings that decide what is published, with digests of the files that they name."""
+        encoder = [Path(self.checkpoint)] if self.checkpoint else []
+        files = manifest.digests_in([encoder, self.chain()])
+        return super().content() | ({"files": files} if files else {})
 
     def work(self) -> Work:
         """The intermediate parts of this build."""

@@ -6,6 +6,8 @@ import re
 
 import polars as pl
 
+from corpora.units import marks
+
 # id: stable name; src, tgt: one line each; doc: document, "" where unknown; source: the URI read from;
 # score: of a model or a file, null where there is none.
 SCHEMA: dict[str, pl.DataType] = {
@@ -23,9 +25,9 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _WORD = re.compile(
-    f"[{_UNSPACED}]"
+    f"[{_UNSPACED}][{marks()}]*"
     rf"|\d+(?:[.,:]\d+)*"
-    rf"|[^\W\d_{_UNSPACED}](?:[^\W{_UNSPACED}]|[\u0300-\u036f]|['’\-](?=[^\W\d_]))*"
+    rf"|[^\W\d_{_UNSPACED}](?:[^\W{_UNSPACED}]|[{marks()}]|['’\-](?=[^\W\d_]))*"
     r"|\S"
 )
 
@@ -33,7 +35,7 @@ _WORD = re.compile(
 def spans(text: str) -> list[tuple[int, int]]:
     """Where the words of ``text`` stand, as (start, end) in code points; a punctuation mark is a word.
 
-    Scripts without spaces between words give one word a character.
+    Scripts without spaces between words give one word a character; marks stay with theirs.
     """
     return [match.span() for match in _WORD.finditer(text)]
 

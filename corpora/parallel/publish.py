@@ -107,6 +107,8 @@ def final_plan(keys: pl.DataFrame, chain: Chain, cfg: ParallelConfig) -> pl.Data
 def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> npt.NDArray[np.object_]:
     """``train``, ``dev`` or ``test`` for each pair: whole documents are held out, single pairs without one.
 
+    A document that does not fit into what is left of a share stays in ``train``.
+
     Args:
         kept: with the column ``doc``.
         dev_pairs: wanted for dev, at most a tenth of all.
@@ -119,14 +121,14 @@ def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> 
     sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
     order = rng(seed, "split").permutation(len(sizes))
     label = np.full(len(sizes), "train", dtype=object)
-    position = 0
     for name, wanted in (("dev", dev_pairs), ("test", test_pairs)):
         room = min(wanted, int(_MAX_HELDOUT_SHARE * kept.height))
-        taken = 0
-        while position < len(order) and taken < room:
-            taken += sizes[order[position]]
-            label[order[position]] = name
-            position += 1
+        for document in order:
+            if label[document] == "train" and sizes[document] <= room:
+                label[document] = name
+                room -= sizes[document]
+            if not room:
+                break
     return label[groups]
 
 

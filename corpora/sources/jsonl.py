@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from corpora.document import Document, Ledger
+from corpora.document import Document, Ledger, storable
 from corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
 from corpora.sources.stored import lines
 
@@ -28,7 +28,7 @@ class Jsonl(LocalFiles):
                 continue
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 row = None
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
                 yield kept
@@ -57,4 +57,4 @@ def _refuse(name: str, source: str, reason: str, ledger: Ledger) -> None:
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> str:
     value = next((row[name] for name in names if row.get(name)), "")
-    return value if isinstance(value, str) else str(value)
+    return storable(value if isinstance(value, str) else str(value))

@@ -78,6 +78,7 @@ class Context:
         base_urls: scheme -> the address, or the local directory, that stands for the publisher's.
         extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all that is seen.
         max_docs: documents to take from a shard; 0 takes all.
+        max_chars: documents that are longer are dropped, so that a text without an end is cut before.
     """
 
     lang: str
@@ -87,6 +88,7 @@ class Context:
     base_urls: Mapping[str, str] = field(default_factory=dict)
     extract: str = "main"
     max_docs: int = 0
+    max_chars: int = 1_000_000
 
     def base_url(self, scheme: str) -> str:
         """Where the files of ``scheme`` are found, ending in a slash."""

@@ -15,7 +15,7 @@ from isal.igzip_lib import IsalError
 from corpora.document import Ledger
 
 CHUNK_BYTES = 1 << 20
-_DAMAGED: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
+DAMAGED: Any = (OSError, IsalError, lzma.LZMAError, zstandard.ZstdError)
 _MAGIC: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
     b"\xfd7zXZ\x00": "xz",
@@ -34,19 +34,48 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
 
     A truncated or damaged file yields what can be read; the ledger notes what happened.
     """
+    try:
+        yield from whole_chunks(path)
+    except EOFError:
+        ledger.note(f"truncated {_kind(path)} file")
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk failed, not the format
+        ledger.note(f"damaged {_kind(path)} file, rest not read")
+
+
+def _kind(path: Path) -> str:
+    with path.open("rb") as raw:
+        return compression(raw.read(6))
+
+
+def whole_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of ``path``, all of them.
+
+    Raises:
+        EOFError: it is cut off, after what could be read.
+        DAMAGED: one of these errors: it is damaged.
+    """
     with path.open("rb") as raw:
         kind = compression(raw.read(6))
         raw.seek(0)
         read = _Frames(raw, _FRAMES[kind]).read if kind else raw.read
-        try:
-            while chunk := read(CHUNK_BYTES):
-                yield chunk
-        except EOFError:
-            ledger.note(f"truncated {kind} file")
-        except _DAMAGED as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # the disk failed, not the format
-            ledger.note(f"damaged {kind} file, rest not read")
+        while chunk := read(CHUNK_BYTES):
+            yield chunk
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of ``path`` without line feeds; raises what `whole_chunks` raises."""
+    rest = b""
+    for chunk in whole_chunks(path):
+        first, *others = chunk.split(b"\n")
+        rest += first
+        if others:
+            yield rest
+            yield from others[:-1]
+            rest = others[-1]
+    if rest:
+        yield rest
 
 
 def lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:

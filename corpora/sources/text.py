@@ -14,7 +14,8 @@ MAX_DOC_BYTES = 1 << 20
 class Text(LocalFiles):
     """Text in CC-100's format, plain or compressed.
 
-    A text without blank lines for a megabyte is cut at the next line end, so that memory stays bounded.
+    A text without blank lines for a megabyte, or for ``max_chars`` bytes, is cut before the next line, so that memory
+    stays bounded and no such text is too long.
     """
 
     licence = "as the files' own"
@@ -35,23 +36,25 @@ class Lines(Text):
 
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
-    return _documents(_blocks(lines(context.local(shard), ledger), ledger), shard, ledger)
+    room = min(MAX_DOC_BYTES, context.max_chars)
+    return _documents(_blocks(lines(context.local(shard), ledger), room, ledger), shard, ledger)
 
 
-def _blocks(rows: Iterator[bytes], ledger: Ledger) -> Iterator[list[bytes]]:
-    """The lines between blank lines, at most about `MAX_DOC_BYTES` at once."""
+def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[bytes]]:
+    """The lines between blank lines, at most ``room`` bytes at once if no single line is longer."""
     block: list[bytes] = []
     size = 0
     for row in rows:
-        if row.strip():
-            block.append(row)
-            size += len(row)
-            if size < MAX_DOC_BYTES:
-                continue
-            ledger.note("text of a megabyte without a blank line, cut")
-        if block:
+        is_text = bool(row.strip())
+        is_full = is_text and size + len(row) > room
+        if block and (is_full or not is_text):
+            if is_full:
+                ledger.note("long text without a blank line, cut")
             yield block
-        block, size = [], 0
+            block, size = [], 0
+        if is_text:
+            block.append(row)
+            size += len(row) + 1
     if block:
         yield block
 

@@ -6,22 +6,20 @@ A text of the evaluation set shorter than n units is sought whole if it has at l
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
+from corpora import reader
 from corpora.document import Document, Ledger
 from corpora.stages import STREAMING
 from corpora.units import units
 from xling.core.errors import UserError
 
-_OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 @STREAMING.register("contamination")
@@ -31,7 +29,7 @@ class Contamination:
 
     Args:
         files: evaluation files: text, TSV (every field is a text), JSON and JSON lines (every string is one),
-            plain or compressed with gzip, bzip2 or xz.
+            plain or compressed with gzip, bzip2, xz or zstd.
         n: units in a row that make an overlap.
         min_units: shorter evaluation texts are not sought.
     """
@@ -46,7 +44,7 @@ class Contamination:
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents without overlap; the ledger notes the overlaps by evaluation file."""
-        index = _index(self.files, self.n, self.min_units) if self.files else None
+        index = _index(stamped(self.files), self.n, self.min_units) if self.files else None
         for doc in docs:
             ledger.enter(self.name, doc)
             if index and (file := index.find(doc.text)):
@@ -86,11 +84,20 @@ class Index:
         return ""
 
 
+Stamped: TypeAlias = tuple[Path, int]
+"""A file and when it was changed last: what is remembered of it is forgotten when it changes."""
+
+
+def stamped(files: Iterable[Path]) -> tuple[Stamped, ...]:
+    """The files with their times in ns, 0 for one that is missing."""
+    return tuple((Path(f), Path(f).stat().st_mtime_ns if Path(f).exists() else 0) for f in files)
+
+
 @lru_cache(maxsize=2)
-def _index(files: tuple[Path, ...], n: int, min_units: int) -> Index:
+def _index(files: tuple[Stamped, ...], n: int, min_units: int) -> Index:
     numbers: dict[str, int] = {}
     grams: dict[int, dict[tuple[int, ...], str]] = {}
-    for file in map(Path, files):
+    for file, _ in files:
         for text in texts_of(file):
             ids = tuple(numbers.setdefault(unit, len(numbers)) for unit in units(text))
             length = min(n, len(ids))
@@ -101,7 +108,7 @@ def _index(files: tuple[Path, ...], n: int, min_units: int) -> Index:
                 table.setdefault(ids[i : i + length], file.name)
     if not grams:
         raise UserError(
-            f"the evaluation files hold no text of {min_units} words: {', '.join(map(str, files))}",
+            f"the evaluation files hold no text of {min_units} words: {', '.join(str(file) for file, _ in files)}",
             fix="name other files or lower min_units",
         )
     return Index(numbers, grams)
@@ -111,25 +118,22 @@ def texts_of(path: Path) -> Iterator[str]:
     """Every text in an evaluation file.
 
     Raises:
-        UserError: the file is missing or not UTF-8 text.
+        UserError: the file is missing, damaged, empty, not UTF-8 text or not the JSON that its name says.
     """
-    suffixes = path.suffixes
-    opener = _OPENERS.get(suffixes[-1] if suffixes else "", open)
-    kind = next((s for s in reversed(suffixes) if s not in _OPENERS), "")
+    if not path.is_file():
+        raise UserError(f"no evaluation file at {path}", fix="check the path")
+    kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
-        with opener(path, "rt", encoding="utf-8") as handle:
-            if kind == ".json":
-                yield from _strings(json.load(handle))
-                return
-            for line in handle:
-                if kind == ".jsonl":
-                    yield from _strings(json.loads(line))
-                else:
-                    yield from line.rstrip("\n").split("\t")
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UserError(
-            f"evaluation file {path} cannot be read: {error}", "text, TSV, JSON or JSON lines in UTF-8"
-        ) from None
+        if kind == ".json":
+            yield from _strings(json.loads("\n".join(reader.lines(path))))
+            return
+        for line in reader.lines(path):
+            if kind == ".jsonl":
+                yield from _strings(json.loads(line))
+            else:
+                yield from line.split("\t")
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"evaluation file {path} cannot be read: {error}", "JSON, or JSON lines") from None
 
 
 def _strings(value: Any) -> Iterator[str]:

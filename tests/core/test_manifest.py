@@ -108,7 +108,6 @@ def test_up_to_date_only_while_everything_is_the_same(tmp_path: Path, source: Pa
     make(out, Config(), [source])
     assert manifest.up_to_date(out, "demo", Config(), [source]) == manifest.read(out)
     assert manifest.up_to_date(out, "demo", Config(4), [source]) is None
-    assert manifest.up_to_date(out, "other", Config(), [source]) is None
     assert manifest.up_to_date(out, "demo", Config(), []) is None
     source.write_text("changed")
     assert manifest.up_to_date(out, "demo", Config(), [source]) is None
@@ -198,6 +197,30 @@ def test_what_others_made_is_never_overwritten(tmp_path: Path) -> None:
     assert (folder / "thesis.tex").read_text() == "years of work" and file.read_text() == "also"
     make(empty, Config(), [])
     assert manifest.verify(empty).stage == "demo"
+
+
+def test_what_another_stage_made_or_what_is_read_is_never_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(out, Config(), [])
+    with pytest.raises(UserError, match="was made by 'demo', not by 'other'"):
+        manifest.up_to_date(out, "other", Config())
+    for inside in (out, out / "sub" / "a.txt", tmp_path / "." / "out"):
+        with pytest.raises(UserError, match="is both out= and what is read"):
+            make(out, Config(), [inside])
+    assert manifest.verify(out).stage == "demo"
+
+
+def test_files_that_settings_name_are_found_at_any_depth(tmp_path: Path, source: Path) -> None:
+    @dataclass(frozen=True)
+    class Outer:
+        inner: dict[str, object]
+        name: str = "source.txt"
+
+    found = manifest.digests_in([Outer({"lists": (source, 3)}), Config(), {"b": [tmp_path]}])
+    assert found == {str(path): manifest.digest(path) for path in (source, tmp_path)}
+    assert manifest.digests_in((Config(), "text", None, 3)) == {}
+    with pytest.raises(UserError, match="no file or directory at"):
+        manifest.digests_in(tmp_path / "absent")
 
 
 def test_leftovers_of_dead_processes_are_deleted_and_no_others(tmp_path: Path) -> None:

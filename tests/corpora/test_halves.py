@@ -54,6 +54,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     files = (f"{tmp_path}/en", f"{tmp_path}/fr")
     with pytest.raises(UserError, match="holds no text"):
         run(HalvesConfig("en-fr", files, f"{tmp_path}/out"))
+    (tmp_path / "fr").write_bytes("é".encode("latin-1"))
+    with pytest.raises(UserError, match="line 1: byte 0xe9 at 0 is not UTF-8"):
+        run(HalvesConfig("en-fr", files, f"{tmp_path}/out"))
     with pytest.raises(UserError, match="two different languages"):
         run(HalvesConfig("en-en", files, f"{tmp_path}/out"))
     (tmp_path / "fr").write_text("c\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
+import polars as pl
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
@@ -41,6 +42,8 @@ def test_words_of_like_use_have_like_vectors() -> None:
     assert np.allclose(np.linalg.norm(words.vectors, axis=1), 1)
     with pytest.raises(UserError, match="words occur 9 times"):
         learn(["a b"], 50, 6, 2, 9)
+    with pytest.raises(UserError, match="no two frequent words stand in one sentence"):
+        learn(["a", "b", "c", "d"], 50, 6, 2, 1)
 
 
 def test_procrustes_finds_a_rotation_and_csls_is_as_in_the_paper() -> None:
@@ -122,6 +125,13 @@ def test_it_publishes_both_directions_and_scores_against_gold(
     found = [(other, float(probability)) for word, other, probability in table if word == "tiger"]
     assert found[0][0] == "tiger" and found == sorted(found, key=lambda two: -two[1])
     assert sum(10**probability for _, probability in found) == pytest.approx(1, abs=1e-3)
+    pl.DataFrame({"text": ["\n".join(TEXT[:60]), "\n".join(TEXT[60:])]}).write_parquet(
+        tmp_path / "en.parquet"
+    )
+    corpus = dict.fromkeys(("en", "fr"), (f"{tmp_path}/en.parquet",))
+    run(BliConfig("en-fr", corpus, f"{tmp_path}/again", min_count=1, min_seeds=1))
+    assert (tmp_path / "again/fr.arpa").read_bytes() == (tmp_path / "out/fr.arpa").read_bytes()
+    assert "tiger\ttiger\n" in (tmp_path / "again/fr-en.txt").read_text()
     with pytest.raises(UserError, match="no text in sw"):
         run(BliConfig("en-sw", files, f"{tmp_path}/other"))
     with pytest.raises(UserError, match="order=1; valid: 2 to 6"):

@@ -145,6 +145,35 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+def test_changed_lists_of_a_stage_are_seen(tmp_path: Path, crawl: str) -> None:
+    held, out = tmp_path / "held.txt", tmp_path / "sw"
+    settings = {"contamination": {"files": str(held)}}
+    held.write_text("moja mbili tatu nne tano sita saba nane tisa kumi\n", encoding="utf-8")
+    build(out, "sw", crawl, settings=settings)
+    document = next(iter(read_corpus(out)))
+    held.write_text(document.text.replace("\n", " ") + "\n", encoding="utf-8")
+    build(out, "sw", crawl, settings=settings)
+    assert document.text not in {doc.text for doc in read_corpus(out)}
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        text = "\n\n".join(f"Hii ni hati ya {name} namba {i}, kuhusu {name * (i + 1)}." for i in range(20))
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    plain: dict[str, Any] = {
+        "before_dedup": (),
+        "after_dedup": (),
+        "dedup": False,
+        "near_dedup": False,
+        "settings": {},
+    }
+    build(tmp_path / "all", "sw", f"text:{tmp_path}/*.txt", **plain)
+    build(tmp_path / "twice", "sw", f"text:{tmp_path}/one.txt,text:{tmp_path}/*.txt", **plain)
+    texts = [sorted(doc.text for doc in read_corpus(tmp_path / name)) for name in ("all", "twice")]
+    assert texts[0] == texts[1] and len(texts[0]) == 40
+    assert f"{tmp_path}/one.txt: named twice, read once" in capsys.readouterr().err
+
+
 def test_settings_reach_the_stages_and_the_card(tmp_path: Path, crawl: str) -> None:
     settings = {"length": {"min_chars": "100000"}}
     with pytest.raises(UserError, match="none of 88 documents is left: length/short 88"):

@@ -272,9 +272,13 @@ def test_text_and_lines(tmp_path: Path, ending: str) -> None:
 def test_endless_text_is_cut(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("neno moja tu\n" * 200_000, encoding="utf-8")
     docs, ledger = read(f"text:{tmp_path}/a.txt")
-    assert max(len(doc.text) for doc in docs) < 1_150_000
+    assert (
+        999_000 < max(len(doc.text) for doc in docs) <= 1_000_000
+    )  # no longer than max_chars, or all were dropped
     assert sum(doc.text.count("neno") for doc in docs) == 200_000
-    assert ledger.notes == {"text of a megabyte without a blank line, cut": 2}
+    assert ledger.notes == {"long text without a blank line, cut": 2}
+    docs, _ = read(f"text:{tmp_path}/a.txt", max_chars=100)
+    assert {len(doc.text) for doc in docs} == {7 * 13 - 1, (200_000 % 7) * 13 - 1}
 
 
 def test_jsonl_takes_the_usual_fields_and_counts_the_rest(tmp_path: Path) -> None:
@@ -284,16 +288,18 @@ def test_jsonl_takes_the_usual_fields_and_counts_the_rest(tmp_path: Path) -> Non
         {"title": "x"},
         {"text": ""},
         [1],
+        {"text": TEXTS[2] + "\ud800", "url": "\udfff"},
     ]
-    lines = [json.dumps(row) for row in rows] + ["{cut", ""]
+    lines = [json.dumps(row) for row in rows] + ["{cut", "[" * 100_000, ""]
     (tmp_path / "a.jsonl.zst").write_bytes(PACK[".zst"]("\n".join(lines).encode()))
     docs, ledger = read(f"jsonl:{tmp_path}/a.jsonl.zst")
-    assert [doc.text for doc in docs] == TEXTS[:2]
+    assert [doc.text for doc in docs] == [*TEXTS[:2], TEXTS[2] + "\ufffd"]
+    assert docs[2].url == "\ufffd"
     assert (docs[0].url, docs[0].date, docs[0].meta) == ("u", "2020-01-02", {"declared_lang": "sw"})
     assert ledger.dropped == {
         ("read", "no text field"): 1,
         ("read", "empty"): 1,
-        ("read", "not a JSON object"): 2,
+        ("read", "not a JSON object"): 3,
     }
 
 

@@ -161,5 +161,7 @@ def test_sample_tells_mistakes(
         draw(tmp_path / "x", corpora, **settings)
     with pytest.raises(UserError, match="no corpora"):
         draw(tmp_path / "x", {})
+    with pytest.raises(UserError, match=r"corpora\.swa: sw is given twice"):
+        draw(tmp_path / "x", {"sw": corpora["sw"], "swa": corpora["sw"]})
     with pytest.raises(UserError, match="no corpus in"):
         draw(tmp_path / "x", {"sw": tmp_path})

@@ -41,6 +41,11 @@ def french(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_words_keep_their_marks_and_joiners() -> None:
+    assert words("हिन्दी में, می‌خواهم שָׁלוֹם Café") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם", "café"]
+    assert tokens("घरों!") == ["घरों", "!"]
+
+
 @given(TEXTS)
 def test_without_a_model_all_but_words_stays(text: str) -> None:
     assert WordByWord({})(text) == text

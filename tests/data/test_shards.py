@@ -203,6 +203,8 @@ def test_the_first_pairs_are_taken_and_the_same_are_held_out(tmp_path: Path, voc
     assert sets[5, "train"] == sets[0, "train"][:5]
     with pytest.raises(UserError, match="max_pairs=-1"):
         binarize.run(binarize.BinarizeConfig(str(vocab), str(tmp_path / "x"), pairs=pairs, max_pairs=-1))
+    with pytest.raises(UserError, match="valid_docs=-1"):
+        binarize.run(binarize.BinarizeConfig(str(vocab), str(tmp_path / "x"), pairs=pairs, valid_docs=-1))
 
 
 def test_directories_of_parallel_and_switched_text_stand_for_their_files(tmp_path: Path, vocab: Path) -> None:

@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,25 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def digests_in(settings: Any) -> dict[str, str]:
+    """Path -> digest of every file and directory that settings name by a ``Path``, at any depth.
+
+    Settings of a stage that name files are the same while the files are not: this belongs beside them.
+
+    Raises:
+        UserError: nothing is at one of the paths.
+    """
+    if isinstance(settings, Path):
+        return {str(settings): digest(settings)}
+    if is_dataclass(settings):
+        settings = [getattr(settings, each.name) for each in fields(settings)]
+    elif isinstance(settings, Mapping):
+        settings = list(settings.values())
+    if not isinstance(settings, (list, tuple)):
+        return {}
+    return {path: found for value in settings for path, found in digests_in(value).items()}
+
+
 def read(directory: Path) -> Manifest:
     """The manifest of a published directory.
 
@@ -151,7 +170,8 @@ def up_to_date(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) 
         UserError: an input is missing, or ``out`` exists and is no published directory: said before the work
             starts, not after it.
     """
-    _refuse_foreign(out)
+    inputs = list(inputs)
+    _refuse_foreign(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
         return None
     wanted = Manifest(stage, to_dict(config), _digests(inputs), code_version=_version())
@@ -174,7 +194,8 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     Raises:
         UserError: an input is missing, or ``out`` exists and is no published directory.
     """
-    _refuse_foreign(out)
+    inputs = list(inputs)
+    _refuse_foreign(out, stage, inputs)
     inputs_found = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
     _clean_up(out)
@@ -213,9 +234,22 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         temporary.rename(out)
 
 
-def _refuse_foreign(out: Path) -> None:
-    if out.exists() and not (out / FILE_NAME).is_file() and (out.is_file() or any(out.iterdir())):
-        raise UserError(f"{out} exists and was not made by xling", fix="choose another out=, or move it away")
+def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
+    elsewhere = "choose another out=, or move it away"
+    if not out.exists():
+        return
+    if not (out / FILE_NAME).is_file():
+        if out.is_file() or any(out.iterdir()):
+            raise UserError(f"{out} exists and was not made by xling", fix=elsewhere)
+        return
+    if any(Path(path).resolve().is_relative_to(out.resolve()) for path in inputs):
+        raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
+    try:
+        made_by = read(out).stage
+    except UserError:  # damaged: made anew
+        return
+    if made_by != stage:
+        raise UserError(f"{out} was made by {made_by!r}, not by {stage!r}", fix=elsewhere)
 
 
 def _sibling(out: Path, ending: str) -> Path:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.core.errors import UserError
 from xling.core.languages import Language
 
 # Characters that say what 100 characters of an alphabetic script say.
@@ -36,6 +37,13 @@ class Length:
     max_chars: int = 2000
     max_ratio: float = 2.2
     smoothing: int = 12
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say (UserError)."""
+        if not self.max_ratio >= 1:
+            raise UserError(f"settings.length.max_ratio={self.max_ratio}", "a ratio from 1")
+        if self.smoothing < 1:
+            raise UserError(f"settings.length.smoothing={self.smoothing}", "a number of characters from 1")
 
     name: ClassVar[str] = "length"
     reasons: ClassVar[dict[str, str]] = {

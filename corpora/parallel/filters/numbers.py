@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,14 +12,18 @@ from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
+_NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) == "Nd"]
+_ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
+
 
 @PAIR_FILTERS.register("numbers")
 @dataclass(frozen=True)
 class Numbers:
     """Drop pairs whose longer numbers or addresses do not match.
 
-    Numbers of one digit are often spelt out, so those of two and more digits count. A number missing on the
-    other side may have been spelt out too; one that stands against a different number was not.
+    Numbers of one digit are often spelt out, so those of two and more digits count, by value: 1998 in the digits of
+    any script. A number missing on the other side may have been spelt out too; one that stands against a different
+    number was not.
 
     Args:
         max_unmatched: largest share of numbers, of both sides together, that may lack a partner.
@@ -57,7 +62,8 @@ class Numbers:
 
 def _numbers(side: str) -> pl.Expr:
     """Distinct numbers of two and more digits, their inner commas, dots and spaces taken out."""
-    joined = pl.col(side).str.replace_all(r"(\d)[.,'\u00a0\u202f ](\d{3})\b", "${1}${2}")
+    plain = pl.col(side).str.replace_many(_NATIVE, _ASCII)
+    joined = plain.str.replace_all(r"(\d)[.,'\u00a0\u202f\u066c ](\d{3})\b", "${1}${2}")
     return joined.str.extract_all(r"\d{2,}").list.unique()
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 import polars as pl
 
 from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 from corpora.parallel.pairs import near_key
-from corpora.stages.contamination import texts_of
+from corpora.stages.contamination import Stamped, stamped, texts_of
 
 
 @PAIR_FILTERS.register("overlap")
@@ -35,14 +34,16 @@ class Overlap:
         """See `corpora.parallel.filters.BatchFilter`."""
         if not context.heldout:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
-        known = _heldout(context.heldout, self.min_letters)
+        known = _heldout(stamped(context.heldout), self.min_letters)
         tests = {f"heldout_{side}": near_key(side).is_in(known.implode()) for side in ("src", "tgt")}
         return first_reason(pairs, tests)
 
 
 @lru_cache(maxsize=2)
-def _heldout(files: tuple[Path, ...], min_letters: int) -> pl.Series:
+def _heldout(files: tuple[Stamped, ...], min_letters: int) -> pl.Series:
     """The letters of every held-out sentence."""
-    texts = pl.DataFrame({"text": [text for file in files for text in texts_of(file)]}, {"text": pl.String})
+    texts = pl.DataFrame(
+        {"text": [text for file, _ in files for text in texts_of(file)]}, {"text": pl.String}
+    )
     keys = texts.select(near_key("text").alias("text").unique(maintain_order=True))["text"]
     return keys.filter(keys.str.len_chars() >= min_letters)

@@ -58,7 +58,7 @@ def _check(path: Path, info: zipfile.ZipInfo) -> None:
 
 
 def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The lines of a text member, without their line ends; never more bytes than its entry declares.
+    """The lines of a text member, without line ends and byte order mark; never more bytes than its entry declares.
 
     Raises:
         UserError: not UTF-8.
@@ -66,8 +66,9 @@ def lines(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     number = 0
     with archive.open(name) as member:
         try:
-            for number, raw in enumerate(_bounded(member), 1):  # noqa: B007 - read by the handler below
-                yield raw.decode("utf-8").rstrip("\r\n")
+            for number, raw in enumerate(_bounded(member), 1):
+                line = raw.decode("utf-8").rstrip("\r\n")
+                yield line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeDecodeError:
             raise UserError(
                 f"{archive.filename}: {name} line {number} is not UTF-8", "UTF-8 text", "convert it"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora import reader
-from corpora.document import Ledger
+from corpora.document import Ledger, storable
 from corpora.parallel.sources import (
     PAIR_SOURCES,
     PairSource,
@@ -107,7 +107,7 @@ def _json_rows(
     for number, line in enumerate(reader.lines(path)):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             record = None
         row = from_record(record, named, context) if isinstance(record, dict) else None
         if row is None:
@@ -142,4 +142,5 @@ def from_record(record: dict[str, Any], named: list[str], context: SourceContext
     values = [lowered[name] for name in columns]
     if len(values) < 2 or not all(isinstance(value, str) for value in values[:2]):
         return None
-    return values[0], values[1], str(values[2] or "") if len(values) > 2 else ""
+    doc = str(values[2] or "") if len(values) > 2 else ""
+    return storable(values[0]), storable(values[1]), storable(doc)

@@ -267,6 +267,7 @@ def test_dictionary_corpus_in_several_languages(tmp_path):
     [
         ({"source": ("nowhere",)}, "no alignment and no parallel corpus at nowhere"),
         ({"mode": "documents", "source": ("nowhere",)}, "no parallel corpus"),
+        ({"source": ("one", "two")}, "source=one,two with mode=alm; valid: one directory"),
         ({"mode": "dictionary"}, "dictionaries"),
         ({"dictionaries": {"de": "x"}}, "dictionaries"),
         ({"mode": "dictionary", "dictionaries": {"de": "x"}}, "source"),

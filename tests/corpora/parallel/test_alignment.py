@@ -51,6 +51,8 @@ def test_words_cut_punctuation_numbers_and_unspaced_scripts():
         "!",
     ]
     assert words("我爱 tea。") == ["我", "爱", "tea", "。"]
+    assert words("हिन्दी में می‌خواهم שָׁלוֹם") == ["हिन्दी", "में", "می‌خواهم", "שָׁלוֹם"]
+    assert words("น้ำ") == ["น้", "ำ"]
     assert words("mag’alim ng'ombe") == ["mag’alim", "ng'ombe"]
 
 
@@ -230,7 +232,6 @@ def test_stage_refuses_unequal_files(tmp_path):
         ({"src": ""}, "nothing to align"),
         ({"method": "embedding"}, "checkpoint"),
         ({"pair": "en-qx"}, "qx"),
-        ({"aligner": AlignerSettings(sweeps=3)}, "averaged_sweeps"),
     ],
 )
 def test_settings_are_checked(changes, message):
@@ -257,3 +258,18 @@ def test_eflomal_is_a_program_and_its_absence_is_told(tmp_path, monkeypatch):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     found = eflomal.align([["a", "b"], [], ["c"]], [["x", "y"], ["z"], ["w", "v"]], "intersection")
     assert found == [{(0, 0), (1, 1)}, set(), {(0, 0)}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sweeps": 3}, r"aligner\.averaged_sweeps=16; valid: 1 to 3"),
+        ({"chunk_pairs": 0}, r"aligner\.chunk_pairs=0; valid: a whole number from 1"),
+        ({"em_iterations": 0}, r"aligner\.em_iterations=0"),
+        ({"null_prior": -1.0}, r"aligner\.null_prior=-1\.0; valid: a probability"),
+        ({"lexical_prior": 0.0}, r"aligner\.lexical_prior=0\.0"),
+    ],
+)
+def test_settings_of_the_aligner_are_checked(settings, message):
+    with pytest.raises(UserError, match=message):
+        AlignerSettings(**settings)

@@ -56,6 +56,16 @@ CASES = [
 ]
 
 
+def test_numbers_are_compared_by_value_in_any_script():
+    pairs = [
+        ("Built in 1998 for 12,500 people.", "در سال ۱۹۹۸ برای ۱۲٬۵۰۰ نفر ساخته شد."),
+        ("Built in 1998.", "1998 में बना."),
+        ("Built in 1998.", "१९९८ में बना."),
+        ("Built in 1998.", "१९९७ में बना."),
+    ]
+    assert reasons_of(pairs, ["numbers"], "en-hi") == [None, None, None, "number_mismatch"]
+
+
 @pytest.mark.parametrize(("name", "pair", "reason"), CASES)
 def test_each_reason(name, pair, reason):
     assert reasons_of([GOOD, pair], (name,)) == [None, reason]

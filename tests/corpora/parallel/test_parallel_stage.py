@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from corpora.parallel.build import run_part
 from corpora.parallel.config import ParallelConfig
 from corpora.parallel.publish import split_of
 from corpora.toyworld import para
@@ -146,7 +148,51 @@ def test_the_split_takes_about_what_is_asked_and_at_most_a_tenth():
     assert not np.array_equal(chosen, split_of(kept, 50, 70, 2))
 
 
+def test_a_document_that_is_too_large_is_not_held_out():
+    two = pl.DataFrame({"doc": ["a"] * 500 + ["b"] * 500})
+    assert (split_of(two, 1000, 1000, 1) == "train").all()
+    mixed = pl.DataFrame({"doc": ["a"] * 900 + [f"d{i // 10}" for i in range(100)]})
+    for seed in range(5):
+        chosen = split_of(mixed, 35, 1000, seed)
+        assert (chosen[:900] == "train").all()
+        assert [(chosen == name).sum() for name in ("dev", "test")] == [30, 70]
+
+
+def test_a_changed_heldout_file_is_seen(tmp_path, pairs):
+    held = tmp_path / "held.txt"
+    held.write_text("Nothing of this is in the corpus.\n", encoding="utf-8")
+    source = [write(tmp_path, pairs)]
+    cfg, _ = build(tmp_path, source, heldout=(str(held),), dev_pairs=0, test_pairs=0)
+    leaked = (cfg.directory / "train.en").read_text(encoding="utf-8").splitlines()[:20]
+    held.write_text("\n".join(leaked) + "\n", encoding="utf-8")
+    cfg, _ = build(tmp_path, source, heldout=(str(held),), dev_pairs=0, test_pairs=0)
+    assert not set(leaked) & set((cfg.directory / "train.en").read_text(encoding="utf-8").splitlines())
+
+
+def test_a_build_whose_twin_was_faster_is_done(tmp_path, pairs):
+    source = [write(tmp_path, pairs)]
+    cfg, told = build(tmp_path, source)
+    assert run_part(cfg, "read", 0) is None
+    work = cfg.work().root
+    shutil.rmtree(work.parent, ignore_errors=True)
+
+    def cleared(*_):
+        raise FileNotFoundError(work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corpora.parallel.build._run_part", cleared)
+        assert run_part(cfg, "read", 0) is None
+        assert str(run_part(cfg, "publish", 0)) == str(told)
+        work.mkdir(parents=True)
+        with pytest.raises(FileNotFoundError):
+            run_part(cfg, "read", 0)
+
+
 def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model").mkdir()
+    Path("model/model.pt").write_bytes(b"weights")
+
     class Encoder:
         def __init__(self, path, name):
             assert (path, name) == (Path("model"), "encoder")
@@ -174,6 +220,7 @@ def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
         ({"dev_pairs": -1}, "dev_pairs"),
         ({"heldout": ("none.txt",)}, "held-out"),
         ({"filters": ("lenght",)}, "length"),
+        ({"settings": {"length": {"max_ratio": "0"}}}, "max_ratio=0.0; valid: a ratio from 1"),
     ],
 )
 def test_settings_are_checked(changes, message):

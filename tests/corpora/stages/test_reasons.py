@@ -193,7 +193,7 @@ def test_overlap(tmp_path: Path) -> None:
 
 
 def test_evaluation_files_must_hold_text(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="no evaluation file at"):
         reason(Contamination((tmp_path / "none.txt",)), "x")
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(UserError, match="cannot be read"):
