@@ -15,7 +15,7 @@ from eval.backend import Backend
 from eval.predictions import Origin
 from eval.results import CONTROLS
 from eval.retrieval import Vectors
-from eval.suite import Example, Suite, load
+from eval.suite import Example, Suite, data_digest, load
 
 if TYPE_CHECKING:
     from eval.run import EvalConfig
@@ -45,13 +45,19 @@ def predict(
     folder = cfg.out / "predictions"
     for lang, split in targets:
         origin = Origin(
-            suite.name, lang, split, system.name, -1, "none", "none", "", checkpoint=system.digest, extra=how
-        )
-        path = origin.path(folder)
-        if not (path.is_file() and predictions.read_origin(path) == origin):
+            suite.name, lang, split, system.name, -1, "none", "none", "",
+            checkpoint=system.digest, extra=how, rows=_rows_digest(suite, lang, split, data),
+        )  # fmt: skip
+        if not predictions.is_there(folder, origin):
             rows = load(suite, lang, split, data)
             predictions.write(folder, origin, rows, answers[suite.kind](cfg, system, suite, lang, rows, data))
-        yield path
+        yield origin.path(folder)
+
+
+def _rows_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
+    """Digest of what the answers are found by: the rows, and the training rows that a threshold or words come from."""
+    read = [split, *(["train"] if suite.kind != "retrieval" and suite.has(lang, "train", data) else [])]
+    return "+".join(data_digest(suite, lang, each, data) for each in read)
 
 
 def vectors(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:

@@ -56,6 +56,7 @@ class Origin:
         source: language trained on, or "".
         checkpoint: digest of the model.
         extra: rest of the signature, for example layer, pooling and distance of a retrieval.
+        rows: digest of the files whose rows are predicted; "" in predictions made before it was kept.
     """
 
     suite: str
@@ -68,6 +69,7 @@ class Origin:
     source: str = "en"
     checkpoint: str = ""
     extra: str = ""
+    rows: str = ""
 
     def path(self, folder: Path) -> Path:
         """The place of this file in a folder of predictions."""
@@ -116,6 +118,12 @@ def read_origin(path: Path) -> Origin:
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     return Origin(**json.loads(facts["origin"]))
+
+
+def is_there(folder: Path, origin: Origin) -> bool:
+    """Whether the predictions of an origin are in a folder, made of the same model, settings and rows."""
+    path = origin.path(folder)
+    return path.is_file() and read_origin(path) == origin
 
 
 def read(path: Path, examples: Sequence[Example]) -> list[Any]:

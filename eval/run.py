@@ -178,6 +178,11 @@ def evaluate_systems(
         UserError: a name, language, split or setting is wrong, or rows are missing.
     """
     data = data_folder(cfg.data)
+    _check_workers(cfg.num_workers)
+    if any(seed < 0 for seed in cfg.seeds):
+        raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
+    if cfg.out.exists() and not cfg.out.is_dir():
+        raise UserError(f"out={cfg.out} is no folder", fix="choose another out=, or move the file away")
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:
@@ -284,6 +289,11 @@ def _answer(out: Path) -> Answer:
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
 
+def _check_workers(num_workers: int) -> None:
+    if num_workers < 1:
+        raise UserError(f"num_workers={num_workers}", "a whole number from 1")
+
+
 def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[Score]:
     """The scores of files of predictions in their order, whatever the number of processes."""
     if num_workers == 1:
@@ -341,12 +351,12 @@ def _one_model(
     """Fit once, unless every prediction of this model is there, and predict every target."""
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     langs = [t.lang for t in targets]
-    fit = replace(cfg.fit, seed=max(seed, 1))
+    fit = replace(cfg.fit, seed=seed if system.seeded else 1)
     made_by = _made_by(cfg, suite, langs, fit if system.seeded else None, data)
     folder = cfg.out / "predictions"
     modes = cfg.select if system.seeded else ("last",)
-    wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by)) for t in targets for m in modes]
-    missing = [item for item in wanted if not _is_there(folder, item[2])]
+    wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by, data)) for t in targets for m in modes]
+    missing = [item for item in wanted if not predictions.is_there(folder, item[2])]
     if missing:
         given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed)
         rows = training_rows(suite, protocol, cfg.source, langs, data, given, translate)
@@ -356,7 +366,8 @@ def _one_model(
             chosen = select(mode, checkpoints, system.average, scorer.asked(mode, target, data))
             gold = load(suite, target.lang, target.split, data)
             seen = scored_rows(suite, protocol, cfg.source, target.lang, gold, translate)
-            predictions.write(folder, origin, gold, system.predict(chosen, suite, seen, target.lang))
+            lang = cfg.source if protocol.test_on == "translated" else target.lang
+            predictions.write(folder, origin, gold, system.predict(chosen, suite, seen, lang))
     yield from (origin.path(folder) for _, _, origin in wanted)
 
 
@@ -403,16 +414,19 @@ def _target_dev(target: Target, data: Path) -> list[Example]:
 
 def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> Path:
     """Translations of one pair, made where they are missing."""
-    origin = _origin(cfg, system, target, FIXED_SEED, "none", f"no fine-tuning{_searched(cfg, target.suite)}")
+    made_by = f"no fine-tuning{_searched(cfg, target.suite)}"
+    origin = _origin(cfg, system, target, FIXED_SEED, "none", made_by, data)
     origin = replace(origin, protocol="none", source="")
     folder = cfg.out / "predictions"
-    if not _is_there(folder, origin):
+    if not predictions.is_there(folder, origin):
         gold = load(target.suite, target.lang, target.split, data)
         predictions.write(folder, origin, gold, system.predict(None, target.suite, gold, target.lang))
     return origin.path(folder)
 
 
-def _origin(cfg: EvalConfig, system: Backend, target: Target, seed: int, mode: str, made_by: str) -> Origin:
+def _origin(
+    cfg: EvalConfig, system: Backend, target: Target, seed: int, mode: str, made_by: str, data: Path
+) -> Origin:
     return Origin(
         suite=target.suite.name,
         lang=target.lang,
@@ -424,6 +438,7 @@ def _origin(cfg: EvalConfig, system: Backend, target: Target, seed: int, mode: s
         source=cfg.source,
         checkpoint=system.digest,
         extra=made_by,
+        rows=data_digest(target.suite, target.lang, target.split, data),
     )
 
 
@@ -462,11 +477,6 @@ def _search_of(cfg: EvalConfig) -> str:
     return f"|beam:{how.beam}|length:{how.length_penalty:g},{how.max_len_a:g},{how.max_len_b}"
 
 
-def _is_there(folder: Path, origin: Origin) -> bool:
-    path = origin.path(folder)
-    return path.is_file() and predictions.read_origin(path) == origin
-
-
 @dataclass(frozen=True)
 class RescoreConfig:
     """Settings of ``xling eval rescore``.
@@ -486,6 +496,7 @@ class RescoreConfig:
 
 def rescore(cfg: RescoreConfig) -> Answer:
     """Score every saved prediction of a run again and publish the tables; no model is needed."""
+    _check_workers(cfg.num_workers)
     files = predictions.files(cfg.run / "predictions")
     named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
     out, data = cfg.run / "tables", data_folder(cfg.data)

@@ -228,3 +228,66 @@ def test_settings_are_read_from_the_command_line(tmp_path: Path) -> None:
     assert (cfg.suites, cfg.seeds, cfg.fit.lr, cfg.distance) == (("xnli", "panx"), (3, 4), 1e-3, "csls")
     with pytest.raises(UserError, match=r"unknown setting 'fit\.learning'"):
         config.load(EvalConfig, None, ["suites=xnli", f"out={tmp_path}", "fit.learning=1"])
+
+
+def test_changed_test_rows_are_predicted_again(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw"), seeds=(1,))
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    path = world / "nli/sw.test.tsv"
+    path.write_text(path.read_text().replace("sw A dog", "sw A cat"))
+    again = Epochs(RIGHT)
+    run.evaluate_systems(cfg, [again])
+    assert [c for c in again.calls if c[0] == "predict" and c[1] != "en"] == [("predict", "sw", 12)]
+    path.write_text(path.read_text() + "one\trow more\tneutral\n")
+    run.evaluate_systems(cfg, [again])
+    assert again.calls[-1] == ("predict", "sw", 13), "another number of rows is no mistake"
+    calls = len(again.calls)
+    run.evaluate_systems(cfg, [again])
+    assert len(again.calls) == calls
+
+
+def test_changed_texts_are_embedded_again(tmp_path: Path) -> None:
+    folder = tmp_path / "data/bli"
+    folder.mkdir(parents=True)
+    (folder / "en-xx.train5k.tsv").write_text("water\twata\nfire\tfaya\n")
+    (folder / "en-xx.test2k.tsv").write_text("house\thous\nmouse\tmous\n")
+    cfg = EvalConfig(("bli",), tmp_path / "out", tmp_path / "data", langs=("en-xx",))
+    run.evaluate_systems(cfg, [Epochs({})])
+    for name, text in (("test2k", "house\thous\nhorse\thos\n"), ("train5k", "water\twata\n")):
+        (folder / f"en-xx.{name}.tsv").write_text(text)
+        again = Epochs({})
+        run.evaluate_systems(cfg, [again])
+        assert again.calls, f"the words of {name} are among those chosen from"
+
+
+def test_seed_0_is_a_seed_of_its_own_and_none_is_negative(world: Path) -> None:
+    system = Epochs(RIGHT)
+    run.evaluate_systems(settings(world, seeds=(0, 1)), [system])
+    assert [c for c in system.calls if c[0] == "fit"] == [("fit", "toy_xnli", 0), ("fit", "toy_xnli", 1)]
+    with pytest.raises(UserError, match=r"seeds=-2; valid: whole numbers from 0"):
+        run.evaluate_systems(settings(world, seeds=(1, -2)), [system])
+
+
+def test_translated_rows_are_in_the_language_of_the_training_rows(world: Path) -> None:
+    system = Epochs(RIGHT)
+    cfg = settings(world, protocol="translate_test", langs=("sw",), seeds=(1,))
+    run.evaluate_systems(cfg, [system], lambda texts, src, tgt: list(texts))
+    assert system.calls[-1] == ("predict", "en", 12)
+
+
+@pytest.mark.parametrize("wrong", [{"num_workers": 0}, {"out": None}])
+def test_what_cannot_work_is_said_before_anything_is_trained(world: Path, wrong: dict[str, Any]) -> None:
+    if "out" in wrong:
+        wrong["out"] = world.parent / "a file"
+        wrong["out"].write_text("")
+    system = Epochs(RIGHT)
+    with pytest.raises(UserError, match=r"num_workers=0; valid: a whole number from 1|a file is no folder"):
+        run.evaluate_systems(settings(world, **wrong), [system])
+    assert not system.calls
+
+
+def test_rescoring_asks_for_at_least_one_process(world: Path) -> None:
+    cfg = settings(world)
+    run.evaluate_systems(cfg, [Majority()])
+    with pytest.raises(UserError, match="num_workers=0; valid: a whole number from 1"):
+        run.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
