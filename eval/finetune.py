@@ -9,7 +9,7 @@ from typing import Literal
 from eval.backend import FitConfig
 from eval.metrics import METRICS, evaluate
 from eval.protocols import capped, hold_out, select, source_rows, training_suite
-from eval.suite import data_folder, suites
+from eval.suite import Suite, data_folder, suites
 from xling.core import manifest
 from xling.track import LogTo
 
@@ -57,10 +57,10 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
     settings = replace(cfg, out=Path(), log="none")
-    inputs = [cfg.checkpoint]
+    home = training_suite(suite)
+    inputs = [cfg.checkpoint, *_files(home, cfg.source, data), *map(Path, cfg.fit.switch.values())]
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done
-    home = training_suite(suite)
     train, dev = source_rows(suite, home, cfg.source, data)
     if not dev:
         train, dev = hold_out(train)
@@ -81,3 +81,9 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         made.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
     return manifest.read(cfg.out)
+
+
+def _files(home: Suite, lang: str, data: Path) -> list[Path]:
+    """The files of the training and dev rows that are there; which are missing is said when they are read."""
+    splits = [s for s in ("train", "dev") if s in home.splits]
+    return [path for split in splits for path in home.paths(lang, split, data) if path.is_file()]

@@ -185,3 +185,27 @@ def test_a_fine_tuning_leaves_its_curves(model: Path, tmp_path: Path) -> None:
     assert [step for step, _ in shown["valid/accuracy"]] == [7, 14, 21] and "train/loss" in shown
     chapter = chapters.training([gather.open_run(tmp_path / "tuned", "tuned")])
     assert any("validation: accuracy" in picture for picture in chapter.figures)
+
+
+def test_changed_training_rows_are_learned_from(model: Path, tmp_path: Path) -> None:
+    from eval.finetune import FinetuneConfig
+    from eval.finetune import run as finetune
+
+    files = {split: tmp_path / "data" / "nli" / f"en.{split}.tsv" for split in ("train", "dev")}
+    for path in files.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("premise\thypothesis\tlabel\na boat\ta house\tneutral\na house\ta boat\tentailment\n")
+    words = tmp_path / "en-ar.txt"
+    words.write_text("boat قارب\n")
+    fit = FitConfig(epochs=1, batch_rows=2, max_length=16, switch={"ar": str(words)})
+    cfg = FinetuneConfig("toy_xnli", model, tmp_path / "tuned", tmp_path / "data", fit=fit)
+    made = finetune(cfg)
+    assert finetune(cfg).seconds == made.seconds, "nothing changed"
+    for path in (*files.values(), words):
+        path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+        again = finetune(cfg)
+        assert again.inputs != made.inputs, path
+        made = again
+    files["train"].unlink()
+    with pytest.raises(UserError, match="no train rows in 'en'"):
+        finetune(cfg)
