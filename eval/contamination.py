@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import xxhash
 
 from eval import predictions
+from eval.metrics.text import words
 from eval.results import Score
 from eval.suite import Example, Suite, data_folder, load, suites
 from xling.core.answer import Answer
@@ -29,9 +29,6 @@ N = 13
 SHORTEST = 8
 CHUNK_CHARS = 1 << 22
 
-_TOKEN = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W_]+"
-)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -153,7 +150,7 @@ def row_text(row: Example) -> str:
 
 def hashed_tokens(text: str) -> npt.NDArray[np.uint64]:
     """Hashes of a text's lower-cased words, in scripts without spaces of its characters; uint64 (n,)."""
-    hashes = [xxhash.xxh3_64_intdigest(token.encode()) for token in _TOKEN.findall(text.lower())]
+    hashes = [xxhash.xxh3_64_intdigest(token.encode()) for token in words(text)]
     return np.array(hashes, dtype=np.uint64)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from corpora.stages.langid import identify
+from corpora.units import marks
 from eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from eval.suite import Example
@@ -21,13 +23,24 @@ CHARACTER_LANGS = ("ja", "ko", "th", "lo", "km", "my", "bo", "dz")
 """Languages whose BLEU is over characters: no spaces between words, or endings written to the word (ko)."""
 
 _WORDS = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W_]+"
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+    rf"|[^\W_]+(?:[{marks()}]+[^\W_]*)*"
 )
 
 
+@cache
 def target_of(lang: str) -> str:
-    """The language a text is written in: itself, or the second of a pair such as ``en-sw``."""
-    return lang.rpartition("-")[2]
+    """The language a text is written in, by its plain code: itself, or the second of a pair such as ``en-zh-CN``.
+
+    A code that is in no list, or in two, stays as it is.
+    """
+    second = lang.partition("-")[2]
+    for code in filter(None, (lang, second)):
+        try:
+            return languages.get(code).base
+        except UserError:
+            continue
+    return second or lang
 
 
 @cache
@@ -85,6 +98,11 @@ def _counts(row: Array) -> list[float]:
     return [int(x) if x == int(x) else float(x) for x in row]
 
 
+def words(text: str) -> list[str]:
+    """Lower-cased words of any script with their marks, composed (NFC); single characters where no spaces are written."""
+    return _WORDS.findall(unicodedata.normalize("NFC", text.lower()))
+
+
 class UnicodeTokenizer:
     """Lower-cased words of any script for rouge-score, whose own tokeniser keeps ASCII letters only.
 
@@ -93,7 +111,7 @@ class UnicodeTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Tokens of a text."""
-        return _WORDS.findall(text.lower())
+        return words(text)
 
 
 def rouge_l(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
@@ -128,11 +146,10 @@ def meteor(examples: Sequence[Example], predictions: Sequence[str], lang: str) -
         def stem(self, word: str) -> str:
             return word
 
-    tokens = UnicodeTokenizer().tokenize
     stemmer = PorterStemmer() if target_of(lang) == "en" else Whole()
     pairs = zip(examples, predictions, strict=True)
     values = [
-        single_meteor_score(tokens(e.label), tokens(p), stemmer=stemmer, wordnet=_NoSynonyms())
+        single_meteor_score(words(e.label), words(p), stemmer=stemmer, wordnet=_NoSynonyms())
         for e, p in pairs
     ]
     return with_count(values)
@@ -153,11 +170,11 @@ def _language_signature(lang: str) -> str:
 
 def _meteor_signature(lang: str) -> str:
     stems = "porter" if target_of(lang) == "en" else "none"
-    return f"meteor:1|nltk:{version('nltk')}|stemmer:{stems}|synonyms:none|tok:unicode"
+    return f"meteor:2|nltk:{version('nltk')}|stemmer:{stems}|synonyms:none|tok:unicode"
 
 
 def _rouge_signature(lang: str) -> str:
-    return f"rouge_l:1|rouge-score:{version('rouge-score')}|tok:unicode|stemmer:none"
+    return f"rouge_l:2|rouge-score:{version('rouge-score')}|tok:unicode|stemmer:none"
 
 
 for _name in ("bleu", "chrf", "ter"):

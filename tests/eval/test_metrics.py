@@ -18,6 +18,7 @@ from sacrebleu.metrics.ter import TER
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
+from eval.contamination import hashed_tokens
 from eval.metrics import METRICS, evaluate, ngrams
 from eval.metrics.qa import normalise_mlqa, normalise_squad
 from eval.metrics.text import UnicodeTokenizer, scorer
@@ -243,6 +244,46 @@ def test_rouge_equals_rouge_score_on_ascii_and_reads_other_scripts() -> None:
     assert score("rouge_l", REFERENCES, HYPOTHESES) == pytest.approx(100 * wanted)
     assert UnicodeTokenizer().tokenize("Дом, 北京 ok") == ["дом", "北", "京", "ok"]
     assert score("rouge_l", ["北京是首都"], ["北京是城市"], "zh") == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize(
+    "code", ["zh", "zh-CN", "en-zh", "en-cmn", "en-zho", "en-zh-CN", "en-zh_Hant", "zho_Hans"]
+)
+def test_the_tokeniser_is_chosen_by_the_language_and_not_by_its_code(code: str) -> None:
+    assert "tok:zh" in METRICS["bleu"].signature(code)
+    assert METRICS["ter"].signature(code) == METRICS["ter"].signature("ja")
+    assert score("bleu", ["我今天 高兴。"], ["我今天高兴。"], code) == pytest.approx(100.0)
+
+
+def test_codes_of_other_languages_and_of_none() -> None:
+    assert "tok:char" in METRICS["bleu"].signature("eng-jpn")
+    assert "tok:char" in METRICS["bleu"].signature("en-tha")
+    assert "tok:13a" in METRICS["bleu"].signature("zh-en")
+    assert "tok:13a" in METRICS["bleu"].signature("en-made_up")
+    assert "stemmer:porter" in METRICS["meteor"].signature("sw-eng")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("हिन्दी में लिखो!", ["हिन्दी", "में", "लिखो"]),
+        ("আমি বাংলা বলি।", ["আমি", "বাংলা", "বলি"]),
+        ("நான் தமிழ்", ["நான்", "தமிழ்"]),
+        ("می\u200cخواهم رفت", ["می\u200cخواهم", "رفت"]),
+        ("Cafe\u0301 İş_1 ☺\ufe0f", ["café", "i̇ş", "1"]),
+        ("ไก่ ok", ["ไ", "ก", "่", "ok"]),
+    ],
+)
+def test_words_keep_their_vowel_signs(text: str, words: list[str]) -> None:
+    assert UnicodeTokenizer().tokenize(text) == words
+    assert UnicodeTokenizer().tokenize(unicodedata.normalize("NFD", text)) == words
+    assert len(hashed_tokens(text)) == len(words)
+    for name in ("rouge_l", "meteor"):
+        assert f"{name}:2|" in METRICS[name].signature("hi")
+
+
+def test_words_that_differ_in_a_vowel_sign_are_different_words() -> None:
+    assert score("rouge_l", ["कल की"], ["काल का"], "hi") == 0
 
 
 def test_meteor_matches_stems_in_english_only() -> None:
