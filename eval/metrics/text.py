@@ -99,7 +99,7 @@ def _counts(row: Array) -> list[float]:
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words of any script with their marks, composed (NFC); single characters where no spaces are written."""
+    """Lower-cased words of any script with their marks, in NFC; single characters where no spaces are written."""
     return _WORDS.findall(unicodedata.normalize("NFC", text.lower()))
 
 

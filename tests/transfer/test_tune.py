@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from corpora import vocab
+from eval.backend import FitConfig
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack
+from xling.models import checkpoint
+from xling.models.encoder import EncoderModel
 from xling.transfer import tune
+from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import INTENT, Kind
 from xling.transfer.heads import Features, log_softmax_within, matched, unmatched
 from xling.transfer.tune import TuneConfig, batches_by_tokens
@@ -326,3 +331,60 @@ def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
 def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
     with pytest.raises(UserError, match=r"a directory with task.pt; fix: run `xling finetune` first"):
         tune.load(model)
+
+
+@pytest.fixture(scope="module")
+def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with language embeddings that are far apart."""
+    out = tmp_path_factory.mktemp("spoken")
+    plain, langs = checkpoint.load_model(model)
+    made = EncoderModel(
+        replace(plain.cfg, lang_embeddings=True), plain.encoder.tokens.num_embeddings, len(langs)
+    )
+    torch.manual_seed(1)
+    made.load_state_dict(made.state_dict() | plain.state_dict())
+    assert made.encoder.langs is not None
+    with torch.no_grad():
+        made.encoder.langs.weight.normal_(0, 1)
+    vocab.copy(model, out)
+    checkpoint.save_model(out / "model.pt", made, langs, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Topics:
+    name: str = "topics"
+    kind: Kind = "classify"
+    labels: tuple[str, ...] = LABELS
+    scheme: str = ""
+
+
+def test_rows_are_read_in_their_own_language(spoken: Path, tmp_path: Path) -> None:
+    system, asked = EncoderBackend(spoken, "pretrained"), rows("classify", 9)
+    (tuned,) = system.fit(Topics(), asked, asked, "en", FitConfig(epochs=1, max_length=64))
+
+    def ids(lang: str) -> set[int]:
+        seen: set[int] = set()
+        embeddings = tuned.model.encoder.langs
+        assert embeddings is not None
+        hook = embeddings.register_forward_pre_hook(lambda module, args: seen.update(args[0].tolist()))
+        system.predict(tuned, Topics(), asked, lang)
+        hook.remove()
+        return seen
+
+    assert [ids(lang) for lang in ("ar", "en", "th", "sw")] == [{0}, {1}, {2}, {1}]
+    assert tuned.predict(asked) == tuned.predict(asked, lang="en")
+    (in_thai,) = tune.fit(spoken, "classify", LABELS, asked, replace(FAST, epochs=1), "th")
+    tune.save(in_thai, tmp_path, spoken, ["ar", "en", "th"])
+    again = tune.load(tmp_path)
+    assert (again.lang, tune.load(tmp_path, "ar").lang, tune.load(tmp_path, "sw").lang) == (2, 0, 2)
+    assert again.predict(asked, lang="ar") == in_thai.predict(asked, lang="ar")
+
+
+def test_a_model_fine_tuned_before_has_the_language_it_always_had(model: Path, tmp_path: Path) -> None:
+    (made,) = tune.fit(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
+    tune.save(made, tmp_path, model, ["ar", "en", "th"])
+    state = torch.load(tmp_path / tune.TASK_FILE, weights_only=True)
+    del state["lang"]
+    torch.save(state, tmp_path / tune.TASK_FILE)
+    assert tune.load(tmp_path).lang == 1

@@ -125,7 +125,7 @@ class EncoderBackend:
         if suite.kind in TEXT_KINDS:
             return list(self._writer.predict(checkpoint, suite.kind, rows, lang))
         _answerable(suite)
-        return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows)
+        return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
         """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""

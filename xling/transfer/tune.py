@@ -87,12 +87,21 @@ class TuneConfig:
 
 @dataclass
 class Tuned:
-    """A fine-tuned model with what prediction needs."""
+    """A fine-tuned model with what prediction needs.
+
+    Attributes:
+        model: encoder and heads.
+        processor: cuts texts into pieces.
+        max_length: sub-tokens of one sequence.
+        lang: which of ``langs`` it was fine-tuned in.
+        langs: languages that the encoder was trained in, in the order of its language embeddings.
+    """
 
     model: TaskModel
     processor: Any
     max_length: int
     lang: int = 0
+    langs: tuple[str, ...] = ()
 
     def encode(self, rows: Sequence[Row], labelled: bool = True) -> list[tuple[int, Example]]:
         """Windows of all rows as (index of the row, example); see `xling.transfer.encode.encode_row`."""
@@ -105,9 +114,17 @@ class Tuned:
                 windows.append((index, example | extra))
         return windows
 
-    def predict(self, rows: Sequence[Row], batch_tokens: int = 8192) -> list[Any]:
-        """An answer per row, of the shape of its label, in the order of ``rows``; see `xling.transfer.decode`."""
-        windows = self.encode(rows, labelled=False)
+    def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
+        """An answer per row, of the shape of its label, in the order of ``rows``; see `xling.transfer.decode`.
+
+        Args:
+            rows: any number.
+            batch_tokens: of one forward pass.
+            lang: language of the rows, for models with language embeddings; one that the encoder was not trained in
+                is read as the language of the fine-tuning is.
+        """
+        reader = replace(self, lang=self.langs.index(lang)) if lang in self.langs else self
+        windows = reader.encode(rows, labelled=False)
         scores: list[np.ndarray] = [np.empty(0)] * len(windows)
         self.model.eval()
         with torch.inference_mode():
@@ -157,7 +174,8 @@ def fit(
             "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
         )
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
-    tuned = Tuned(model, vocab.load(ckpt), longest, langs.index(lang) if lang in langs else 0)
+    code = langs.index(lang) if lang in langs else 0
+    tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))
     switch = Switcher(kind, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
     # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
     units = _units(tuned, train, what)
@@ -205,6 +223,7 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     facts = {
         "shape": checkpoint.shape_of(model.encoder.cfg),
         "langs": langs,
+        "lang": tuned.lang,
         "kind": model.kind,
         "labels": list(model.labels),
         "features": model.features,
@@ -213,8 +232,13 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
 
 
-def load(directory: Path, lang: str = "en") -> Tuned:
+def load(directory: Path, lang: str = "") -> Tuned:
     """A fine-tuned model that `save` wrote, in float32.
+
+    Args:
+        directory: what `xling finetune` published.
+        lang: language of the rows it will read; default: of those it was fine-tuned on (English in files that do not
+            say).
 
     Raises:
         UserError: as `xling.models.checkpoint.read_published`.
@@ -227,8 +251,10 @@ def load(directory: Path, lang: str = "en") -> Tuned:
     encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
     model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
     model.load_state_dict(state["weights"])
-    code = langs.index(lang) if lang in langs else 0
-    return Tuned(model.requires_grad_(False).eval(), vocab.load(directory), state["max_length"], code)
+    own = state.get("lang", langs.index("en") if "en" in langs else 0)
+    code = langs.index(lang) if lang in langs else own
+    model.requires_grad_(False).eval()
+    return Tuned(model, vocab.load(directory), state["max_length"], code, tuple(langs))
 
 
 def average(checkpoints: Sequence[Tuned]) -> Tuned:
