@@ -83,7 +83,7 @@ class Backend(Protocol):
     Attributes:
         name: its name in tables, ``pretrained`` or one of `eval.results.CONTROLS` or a name of its own.
         digest: stands for its weights; predictions and vectors are kept under it.
-        seeded: whether another seed gives another result.
+        seeded: whether another seed gives another result; of what is no control, whether it is yet to be fine-tuned.
     """
 
     name: str

@@ -33,7 +33,7 @@ from eval.protocols import (
     training_suite,
 )
 from eval.published import FILE, beside
-from eval.results import Score
+from eval.results import CONTROLS, Score
 from eval.retrieval import Distance
 from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
 from eval.tables import Table
@@ -352,18 +352,28 @@ def _one_model(
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     langs = [t.lang for t in targets]
     fit = replace(cfg.fit, seed=seed if system.seeded else 1)
-    made_by = _made_by(cfg, suite, langs, fit if system.seeded else None, data)
+    ready = not system.seeded and system.name not in CONTROLS  # fine-tuned before, and not again
+    if ready:
+        made_by = "fine-tuned|int8" if cfg.int8 else "fine-tuned"
+    else:
+        made_by = _trained_on(cfg, suite, langs, fit if system.seeded else None, data)
+    made_by += _written_by(cfg, suite)
     folder = cfg.out / "predictions"
-    modes = cfg.select if system.seeded else ("last",)
+    modes = cfg.select if system.seeded else ("none",) if ready else ("last",)
     wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by, data)) for t in targets for m in modes]
     missing = [item for item in wanted if not predictions.is_there(folder, item[2])]
     if missing:
         given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed)
-        rows = training_rows(suite, protocol, cfg.source, langs, data, given, translate)
+        rows = (
+            TrainingRows([], [], cfg.source, "")
+            if ready
+            else training_rows(suite, protocol, cfg.source, langs, data, given, translate)
+        )
         checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, fit)
         scorer = _DevScores(system, suite, checkpoints, rows)
         for target, mode, origin in missing:
-            chosen = select(mode, checkpoints, system.average, scorer.asked(mode, target, data))
+            asked = scorer.asked(mode, target, data)
+            chosen = checkpoints[0] if ready else select(mode, checkpoints, system.average, asked)
             gold = load(suite, target.lang, target.split, data)
             seen = scored_rows(suite, protocol, cfg.source, target.lang, gold, translate)
             lang = cfg.source if protocol.test_on == "translated" else target.lang
@@ -442,7 +452,9 @@ def _origin(
     )
 
 
-def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig | None, data: Path) -> str:
+def _trained_on(
+    cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig | None, data: Path
+) -> str:
     """The part of a signature that says what a model was fine-tuned on and how, from the files' digests."""
     home, protocol = training_suite(suite), PROTOCOLS[cfg.protocol]
     train_langs = dict.fromkeys([cfg.source, *(langs if protocol.train_on != "source" else ())])
@@ -460,11 +472,16 @@ def _made_by(cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     small = "|int8" if fit and cfg.int8 else ""
-    made = f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
+    return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
+
+
+def _written_by(cfg: EvalConfig, suite: Suite) -> str:
+    """The part of a signature that says what translated rows, and how texts were looked for."""
+    protocol = PROTOCOLS[cfg.protocol]
     translates = protocol.test_on == "translated" or protocol.train_on in ("translated", "translated_all")
-    if cfg.translator and translates:
-        made += f"|mt:{manifest.digest(cfg.translator)[:12]}{_search_of(cfg)}"
-    return made + _searched(cfg, suite)
+    if not (cfg.translator and translates):
+        return _searched(cfg, suite)
+    return f"|mt:{manifest.digest(cfg.translator)[:12]}{_search_of(cfg)}{_searched(cfg, suite)}"
 
 
 def _searched(cfg: EvalConfig, suite: Suite) -> str:

@@ -426,7 +426,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
         seeds = sorted({s.seed for s in main})
         trained = [s for s in main if s.source]
         how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
-        select = ", ".join(dict.fromkeys(s.select for s in trained))
+        select = ", ".join(dict.fromkeys(s.select for s in trained if s.select != "none"))
         chosen = f" checkpoint chosen by {select};" if select else ""
         notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed(s).")
         notes += _unscored(suite, {s.lang for s in main})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval import predictions, run
+from eval import finetune, predictions, run
 from eval.backend import FitConfig
 from eval.results import read_scores
 from eval.run import EvalConfig
@@ -150,6 +150,40 @@ def test_several_checkpoints_stand_side_by_side(folder: Path, model: Path, tmp_p
             run.run(dataclasses.replace(cfg, checkpoints=wrong))
     with pytest.raises(UserError, match="and checkpoint=; valid: models of different names"):
         run.run(dataclasses.replace(cfg, checkpoint=model))
+
+
+def test_a_fine_tuned_checkpoint_is_scored_once_as_it_is(folder: Path, model: Path, tmp_path: Path) -> None:
+    fit = FitConfig(epochs=1, lr=2e-3, batch_rows=4, max_length=40)
+    finetune.run(finetune.FinetuneConfig("xcopa", model, tmp_path / "task", folder, source="xx", fit=fit))
+    cfg = settings("xcopa", folder, tmp_path / "task", tmp_path / "out", seeds=(1, 2, 3), langs=("yy",))
+    cfg = dataclasses.replace(cfg, systems=("pretrained", "majority"))
+    text = run.run(cfg)
+    (score,) = [s for s in read_scores(cfg.out / "tables/scores.json") if s.system == "pretrained"]
+    assert (score.seed, score.select) == (-1, "none")
+    assert score.signature.startswith("choice_accuracy:1|fine-tuned|data:") and "|seed:-1|" in score.signature
+    assert "±" not in text and "checkpoint chosen by" not in text and "1 seed(s)" in text
+    before = {p: p.stat().st_mtime_ns for p in predictions.files(cfg.out)}
+    run.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
+    same = {p for p in before if "pretrained" in p.parts and p.stat().st_mtime_ns == before[p]}
+    assert len(same) == 1, "settings of fine-tuning play no part"
+    small = dataclasses.replace(cfg, int8=True, systems=("pretrained",), out=tmp_path / "small")
+    run.run(small)
+    assert "|fine-tuned|int8|" in read_scores(small.out / "tables/scores.json")[0].signature
+
+
+def test_a_fine_tuned_checkpoint_needs_no_training_rows_and_has_no_random_control(
+    folder: Path, model: Path, tmp_path: Path
+) -> None:
+    fit = FitConfig(epochs=1, lr=2e-3, batch_rows=4, max_length=40)
+    finetune.run(finetune.FinetuneConfig("xcopa", model, tmp_path / "task", folder, source="xx", fit=fit))
+    write_copa(tmp_path / "data/xcopa/test.yy.jsonl", 10)
+    cfg = settings("xcopa", tmp_path / "data", tmp_path / "task", tmp_path / "out", systems=("pretrained",))
+    assert "pretrained" in run.run(cfg)
+    with pytest.raises(
+        UserError, match=r"task is fine-tuned: it has no random control.*; fix: systems=pretrained"
+    ):
+        run.run(dataclasses.replace(cfg, systems=("pretrained", "random"), out=tmp_path / "other"))
+    assert not (tmp_path / "other").exists(), "said before anything is predicted"
 
 
 @pytest.mark.parametrize("name", ["mt", "xqg"])

@@ -52,9 +52,10 @@ class EncoderBackend:
         precision: of the weights that make sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
         tell: see `xling.transfer.tune.fit`.
-    """
 
-    seeded = True
+    Raises:
+        UserError: nothing is at ``ckpt``, or it is fine-tuned and the control is asked for.
+    """
 
     def __init__(
         self,
@@ -69,6 +70,14 @@ class EncoderBackend:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
+        # A model of `xling finetune` is not trained again: no seed changes what it answers.
+        self.seeded = not (ckpt / tune.TASK_FILE).is_file()
+        if random_init and not self.seeded:
+            raise UserError(
+                f"{ckpt} is fine-tuned: it has no random control, which is trained like the pre-trained model",
+                "a pre-trained checkpoint for the system random",
+                "systems=pretrained or systems=pretrained,majority",
+            )
         self._tell = tell
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
@@ -84,7 +93,7 @@ class EncoderBackend:
         if suite.kind in TEXT_KINDS:
             return list(self._writer.fit(what, train, lang, cfg))
         _answerable(suite)
-        if (self.ckpt / tune.TASK_FILE).is_file():
+        if not self.seeded:
             return [self._ready(suite)]
         known = {f.name for f in fields(tune.TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
@@ -97,17 +106,17 @@ class EncoderBackend:
         """The model of `xling finetune`, which is not trained again.
 
         Raises:
-            UserError: it was made for another kind of task or other labels, or the control was asked for.
+            UserError: it was made for another kind of task or other labels.
         """
         tuned = tune.load(self.ckpt)
         closed = labels_of(suite, [])  # intents are closed, their slots are not
         fits = suite.kind == tuned.model.kind and tuned.model.labels[: len(closed)] == closed
         open_end = not closed or suite.kind == "intent_slots"
-        if self.random_init or not fits or not (open_end or tuned.model.labels == closed):
+        if not fits or not (open_end or tuned.model.labels == closed):
             raise UserError(
                 f"{self.ckpt} is fine-tuned for {tuned.model.kind} with labels {', '.join(tuned.model.labels)}",
-                f"{suite.kind} with labels {', '.join(closed)}, and no random control",
-                "give the pre-trained checkpoint, or systems=pretrained and the right suite",
+                f"{suite.kind} with labels {', '.join(closed)}",
+                f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}",
             )
         return tuned
 
