@@ -71,9 +71,20 @@ class GateConfig:
 
 
 class RegressionError(UserError):
-    """A run that is significantly worse than its baseline; the command line exits with 1."""
+    """A run that is significantly worse than its baseline; the command line exits with 1.
+
+    It is an error and no answer, so that a pipeline or a job ends with it; ``--json`` prints its values all the same.
+
+    Args:
+        given: what got worse, with all comparisons.
+        data: the same as JSON-ready values.
+    """
 
     exit_code = 1
+
+    def __init__(self, given: str, data: dict[str, Any]) -> None:
+        super().__init__(given)
+        self.data = data
 
 
 @dataclass(frozen=True)
@@ -163,6 +174,8 @@ def gate(cfg: GateConfig) -> Answer:
         UserError: the baseline is missing, or has other rows than the run.
     """
     data = data_folder(cfg.data)
+    if cfg.baseline.is_dir():
+        raise UserError(f"baseline={cfg.baseline} is a folder", "a file of row statistics")
     rows = _row_stats(cfg, data)
     if cfg.write:
         _write_baseline(cfg.baseline, rows)
@@ -170,7 +183,7 @@ def gate(cfg: GateConfig) -> Answer:
         return Answer(text, {"rows": len(rows), "baseline": str(cfg.baseline)})
     found = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
     level = FALSE_ALARMS / len(found)
-    lines, failed = [], []
+    lines, failed = [], {}
     for suite, test in sorted(found.items()):
         metric = suites()[suite].metric
         lines.append(
@@ -178,15 +191,20 @@ def gate(cfg: GateConfig) -> Answer:
             f"(95 % {test.low:+.2f} to {test.high:+.2f}, p = {test.p_lower:.4f}, level {level:.4f})"
         )
         if test.p_lower <= level:
-            failed.append(f"{suite} {metric} {test.difference:+.2f} points")
+            failed[suite] = f"{suite} {metric} {test.difference:+.2f} points"
         elif test.detectable > cfg.drop:
             lines.append(
                 f"    warning: too few rows to catch a drop of {cfg.drop:g} points; "
                 f"this test finds drops of {test.detectable:.1f} with 95 % power"
             )
+    told = {
+        "level": level,
+        "suites": {suite: asdict(test) for suite, test in sorted(found.items())},
+        "failed": list(failed),
+    }
     if failed:
-        raise RegressionError(f"worse than {cfg.baseline}: {'; '.join(failed)}\n" + "\n".join(lines))
-    told = {"level": level, "suites": {suite: asdict(test) for suite, test in sorted(found.items())}}
+        worse = "; ".join(failed.values())
+        raise RegressionError(f"worse than {cfg.baseline}: {worse}\n" + "\n".join(lines), told)
     return Answer("\n".join([*lines, "no significant regression"]), told)
 
 

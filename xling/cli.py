@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return show(dispatch(arguments), JSON in arguments)
     except UserError as error:
         print(f"xling: {error}", file=sys.stderr)
+        if JSON in arguments and error.data is not None:
+            print(json.dumps(error.data, indent=1, ensure_ascii=False))
         return error.exit_code
     except KeyboardInterrupt:
         print("xling: interrupted; run the same command again to go on", file=sys.stderr)

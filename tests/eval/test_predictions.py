@@ -14,6 +14,7 @@ from eval import compare, predictions
 from eval.compare import DiffConfig, GateConfig, RegressionError
 from eval.predictions import Origin
 from eval.suite import Example, load, suites
+from xling import cli
 from xling.core.errors import UserError
 
 ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
@@ -150,7 +151,7 @@ def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
         compare.diff(DiffConfig((tmp_path / "old",), world))
 
 
-def test_gate_records_checks_and_fails(tmp_path: Path) -> None:
+def test_gate_records_checks_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from eval_helpers import write_nli
 
     data = tmp_path / "data"
@@ -163,6 +164,17 @@ def test_gate_records_checks_and_fails(tmp_path: Path) -> None:
     with pytest.raises(RegressionError, match=r"worse than .*: toy_xnli accuracy -11\.") as failure:
         compare.gate(GateConfig(tmp_path / "bad", baseline, data=data))
     assert failure.value.exit_code == 1
+    where = [f"baseline={baseline}", f"data={data}"]
+    capsys.readouterr()
+    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where, "--json"]) == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["failed"] == ["toy_xnli"] and told["suites"]["toy_xnli"]["difference"] < -10
+    assert err.startswith("xling: worse than ")
+    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where]) == 1
+    assert capsys.readouterr() == ("", err), "in words it stands where it always stood"
+    assert cli.main(["eval", "gate", str(tmp_path / "good"), *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == []
     saved(data, tmp_path / "near", 497)
     text = compare.gate(GateConfig(tmp_path / "near", baseline, data=data, drop=0.1))
     assert "warning: too few rows to catch a drop of 0.1 points" in text
@@ -179,6 +191,10 @@ def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
         compare.gate(GateConfig(tmp_path / "other", baseline, data=world))
     with pytest.raises(UserError, match="has no predictions of system 'random'"):
         compare.gate(GateConfig(tmp_path / "run", baseline, data=world, system="random"))
+    with pytest.raises(UserError, match="run is a folder; valid: a file of row statistics"):
+        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", data=world))
+    with pytest.raises(UserError, match="run is a folder; valid: a file of row statistics"):
+        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", True, data=world))
     path = saved(world, tmp_path / "run", 12)
     with pytest.raises(UserError, match="is no baseline"):
         compare.gate(GateConfig(tmp_path / "run", path, data=world))

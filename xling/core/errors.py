@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class UserError(Exception):
@@ -19,6 +20,7 @@ class UserError(Exception):
     """
 
     exit_code = 2
+    data: Any = None  # what ``--json`` prints of it, if anything
 
     def __init__(self, given: str, valid: str = "", fix: str = "") -> None:
         self.given, self.valid, self.fix = given, valid, fix
