@@ -219,11 +219,22 @@ translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, r
 
 
 def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """A SQuAD 1.1 JSON file; answers whose text is not at their start are an error.
+    """A SQuAD 1.1 JSON file; answers whose text is not at their start, or none at all, are an error.
 
     The line number of a question is the place of its id in the file.
     """
-    (path,) = paths
+    try:
+        yield from _squad(paths[0])
+    except KeyError as error:
+        raise UserError(f"{paths[0]}: no key {error}", _SQUAD) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{paths[0]}: {type(error).__name__} {error}", _SQUAD) from None
+
+
+_SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
+
+
+def _squad(path: Path) -> Iterator[Row]:
     text = "\n".join(line for _, line in lines(path))
     document = parse_json(path, 1, text)
     position, number = 0, 1
@@ -236,6 +247,8 @@ def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
                 number += text.count("\n", position, found)
                 position = found
             answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
+            if not answers:
+                raise UserError(f"{path}:{number}: question {qa['id']} has no answer", _SQUAD)
             for answer, start in answers:
                 if context[start : start + len(answer)] != answer:
                     raise UserError(
@@ -258,6 +271,8 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
                 yield path, number, to_example(record, number - 1)
             except KeyError as error:
                 raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
+            except (TypeError, AttributeError) as error:
+                raise UserError(f"{path}:{number}: no row: {type(error).__name__} {error}") from None
 
     return read
 

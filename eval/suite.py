@@ -261,25 +261,94 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
-    found = checked(suite, read_rows(paths) if plain else suite.reader(paths))
+    found = checked(suite, read_rows(paths, suite.kind) if plain else suite.reader(paths))
     rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows
 
 
-def read_rows(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Rows that `eval.online` or a user wrote, one JSON object a line."""
-    for number, line in enumerate(paths[0].read_text(encoding="utf-8").split("\n"), 1):
+def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
+    """Rows of a kind that `eval.online` or a user wrote, one JSON object a line.
+
+    Raises:
+        UserError: a line is no JSON in UTF-8, or a field or the label is not as `Example` says.
+    """
+    for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
         if line:
             try:
-                record = json.loads(line)
+                record = json.loads(line.decode("utf-8"))
                 fields = {name: frozen(value) for name, value in record["fields"].items()}
-                yield paths[0], number, Example(record["id"], fields, frozen(record["label"]))
+                row = Example(record["id"], fields, frozen(record["label"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UserError(
                     f"{paths[0]}:{number}: no row: {type(error).__name__} {error}", "id, fields and label"
                 ) from None
+            if wrong := _misfit(row, kind):
+                raise UserError(
+                    f"{paths[0]}:{number}: {wrong[0]}", wrong[1], f"see the fields of {kind} rows"
+                )
+            yield paths[0], number, row
+
+
+_FIELDS: dict[Kind, tuple[str, ...]] = {
+    "pair": ("text_a", "text_b"),
+    "tag": ("tokens",),
+    "classify": ("text",),
+    "span": ("context", "question"),
+    "choice": ("premise", "question", "choices"),
+    "retrieval": ("text_a", "text_b"),
+    "mining": ("text", "side"),
+    "bli": ("word",),
+    "mt": ("text",),
+    "generation": ("text",),
+    "intent_slots": ("tokens",),
+}
+_LISTS = ("tokens", "choices")
+_LABELS: dict[Kind, str] = {
+    "pair": "class name",
+    "tag": "list of tags, one per token",
+    "classify": "class name",
+    "span": "list of [answer text, start character], at least one",
+    "choice": "index of the right choice",
+    "retrieval": "index of the row's own translation",
+    "mining": "list of ids",
+    "bli": "list of accepted translations",
+    "mt": "reference translation",
+    "generation": "reference text",
+    "intent_slots": "[intent, list of slot tags, one per token]",
+}
+
+
+def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
+    """What of a row is not as `Example` says, and what would be; None if all is."""
+    if not isinstance(row.id, str):
+        return f"id {row.id!r}", 'a text, for example "id": "1"'
+    for name in _FIELDS[kind]:
+        is_right = _texts(row.fields.get(name)) if name in _LISTS else isinstance(row.fields.get(name), str)
+        if not is_right:
+            found = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
+            return f"field {name!r} {found}", "a list of texts" if name in _LISTS else "a text"
+    return None if _is_label(row, kind) else (f"label {row.label!r}"[:60], _LABELS[kind])
+
+
+def _is_label(row: Example, kind: Kind) -> bool:
+    label, is_tuple = row.label, isinstance(row.label, tuple)
+    if kind == "tag":
+        return _texts(label) and len(label) == len(row.fields["tokens"])
+    if kind == "intent_slots":
+        paired = is_tuple and len(label) == 2 and isinstance(label[0], str)
+        return paired and _texts(label[1]) and len(label[1]) == len(row.fields["tokens"])
+    if kind == "span":
+        pairs = is_tuple and label and all(isinstance(each, tuple) and len(each) == 2 for each in label)
+        return bool(pairs) and all(isinstance(text, str) and type(start) is int for text, start in label)
+    if kind in ("mining", "bli"):
+        return _texts(label)
+    return type(label) is int if kind in ("choice", "retrieval") else isinstance(label, str)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
 def frozen(value: Any) -> Any:
@@ -360,13 +429,22 @@ def scored_split(suite: Suite, lang: str, data: Path) -> str:
 
 @dataclass(frozen=True)
 class ListConfig:
-    """Settings of ``xling eval list``: ``data``, the folder of the suites' files."""
+    """Settings of ``xling eval list``.
+
+    Args:
+        data: folder of the suites' files; default: what XLING_DATA names. Without any, suites alone are listed.
+    """
 
     data: Path | None = None
 
 
 def run_list(cfg: ListConfig) -> Answer:
-    """What ``xling eval list`` prints."""
+    """What ``xling eval list`` prints.
+
+    Raises:
+        UserError: the data folder that is given does not exist.
+    """
+    data = data_folder(cfg.data) if cfg.data or os.environ.get("XLING_DATA") else None
     facts = [
         {
             "suite": name,
@@ -375,11 +453,11 @@ def run_list(cfg: ListConfig) -> Answer:
             "licence": suite.licence,
             "languages": list(suite.languages),
             "files": list(suite.patterns),
-            "at_hand": {s: languages_at(suite, s, cfg.data) for s in suite.splits} if cfg.data else None,
+            "at_hand": {s: languages_at(suite, s, data) for s in suite.splits} if data else None,
         }
         for name, suite in sorted(suites().items())
     ]
-    return Answer(listing(cfg.data), facts)
+    return Answer(listing(data), facts)
 
 
 def listing(data: Path | None = None) -> str:

@@ -12,11 +12,13 @@ from eval_helpers import write_ner, write_nli
 
 from eval import readers
 from eval.suite import (
+    ListConfig,
     SuiteFile,
     data_folder,
     languages_at,
     listing,
     load,
+    run_list,
     scored_split,
     suites,
 )
@@ -195,6 +197,27 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
         (
             "xquad",
             "xquad/xquad.xx.json",
+            '{"data": [{"paragraphs": [{"context": "abc", "qas": [\n{"id": "q", "question": "?", "answers": []}]}]}]}',
+            "xquad.xx.json:2: question q has no answer; valid: SQuAD 1.1",
+        ),
+        (
+            "xquad",
+            "xquad/xquad.xx.json",
+            '{"version": "1.1"}',
+            "xquad.xx.json: no key 'data'; valid: SQuAD 1.1",
+        ),
+        ("xquad", "xquad/xquad.xx.json", '{"data": [{}]}', "xquad.xx.json: no key 'paragraphs'"),
+        (
+            "xquad",
+            "xquad/xquad.xx.json",
+            '{"data": [{"paragraphs": [3]}]}',
+            "xquad.xx.json: TypeError .*SQuAD 1.1",
+        ),
+        ("xquad", "xquad/xquad.xx.json", "[]", "xquad.xx.json: TypeError .*valid: SQuAD 1.1"),
+        ("xcopa", "xcopa/test.xx.jsonl", "[1]\n", "test.xx.jsonl:1: no row: TypeError"),
+        (
+            "xquad",
+            "xquad/xquad.xx.json",
             '{"data": [{"paragraphs": [\n{"context": "abc", "qas": [\n{"id": "q", "question": "?", '
             '"answers": [{"text": "b", "answer_start": 0}]}]}]}]}',
             "xquad.xx.json:3: question q: answer 'b' is not at character 0",
@@ -252,3 +275,65 @@ def test_missing_language_split_and_folder(world: Path, monkeypatch: pytest.Monk
         data_folder(world / "nowhere")
     monkeypatch.setenv("XLING_DATA", str(world))
     assert data_folder() == world
+
+
+def test_the_list_says_what_is_at_hand(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XLING_DATA", raising=False)
+    assert "    at hand:" not in run_list(ListConfig())
+    assert "at hand: train: de en sw; dev: de en sw" in run_list(ListConfig(world))
+    monkeypatch.setenv("XLING_DATA", str(world))
+    told = run_list(ListConfig())
+    assert "at hand: train: de en sw; dev: de en sw" in told
+    (facts,) = [each for each in told.data if each["suite"] == "toy_ner"]
+    assert facts["at_hand"]["test"] == ["de", "en", "sw"]
+    with pytest.raises(UserError, match=r"data folder .*nowhere does not exist"):
+        run_list(ListConfig(world / "nowhere"))
+
+
+GOOD_ROW = {"id": "1", "fields": {"text_a": "a", "text_b": "b"}, "label": "neutral"}
+
+
+@pytest.mark.parametrize(
+    ("suite", "row", "message"),
+    [
+        ("toy_xnli", GOOD_ROW | {"id": 1}, r"id 1; valid: a text"),
+        ("toy_xnli", GOOD_ROW | {"fields": {"text": "a"}}, r"field 'text_a' is not there; valid: a text"),
+        (
+            "toy_xnli",
+            GOOD_ROW | {"fields": {"text_a": "a", "text_b": 2}},
+            r"field 'text_b' is 2; valid: a text",
+        ),
+        ("toy_xnli", GOOD_ROW | {"label": ["neutral"]}, r"label \('neutral',\); valid: class name"),
+        ("toy_xnli", GOOD_ROW | {"label": "nothing"}, r"unknown label 'nothing'"),
+        (
+            "toy_ner",
+            {"id": "1", "fields": {"tokens": "a b"}, "label": ["O"]},
+            r"field 'tokens' is 'a b'; valid: a list",
+        ),
+        (
+            "toy_ner",
+            {"id": "1", "fields": {"tokens": ["a", "b"]}, "label": ["O"]},
+            r"label \('O',\); valid: .*one per",
+        ),
+        (
+            "xquad",
+            {"id": "1", "fields": {"context": "a", "question": "b"}, "label": []},
+            r"label \(\); valid: .*start",
+        ),
+        (
+            "mt",
+            {"id": "1", "fields": {"text": "a"}, "label": None},
+            r"label None; valid: reference translation",
+        ),
+    ],
+)
+def test_rows_of_another_shape_are_named_with_their_line(
+    tmp_path: Path, suite: str, row: dict[str, object], message: str
+) -> None:
+    lang = "en-sw" if suite == "mt" else "xx"
+    path = put(tmp_path / f"rows/{suite}/{lang}.test.jsonl", json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:1: .*{message}"):
+        load(suites()[suite], lang, "test", tmp_path)
+    path.write_bytes(b"\n\xe9\n")
+    with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:2: no row: UnicodeDecodeError"):
+        load(suites()[suite], lang, "test", tmp_path)
