@@ -8,7 +8,6 @@ whole if it has at least eight, and counted apart if it has not.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from corpora import reader
 from eval import predictions
 from eval.metrics.text import words
 from eval.results import Score
@@ -38,7 +38,7 @@ class ContaminationConfig:
 
     Args:
         run: folder of a run whose predictions are scored on the clean rows.
-        corpus: text files (plain, .gz, .jsonl with ``text``) or folders of them.
+        corpus: text files (also .jsonl with ``text``), plain or compressed, or folders of them.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -169,39 +169,53 @@ def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
     """Texts of a corpus, each a few million characters of whole lines.
 
     Raises:
-        UserError: nothing is there, or a folder holds no text file.
+        UserError: nothing is there, a folder holds no text file, or a line cannot be read.
     """
     for path in paths:
         if not path.exists():
             raise UserError(f"no corpus at {path}", fix="give text files or folders of them")
         parts = sorted(p for p in path.rglob("*") if _is_text(p)) if path.is_dir() else [path]
         if not parts:
-            raise UserError(f"{path} holds no text", "files that end in .txt, .txt.gz, .jsonl or .jsonl.gz")
+            raise UserError(
+                f"{path} holds no text", "files in .txt or .jsonl, also compressed (.gz, .bz2, .xz, .zst)"
+            )
         for part in parts:
             yield from _texts(part)
 
 
 def _is_text(path: Path) -> bool:
-    return path.is_file() and path.name.removesuffix(".gz").endswith((".txt", ".jsonl"))
+    return path.is_file() and _plain_name(path).endswith((".txt", ".jsonl")) and path.stat().st_size > 0
+
+
+def _plain_name(path: Path) -> str:
+    return path.stem if path.suffix in (".gz", ".bz2", ".xz", ".zst") else path.name
 
 
 def _texts(path: Path) -> Iterator[str]:
-    as_json = path.name.removesuffix(".gz").endswith(".jsonl")
+    as_json = _plain_name(path).endswith(".jsonl")
     held: list[str] = []
     size = 0
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
-        for line in file:
-            held.append(json.loads(line)["text"] if as_json else line)
-            size += len(held[-1])
-            if size > CHUNK_CHARS:
-                yield "\n".join(held)
-                held, size = [], 0
+    for number, line in enumerate(reader.lines(path), 1):
+        if as_json and not line.strip():
+            continue
+        held.append(_text_of(path, number, line) if as_json else line)
+        size += len(held[-1])
+        if size > CHUNK_CHARS:
+            yield "\n".join(held)
+            held, size = [], 0
     if held:
         yield "\n".join(held)
+
+
+def _text_of(path: Path, number: int, line: str) -> str:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} line {number}: not JSON: {error}") from None
+    text = record.get("text") if isinstance(record, dict) else None
+    if not isinstance(text, str):
+        raise UserError(f"{path} line {number}: no object with a text", '{"text": "..."}')
+    return text
 
 
 def _wanted(suite: Suite, lang: str, split: str, data: Path) -> _Wanted:

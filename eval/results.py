@@ -89,6 +89,8 @@ def read_scores(path: Path) -> list[Score]:
         raise UserError(f"{path} is not JSON: {error}", fix="run the evaluation again") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UserError(f"{path} is no scores file", f'an object with "format": "{FORMAT}"')
+    if not isinstance(document.get("scores"), list):
+        raise UserError(f"{path} holds no list of scores", '"scores": [...]', "run the evaluation again")
     return [_score(path, position, row) for position, row in enumerate(document["scores"])]
 
 
@@ -117,15 +119,31 @@ def key_of(score: Score) -> tuple[Any, ...]:
     return tuple(getattr(score, name) for name in named)
 
 
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}
+"""What a field of a score may be, by its annotation; JSON writes a whole float as an integer in other hands."""
+
+
 def _score(path: Path, position: int, row: Any) -> Score:
     # One score a line after the line with the format.
     where = f"{path}:{position + 2}"
+    if not isinstance(row, dict):
+        raise UserError(f"{where}: {row!r} is no score", "an object")
     try:
         score = Score(**row)
     except TypeError as error:
         raise UserError(f"{where}: {str(error).replace('Score.__init__() ', '')}") from None
-    if not isinstance(score.value, (int, float)) or score.n < 1:
-        raise UserError(
-            f"{where}: value {score.value!r} over {score.n} rows", "a number over at least one row"
-        )
+    for field in dataclasses.fields(Score):
+        found = getattr(score, field.name)
+        if not isinstance(found, _TYPES[str(field.type)]) or (
+            isinstance(found, bool) and field.type != "bool"
+        ):
+            raise UserError(f"{where}: {field.name}={found!r}", str(field.type), "run the evaluation again")
+    if score.n < 1:
+        raise UserError(f"{where}: value {score.value!r} over {score.n} rows", "at least one row")
     return score

@@ -322,7 +322,8 @@ _LABELS: dict[Kind, str] = {
 
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
     """What of a row is not as `Example` says, and what would be; None if all is."""
-    if not isinstance(row.id, str):
+    given: Any = row.id
+    if not isinstance(given, str):
         return f"id {row.id!r}", 'a text, for example "id": "1"'
     for name in _FIELDS[kind]:
         is_right = _texts(row.fields.get(name)) if name in _LISTS else isinstance(row.fields.get(name), str)

@@ -71,6 +71,12 @@ def test_bare_words_fill_several_settings(xling: Xling) -> None:
     assert code == 2 and "cannot use 'runs/c'" in err and "Traceback" not in err
 
 
+def test_several_bare_words_are_taken_as_they_are(xling: Xling) -> None:
+    words = ["r/\U0001f600 a/t", 'r/"b", c', "r/\u0e01:d"]
+    code, text, _ = xling("config", "report", *words, "out=o")
+    assert code == 0 and json.loads(text)["runs"] == words
+
+
 def test_config_prints_the_settings_and_runs_nothing(xling: Xling, tmp_path: Path) -> None:
     out = tmp_path / "vocab"
     code, text, err = xling("config", "vocab", "corpora.no=no.txt", f"out={out}", "size=12", "alpha=1e-1")

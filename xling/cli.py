@@ -169,7 +169,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     if len(names) > 1 and len(bare) > len(names):
         raise UserError(f"xling {stage.name} cannot use {bare[len(names)]!r}", stage.positional.upper())
     if len(bare) > 1 and len(names) == 1:
-        overrides.append(f"{stage.positional}={json.dumps(bare)}")
+        overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
     else:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     return config.load(load(stage.config), recipe, overrides), launch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 from pathlib import Path
@@ -171,6 +172,23 @@ def test_contamination_of_a_run(tmp_path: Path) -> None:
     assert (
         "| toy_xnli | en | 4 | 66.7 % | 1 | pretrained source-dev seed 1 | 100.0 | 100.0 (1 rows) |" in text
     )
+    for name, content, message in (
+        ("a.txt", "caf\u00e9\n".encode("latin-1"), r"a\.txt line 1: byte 0xe9"),
+        ("b.jsonl", b'{"text": "a"}\n{"words": "a"}\n', r"b\.jsonl line 2: no object with a text"),
+        ("b.jsonl", b'{"text": 3}\n', r"b\.jsonl line 1: no object with a text"),
+        ("b.jsonl", b"[1]\n", r"b\.jsonl line 1: no object with a text"),
+        ("b.jsonl", b"{\n", r"b\.jsonl line 1: not JSON"),
+        ("c.txt.gz", gzip.compress(b"some words " * 500)[:-9], r"c\.txt\.gz after line"),
+    ):
+        (tmp_path / "bad").mkdir(exist_ok=True)
+        (tmp_path / "bad" / name).write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            list(contamination.corpus_texts([tmp_path / "bad" / name]))
+    (tmp_path / "bad/plain.txt.gz").write_bytes(b"not compressed\n")
+    assert list(contamination.corpus_texts([tmp_path / "bad/plain.txt.gz"])) == ["not compressed"]
+    (corpus / "c.jsonl.bz2").write_bytes(bz2.compress(b'{"text": "more"}\n\n'))
+    (corpus / "empty.txt").touch()
+    assert [text.strip()[:4] for text in contamination.corpus_texts([corpus])] == ["Befo", "x A ", "more"]
     with pytest.raises(UserError, match="no corpus at"):
         contamination.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
     (tmp_path / "empty").mkdir()

@@ -6,11 +6,12 @@ import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval import render, results, tables
-from eval.results import Score
+from eval.results import FORMAT, Score, read_scores
 from xling.core.errors import UserError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -181,3 +182,34 @@ def test_latex_has_no_raw_signs() -> None:
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     rows = [row for row in text.splitlines() if row.endswith(r" \\") and "multicolumn" not in row]
     assert {row.count(" & ") for row in rows} == {len(table().columns)}
+
+
+WHOLE = dataclasses.asdict(Score("toy_ner", "en", "span_f1", 50.0, 9, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"format": FORMAT}, r"holds no list of scores"),
+        ({"format": FORMAT, "scores": {}}, r"holds no list of scores"),
+        ({"format": FORMAT, "scores": [3]}, r"scores\.json:2: 3 is no score"),
+        ({"format": FORMAT, "scores": [WHOLE | {"n": "9"}]}, r"scores\.json:2: n='9'; valid: int"),
+        (
+            {"format": FORMAT, "scores": [WHOLE | {"value": None}]},
+            r"scores\.json:2: value=None; valid: float",
+        ),
+        (
+            {"format": FORMAT, "scores": [WHOLE, WHOLE | {"suite": None}]},
+            r"scores\.json:3: suite=None; valid: str",
+        ),
+        (
+            {"format": FORMAT, "scores": [WHOLE | {"low": "1"}]},
+            r"scores\.json:2: low='1'; valid: float \| None",
+        ),
+    ],
+)
+def test_damaged_scores_are_named_with_their_line(tmp_path: Path, wrong: Any, message: str) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(UserError, match=message):
+        read_scores(path)

@@ -22,9 +22,11 @@ from tests.hub.test_mbart import shake
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
+from xling.hub.config import QuantizeConfig
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig, run_hf
+from xling.hub.quantize import run as quantize
 from xling.hub.trim import TrimConfig
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
@@ -286,3 +288,12 @@ def test_what_a_wordpiece_vocabulary_cannot_do_is_said(
     with pytest.raises(UserError, match="WordPiece vocabulary"):
         run_hf(replace(ImportConfig(foreign, out), extend_vocab=vocab))
     assert not out.exists()
+
+
+def test_it_is_quantised_with_its_own_vocabulary(imported: Path, tmp_path: Path) -> None:
+    quantize(QuantizeConfig(imported, tmp_path / "small"))
+    names = {path.name for path in (tmp_path / "small").iterdir()}
+    assert names == {"model.pt", "dict.txt", "wordpiece.json", "manifest.json"}
+    assert vocabulary.load(tmp_path / "small").encode("the old") == vocabulary.load(imported).encode(
+        "the old"
+    )

@@ -6,10 +6,9 @@ int8=true`` the same integers are computed with; see `xling.models.int8`.
 
 from __future__ import annotations
 
-import shutil
-
 import torch
 
+from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub.config import QuantizeConfig
@@ -37,8 +36,7 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as made:
         torch.save(state | {checkpoint.INT8: matrices}, made.path / path.name)
-        for name in ("dict.txt", "spm.model"):
-            shutil.copy(cfg.checkpoint / name, made.path / name)
+        vocab.copy(cfg.checkpoint, made.path)
         sizes = [file.stat().st_size for file in (path, made.path / path.name)]
         made.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)
