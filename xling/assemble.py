@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,13 @@ from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.settings import ModelConfig, PretrainConfig
 from xling.update import SafeTrainer
 
-EMBEDDINGS = ("encoder.tokens.weight", "lm_head.weight", "lm_head.bias")
+EMBEDDINGS = (
+    "encoder.tokens.weight",
+    "lm_head.weight",
+    "lm_head.bias",
+    "decoder.head.weight",
+    "decoder.head.bias",
+)
 DECODER_SETTINGS = ("decoder_layers", "plain_head", "unbiased_head", "untied_head", "source_lang")
 WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
@@ -71,12 +78,13 @@ def freeze(model: Any, part: str) -> None:
 def _is_in(name: str, part: str) -> bool:
     if part in ("embeddings", "body"):
         return (name in EMBEDDINGS) == (part == "embeddings")
-    return name in EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
+    is_decoder = name.startswith("decoder.")
+    return is_decoder or name in EMBEDDINGS if part == "decoder" else not is_decoder
 
 
 def frozen_digest(model: Any) -> dict[str, Any]:
-    """How many parameters are frozen, and a SHA-256 of their bits."""
-    kept = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+    """How many parameters are frozen, and a SHA-256 of their bits; what objectives keep for themselves moves."""
+    kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
     found = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
         whole = checkpoint.snapshot(parameter, {})
@@ -98,6 +106,13 @@ def _check_sharding(cfg: PretrainConfig) -> None:
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
     model, train = cfg.model, cfg.train
+    for name in ("layers", "dim", "heads", "ffn_dim", "max_positions"):
+        if getattr(model, name) < 1:
+            raise UserError(f"model.{name}={getattr(model, name)}", "a whole number from 1")
+    if model.decoder_layers < 0:
+        raise UserError(
+            f"model.decoder_layers={model.decoder_layers}", "a number from 1, or 0 for as many as layers"
+        )
     if model.head_dim < 0:
         raise UserError(f"model.head_dim={model.head_dim}", "a width from 1, or 0 for dim / heads")
     if not model.head_dim and model.dim % model.heads:
@@ -118,6 +133,11 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
         if getattr(train, name) < 1:
             raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
+    if not 0 < train.lr < math.inf:
+        raise UserError(f"train.lr={train.lr}", "a number above 0")
+    for name in ("warmup", "weight_decay", "clip", "threads"):
+        if not 0 <= getattr(train, name) < math.inf:
+            raise UserError(f"train.{name}={getattr(train, name)}", "a number from 0")
     for name in ("dropout", "attention_dropout"):
         if not 0 <= getattr(model, name) < 1:
             raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
@@ -193,6 +213,10 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
+        if settings.get("schedule"):
+            raise UserError(
+                f"objectives.{name}.schedule with one objective", "a mix of several", "leave it out"
+            )
         own = {key: value for key, value in settings.items() if key not in MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}

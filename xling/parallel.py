@@ -47,6 +47,11 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
+def is_first() -> bool:
+    """Whether this process is the first by its environment: also before they have joined and after."""
+    return int(os.environ.get("WORLD_SIZE", "1")) < 2 or int(os.environ.get("RANK", "0")) == 0
+
+
 def agreed(flag: bool) -> bool:
     """Whether ``flag`` is set in any process; all have to ask."""
     if size() == 1:

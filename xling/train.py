@@ -21,7 +21,7 @@ from fairseq.data import iterators
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from corpora import vocab
+from corpora import vocab, wordbyword
 from xling import memory, parallel, plan, track
 from xling.assemble import build_trainer, frozen_digest
 from xling.core import config, job, manifest
@@ -41,6 +41,11 @@ __all__ = ["run"]
 STAGE = "pretrain"
 assert STAGE in STAGES
 SELECTED = "selected.pt"
+DIRECTORIES = (
+    "data",
+    "teacher",
+    "back_translated",
+)  # settings of objectives that name what another stage published
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
@@ -59,13 +64,15 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     track.check(cfg.log)
     log, cfg = cfg.log, replace(cfg, log="none")  # no part of what is made
     out, data = Path(cfg.out), Path(cfg.data)
-    teachers = [settings["teacher"] for settings in cfg.objectives.values() if settings.get("teacher")]
-    inputs = [data, *(Path(name) for name in (cfg.init, *teachers) if name)]
+    named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
+    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, *named)) if name)]
+    dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
+    inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
         return done
-    for path in inputs:
+    for path in published:
         manifest.verify(path)
-    if cfg.train.threads:
+    if cfg.train.threads > 0:
         torch.set_num_threads(cfg.train.threads)
     # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
     # whose gradient is not finite uses old hooks.
@@ -166,6 +173,8 @@ def _train(
                     losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done % cfg.train.save_every == 0 or last or stop:
+                    for objective in trainer.task.objectives.values():
+                        objective.before_save(trainer.get_model())
                     if rank == 0 or sharded:
                         writer.save(trainer, epoch_itr, run_key)
                     if last or stop:

@@ -51,7 +51,7 @@ class Updates:
         """Make one update of ``samples``; False when it was skipped.
 
         Raises:
-            UserError: too many were skipped in a row, or a batch of one example does not fit.
+            UserError: too many were skipped in a row, or not even batches of one example fit.
         """
         while True:
             try:
@@ -68,7 +68,10 @@ class Updates:
                 return True
             # Outside of the handler, where the error no longer holds the tensors of the failed pass.
             self._give_up()
-            samples = [half for sample in samples for half in self._halves(sample, "train")]
+            parts = [half for sample in samples for half in self._halves(sample, "train")]
+            if len(parts) == len(samples):
+                raise self._too_large(max(samples, key=lambda sample: int(sample["ntokens"])))
+            samples = parts
 
     def measure(self, sample: Any) -> None:
         """Take the validation loss of a batch, in halves where it does not fit.
@@ -84,7 +87,10 @@ class Updates:
         else:
             return
         memory.give_back()
-        for half in self._halves(sample, "valid"):
+        halves = self._halves(sample, "valid")
+        if len(halves) == 1:
+            raise self._too_large(sample)
+        for half in halves:
             self.measure(half)
 
     def _give_up(self) -> None:
@@ -106,7 +112,14 @@ class Updates:
             fix=f"lower train.lr={lr}, or warm up over more updates",
         )
 
+    def _too_large(self, sample: Any) -> UserError:
+        return UserError(
+            f"out of memory with a batch of one example ({sample['ntokens']} tokens)",
+            fix="lower tokens_per_sample, or take a smaller model",
+        )
+
     def _halves(self, sample: Any, split: str) -> list[Any]:
+        """The two halves of a batch; the batch itself where it is one example."""
         dataset = self._trainer.task.dataset(split)
         if self._trainer.data_parallel_world_size > 1:
             raise UserError(
@@ -115,12 +128,11 @@ class Updates:
             )
         parts = dataset.halves(sample["id"].cpu().numpy())
         if len(parts) == 1:
-            raise UserError(
-                f"out of memory with a batch of one example ({sample['ntokens']} tokens)",
-                fix="lower tokens_per_sample, or take a smaller model",
-            )
+            return [sample]
         self.halved += 1
-        return [dataset.collater([dataset[int(i)] for i in part]) for part in parts]
+        halves = [dataset.collater([dataset[int(i)] for i in part]) for part in parts]
+        self._trainer.task.divide(sample, halves)
+        return halves
 
 
 def is_out_of_memory(error: BaseException) -> bool:

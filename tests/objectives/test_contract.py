@@ -121,6 +121,17 @@ def test_trains_alone_logs_by_language_and_resumes_exactly(
         assert valid[f"ppl/{single}"] == pytest.approx(math.exp(valid[f"loss/{single}"]), rel=1e-3)
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_losses_are_counted_before_they_are_made(name: str, build: Any) -> None:
+    trainer, task = build(name)
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    for batch in dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)[:2]:
+        sample = dataset.collater([dataset[int(i)] for i in batch])
+        only = task.objectives[name]
+        assert only.count(sample) == only.loss(trainer.get_model(), sample).num
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_a_batch_names_its_examples(name: str, build: Any) -> None:
     _, task = build(name)

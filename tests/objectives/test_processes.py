@@ -217,6 +217,38 @@ def test_sharded_training_learns_the_same_and_goes_on_exactly(
     assert losses(tmp_path / "sharded") == found
 
 
+def test_translations_that_processes_keep_survive_a_stop(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    same = ("train.updates=4", "train.valid_every=4", "train.lr=1e-2", "objectives.umt.pool=4")
+    straight, stopped = (recipe(bitext, "umt", tmp_path / name, *same) for name in ("straight", "stopped"))
+    trained(straight, 2)
+    trained(stopped, 2, stop=2)
+    trained(stopped, 2)
+    wanted, found = (
+        torch.load(tmp_path / name / "model.pt", weights_only=True)["weights"]
+        for name in ("straight", "stopped")
+    )
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+def test_the_first_process_alone_translates_the_tests(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    from xling.transfer import mt
+
+    for side, text in (("en", "a cat"), ("ar", "b")):
+        (tmp_path / f"t.{side}").write_text(f"{text}\n", encoding="utf-8")
+    like = recipe(bitext, "translation", tmp_path / "none", "train.updates=2", "train.valid_every=2")
+    cfg = mt.MtConfig(
+        str(bitext),
+        str(tmp_path / "mt"),
+        tokens_per_sample=64,
+        test={"en-ar": (f"{tmp_path}/t.en", f"{tmp_path}/t.ar")},
+        model=like.model,
+        train=like.train,
+    )
+    in_processes(2, lambda rank: mt.run(cfg) and None)
+    assert (tmp_path / "mt" / "scores.json").is_file()
+    assert not (tmp_path / "mt.train").exists()
+
+
 @pytest.mark.parametrize(
     ("names", "words", "message"),
     [

@@ -116,6 +116,14 @@ def test_a_dataset_follows_the_schedule_batch_by_batch(build: Any) -> None:
     assert np.abs(np.array(shares) - wanted).max() < 0.1
     dataset.set_epoch(2)
     assert dataset.epochs_at(0) >= 1
+    # Validation stands where the schedule ends, whatever the batch.
+    task.load_dataset("valid")
+    valid = task.dataset("valid")
+    valid.batch_by_size(valid.ordered_indices(), max_tokens=128)
+    examples = [valid[i] for i in range(len(valid))]
+    share = sum(len(e["chosen"]) for e in examples) / sum(len(e["tokens"]) for e in examples)
+    assert share == pytest.approx(0.1, abs=0.03)
+    assert {valid.epochs_at(i) for i in range(len(valid))} == {np.inf}
 
 
 def sentence(size: st.SearchStrategy[int]) -> st.SearchStrategy[np.ndarray]:
@@ -241,7 +249,7 @@ def test_a_schedule_moves_the_factor_of_a_loss(build: Any) -> None:
     loss = multi.Loss(one * 3, 3, one[None], torch.zeros(1, dtype=torch.int64))
     for update, wanted in ((0, 3.0), (50, 2.0), (100, 1.0), (999, 1.0)):
         task.num_updates = update
-        total, divisor = task.combine({"mmlm": loss, "tlm": loss})
+        total, divisor = task.combine({"mmlm": loss, "tlm": loss}, {})
         assert (float(total), divisor) == (wanted, 1)
 
 

@@ -236,7 +236,8 @@ def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, t
         checkpoint.load_seq2seq(tmp_path / "stage2")[0].state_dict(),
     )
     for name, weight in after.items():
-        inside = name in assemble.EMBEDDINGS or name.startswith("decoder.") == (part == "decoder")
+        in_decoder = name.startswith("decoder.")
+        inside = in_decoder or name in assemble.EMBEDDINGS if part == "decoder" else not in_decoder
         inside |= name == "decoder.head.weight"  # the embeddings
         touched = name in (
             "lm_head.dense.weight",
@@ -246,6 +247,34 @@ def test_a_frozen_part_stays_bit_for_bit(part: str, recipe: Any, bitext: Path, t
         )
         if not touched:  # no objective here uses the encoder's own head
             assert torch.equal(weight, before[name]) == inside, name
+
+
+@pytest.mark.parametrize("words", [(), ("model.plain_head=true", "model.untied_head=true")])
+def test_the_head_of_a_decoder_counts_as_embeddings(words: tuple[str, ...], build: Any) -> None:
+    for part in ("body", "embeddings"):
+        trainer, _ = build("dae", *words, f"freeze={part}")
+        head = {
+            name: parameter.requires_grad
+            for name, parameter in trainer.get_model().named_parameters()
+            if name.startswith("decoder.head.") and name.endswith(("head.weight", "head.bias"))
+        }
+        assert head and all(trains == (part == "body") for trains in head.values()), (part, head)
+
+
+def test_what_an_objective_keeps_may_move_though_all_else_is_frozen(
+    recipe: Any, bitext: Path, tmp_path: Path
+) -> None:
+    made = train.run(recipe(bitext, "xlco", tmp_path / "out", "freeze=embeddings"))
+    assert not isinstance(made, str) and made.counts["frozen"]["parameters"] > 0
+
+
+@pytest.mark.parametrize("word", ["model.norm_eps=1e-3", "model.source_lang=false"])
+def test_settings_that_no_weight_shows_must_be_those_of_the_start(
+    word: str, recipe: Any, bitext: Path, tmp_path: Path
+) -> None:
+    train.run(recipe(bitext, "dae", tmp_path / "first", word))
+    with pytest.raises(UserError, match=f"has {word}, not|has {word.replace('1e-3', '0.001')}, not"):
+        train.run(recipe(bitext, "dae", tmp_path / "second", f"init={tmp_path}/first"))
 
 
 def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_path: Path) -> None:

@@ -130,6 +130,49 @@ def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(
         torch.testing.assert_close(split[key], value, rtol=2e-3, atol=2e-5, msg=key)
 
 
+def gradients(trainer: Any, task: Any, samples: list[Any]) -> dict[str, torch.Tensor]:
+    model = trainer.get_model()
+    model.train()
+    model.zero_grad()
+    divisor = 0
+    for sample in samples:
+        total, num, _ = trainer.criterion(model, sample)
+        total.backward()
+        divisor += num
+    return {name: p.grad / divisor for name, p in model.named_parameters() if p.grad is not None}
+
+
+def test_parts_of_a_mixed_batch_weigh_what_they_did_in_it(build: Any, tmp_path: Path) -> None:
+    # Many short blocks beside few long pairs: after some halving a part holds no pair at all.
+    words = ("mix=sum", "model.dropout=0", "objectives.mmlm.tokens_per_sample=16", "objectives.tlm.weight=2")
+    trainer, task = build("mmlm+tlm", *words)
+    task.load_dataset("train")
+    dataset, updates = task.dataset("train"), Updates(trainer, tmp_path / "dump.pt", limit=3)
+    batch = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=128)[0]
+    samples = [sample_of(dataset, batch)]
+    wanted = gradients(trainer, task, samples)
+    for _ in range(3):
+        samples = [half for sample in samples for half in updates._halves(sample, "train")]
+        found = gradients(trainer, task, samples)
+        for name, gradient in wanted.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-6, msg=name)
+    assert {len(sample["parts"]) for sample in samples} == {1, 2}
+
+
+@pytest.mark.parametrize("num", [3, 4])
+def test_a_part_of_one_example_waits_for_the_others_to_be_halved(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num: int
+) -> None:
+    trainer, task = build("mmlm")
+    task.load_dataset("train")
+    trainer.lr_step(1)
+    dataset = task.dataset("train")
+    batch = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=num)[0]
+    assert len(batch) == num
+    full_memory(monkeypatch, "mmlm", 1, MemoryError("out of memory"))
+    assert Updates(trainer, tmp_path / "dump.pt", limit=3).make([sample_of(dataset, batch)])
+
+
 def test_validation_halves_what_does_not_fit_and_finds_the_same_loss(
     recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

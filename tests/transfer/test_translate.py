@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from corpora.binarize import BinarizeConfig
 from corpora.binarize import run as binarize
-from xling import cli
+from xling import cli, train
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
@@ -168,6 +170,29 @@ def test_back_translated_text_has_its_share_and_its_direction(
     assert seen == {(ar, en)}
     task.load_dataset("valid")
     assert list(task.dataset("valid")._sides) == ["en-ar"]
+
+
+def test_other_back_translations_make_another_model(pairs: Path, vocab: Path, tmp_path: Path) -> None:
+    words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/back"]
+    cfg = mt.pretraining(config.load(mt.MtConfig, overrides=words), tmp_path / "model")
+    cfg = replace(cfg, train=replace(cfg.train, updates=2, valid_every=2, warmup=1))
+    seen = []
+    for sides in (("ar", "en"), ("en", "en")):
+        shutil.rmtree(tmp_path / "back", ignore_errors=True)
+        files = {"ar-en": tuple(f"{pairs}/{side}" for side in sides)}
+        binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "back"), pairs=files, valid_docs=2))
+        made = train.run(cfg)
+        assert isinstance(made, manifest.Manifest)
+        seen.append((made.inputs[str(tmp_path / "back")], made.counts["mixture"]["back-translated ar-en"]))
+    assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
+
+
+def test_a_directory_without_back_translations_is_refused(pairs: Path, vocab: Path, tmp_path: Path) -> None:
+    files = {"en": (f"{pairs}/en",)}
+    binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "mono"), corpora=files))
+    words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/mono"]
+    with pytest.raises(UserError, match="no parallel shards in back_translated="):
+        train.run(mt.pretraining(config.load(mt.MtConfig, overrides=words), tmp_path / "model"))
 
 
 def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:

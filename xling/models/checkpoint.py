@@ -34,8 +34,18 @@ AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
-SAME = ("pre_norm", "scale_embeddings", "norm", "embedding_norm", "biases", "positions", "ffn", "heads")
-SAME_SEQ2SEQ = ("plain_head", "untied_head")
+SAME = (
+    "pre_norm",
+    "scale_embeddings",
+    "norm",
+    "norm_eps",
+    "embedding_norm",
+    "biases",
+    "positions",
+    "ffn",
+    "heads",
+)
+SAME_SEQ2SEQ = ("plain_head", "untied_head", "source_lang")
 """Settings that a model shares with the one it starts from, though not all show in the shapes of the weights."""
 INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = (

@@ -7,6 +7,7 @@ fairseq task ``xling_<name>``.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from xling.data.symbols import Symbols
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FIRST_PIECE = 4
+SHORTEST = 8  # tokens of a sequence, which leaves room for specials and a piece on either side
 
 compat.install()
 
@@ -89,7 +91,15 @@ class Objective(ABC):
     shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
+        """Raises UserError where alpha or tokens_per_sample is out of range."""
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
+        if not 0 <= cfg.alpha <= 1:
+            raise UserError(f"objectives.{self.name}.alpha={cfg.alpha}", "a number from 0 to 1")
+        if cfg.tokens_per_sample < SHORTEST:
+            raise UserError(
+                f"objectives.{self.name}.tokens_per_sample={cfg.tokens_per_sample}",
+                f"a whole number from {SHORTEST}",
+            )
 
     @abstractmethod
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -99,12 +109,19 @@ class Objective(ABC):
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """The loss of a packed batch."""
 
+    def count(self, sample: dict[str, Any]) -> int:
+        """How many losses `loss` sums for a batch, before it is computed."""
+        return len(sample["target_langs"])
+
     def modules(self, model: Any) -> nn.Module | None:
         """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
         return None
 
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
+
+    def before_save(self, model: Any) -> None:  # noqa: B027
+        """Called in every process before the first writes a checkpoint, for what the others keep."""
 
     def forget_update(self, model: Any) -> None:  # noqa: B027
         """Called when an update is given up, for what its forward passes left to `after_update`."""
@@ -187,9 +204,14 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         self.set_epoch(epoch)
 
     def epochs_at(self, index: int) -> float:
-        """Epochs gone, with a fraction, when the batch of example ``index`` has its turn."""
+        """Epochs gone, with a fraction, when the batch of example ``index`` has its turn.
+
+        Endless outside of training: validation stands where every schedule ends, so that its losses compare.
+        """
+        if self.epoch == 0:
+            return math.inf
         within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
-        return max(self.epoch - 1, 0) + within
+        return self.epoch - 1 + within
 
     def halves(self, indices: np.ndarray) -> list[np.ndarray]:
         """Two batches of the examples of a batch that was too large; one when it cannot be halved."""
@@ -335,10 +357,13 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         ((name, only),) = self.objectives.items()
         return {name: only.loss(model, sample)}
 
-    def combine(self, losses: dict[str, Loss]) -> tuple[Tensor, int]:
+    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Tensor, int]:
         """The loss to differentiate and what the gradient is divided by."""
         (only,) = losses.values()
         return only.total, only.num
+
+    def divide(self, sample: dict[str, Any], parts: list[dict[str, Any]]) -> None:
+        """Write into the parts of a batch what `combine` has to know of the whole."""
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """The model, with what the objectives keep in it."""
@@ -438,6 +463,8 @@ def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
     for lang in named:
         if lang not in there:
             raise unknown(f"language in {data}:", lang, there)
+        if named.count(lang) > 1:
+            raise UserError(f"langs={cfg.langs}: {lang} twice", "each language once")
     return named or there
 
 

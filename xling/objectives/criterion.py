@@ -35,7 +35,7 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
 
     def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
         losses = self.task.losses(model, sample)
-        total, divisor = self.task.combine(losses)
+        total, divisor = self.task.combine(losses, sample)
         logs = {
             "sample_size": divisor,
             "ntokens": sample["ntokens"],

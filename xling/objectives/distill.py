@@ -92,6 +92,11 @@ class Distill(Mmlm):
             )
         if not cfg.temperature > 0:
             raise UserError(f"objectives.distill.temperature={cfg.temperature}", "a number above 0")
+        if teacher.cfg.max_positions < cfg.tokens_per_sample:
+            raise UserError(
+                f"objectives.distill.tokens_per_sample={cfg.tokens_per_sample}",
+                f"at most {teacher.cfg.max_positions}, the positions of the teacher",
+            )
         depth = teacher.cfg.layers
         if not 0 <= cfg.teacher_layer <= depth:
             raise UserError(

@@ -25,9 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.core.errors import UserError
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
-from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_pooling, example, sentence_vectors
+from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_contrast, example, sentence_vectors
 
 SLACK = 0.9
 
@@ -95,9 +96,15 @@ class Hictl(Objective):
     shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split (UserError: an unknown pooling)."""
-        check_pooling(self.cfg.pooling)
+        """Pairs of the split."""
         return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
+
+    def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
+        """Raises UserError where a setting is unknown or out of range."""
+        super().__init__(cfg, dictionary, langs)
+        check_contrast(cfg, self.name)
+        if cfg.num_words < 1:
+            raise UserError(f"objectives.hictl.num_words={cfg.num_words}", "a whole number from 1")
 
     def modules(self, model: Any) -> nn.Module:
         """The projections."""

@@ -11,6 +11,7 @@ counted together.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -240,6 +241,21 @@ def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
     return updates, factors
 
 
+def weight_of(name: str, text: Any) -> float:
+    """The weight of an objective.
+
+    Raises:
+        UserError: it is no number above 0.
+    """
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight < math.inf:
+        raise UserError(f"objectives.{name}.weight={text}", "a number above 0")
+    return weight
+
+
 @register_task("xling_multi", dataclass=MultiConfig)
 class XlingMultiTask(XlingTask):
     """Several objectives, alternating or summed."""
@@ -261,9 +277,10 @@ class XlingMultiTask(XlingTask):
             raise UserError(
                 "the mix holds no objective", "objectives.NAME.weight=1, for example objectives.mmlm"
             )
-        self.weights = {name: float(settings.get("weight", 1)) for name, settings in mix.items()}
-        if bad := [name for name, weight in self.weights.items() if weight <= 0]:
-            raise UserError(f"objectives.{bad[0]}.weight={self.weights[bad[0]]}", "a number above 0")
+        self.weights = {name: weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()}
+        for name, settings in mix.items():
+            if "langs" in settings:
+                raise UserError(f"objectives.{name}.langs in a mix", "langs= for all of them")
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "seed")
@@ -294,10 +311,24 @@ class XlingMultiTask(XlingTask):
         """The losses of the objectives that have a part in the batch."""
         return {name: self.objectives[name].loss(model, part) for name, part in sample["parts"].items()}
 
-    def combine(self, losses: dict[str, Loss]) -> tuple[Tensor, int]:
-        """Each loss by its own count; weighted when summed (alternating, the weight is the share of batches)."""
+    def divide(self, sample: dict[str, Any], parts: list[dict[str, Any]]) -> None:
+        """Counts of the whole batch, and that it counts once: halves hold uneven shares of the objectives."""
+        whole = sample.get("whole") or {
+            n: self.objectives[n].count(own) for n, own in sample["parts"].items()
+        }
+        for number, part in enumerate(parts):
+            part["whole"], part["divisor"] = whole, 0 if number else sample.get("divisor", 1)
+
+    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Tensor, int]:
+        """Each loss by its own count in the batch, or in the one that this is a part of.
+
+        Weighted when summed; alternating, the weight is the share of batches.
+        """
         scale = dict(self.weights) if self.cfg.mode == "sum" else dict.fromkeys(losses, 1.0)
         for name, (updates, factors) in self.schedules.items():
             scale[name] = scale.get(name, 1.0) * float(np.interp(self.num_updates, updates, factors))
-        means = [loss.total * (scale[name] / max(loss.num, 1)) for name, loss in losses.items()]
-        return sum(means[1:], means[0]), 1
+        whole = sample.get("whole", {})
+        means = [
+            loss.total * (scale[name] / max(whole.get(name, loss.num), 1)) for name, loss in losses.items()
+        ]
+        return sum(means[1:], means[0]), sample.get("divisor", 1)

@@ -133,7 +133,7 @@ def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
     """The pairs an objective uses: those named, or all of the task's languages.
 
     Raises:
-        UserError: no parallel shards, a pair that is not there, or there only the other way round.
+        UserError: no parallel shards, a pair that is not there, only the other way round, or of a language left out.
     """
     there = shards.pairs_in(data)
     if not there:
@@ -146,6 +146,10 @@ def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
             swapped = "-".join(reversed(split_pair(pair)))
             error = unknown(f"pair in {data}:", pair, there)
             raise UserError(error.given, error.valid, f"use {swapped}") if swapped in there else error
+        if not set(split_pair(pair)) <= set(langs):
+            raise UserError(
+                f"pair {pair} with langs={','.join(langs)}", "pairs of these languages", "name them in langs="
+            )
     chosen = [pair for pair in named or there if set(split_pair(pair)) <= set(langs)]
     if not chosen:
         raise UserError(

@@ -81,8 +81,17 @@ class Translation(Seq2SeqObjective):
         check_share("back_share", cfg.back_share)
         if cfg.back_translated:
             check_vocabulary(vocab_digest(data), Path(cfg.back_translated), data)
-        if cfg.directions and not cfg.pairs:
-            cfg.pairs = pairs_of_directions(cfg.directions, shards.pairs_in(data))
+            if not shards.pairs_in(Path(cfg.back_translated)):
+                raise UserError(
+                    f"no parallel shards in back_translated={cfg.back_translated}", "pairs SRC-TGT"
+                )
+        if cfg.directions:
+            asked = pairs_of_directions(cfg.directions, shards.pairs_in(data))
+            if cfg.pairs and set(cfg.pairs.split(",")) != set(asked.split(",")):
+                raise UserError(
+                    f"pairs={cfg.pairs} with directions={cfg.directions}", f"pairs={asked}, or one of them"
+                )
+            cfg.pairs = asked
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             made = both_sides(pair, symbols)

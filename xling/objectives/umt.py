@@ -21,13 +21,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from corpora import vocab, wordbyword
 from corpora.binarize import UNK, split_pair
+from xling import parallel
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.data import shards
+from xling.data import noise, shards
 from xling.data.packing import Example, pack_seq2seq
 from xling.models.generate import Search, generate_all
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
@@ -97,6 +99,7 @@ class Made(nn.Module):
         counts: of each piece in the text of each language, float32 (num_langs, vocabulary).
         num_updates: made so far; fairseq tells it.
         kept: by batch the uses left and the sources, each int64 (length,).
+        others: what every process kept when it was asked last, as `packed`; none where there is one process.
     """
 
     def __init__(self, counts: Tensor) -> None:
@@ -104,6 +107,7 @@ class Made(nn.Module):
         self.counts: Tensor
         self.register_buffer("counts", counts)
         self.num_updates = 0
+        self.others: list[Tensor] = []
         self.kept: dict[int, tuple[int, list[np.ndarray]]] = {}
 
     def set_num_updates(self, num_updates: int) -> None:
@@ -115,22 +119,37 @@ class Made(nn.Module):
         rates = self.counts / self.counts.sum(1, keepdim=True)
         return (rates > 0) & (rates >= share * rates.sum(0))
 
-    def get_extra_state(self) -> Tensor:
+    def packed(self) -> Tensor:
         """The batches kept as one row of int64: of each its key, its uses, its size, lengths and tokens."""
         rows = [np.array([len(self.kept)])]
         for key, (uses, made) in self.kept.items():
             rows += [np.array([key, uses, len(made), *map(len, made)]), *made]
         return torch.from_numpy(np.concatenate(rows).astype(np.int64))
 
+    def ask(self) -> None:
+        """Learn what every process keeps; all have to ask."""
+        if parallel.size() > 1:
+            self.others = [torch.zeros(0)] * parallel.size()
+            dist.all_gather_object(self.others, self.packed())
+
+    def get_extra_state(self) -> Tensor:
+        """What each process keeps, as it was when they were asked: their number, the sizes of their rows, the rows."""
+        rows = self.others or [self.packed()]
+        return torch.cat([torch.tensor([len(rows), *map(len, rows)]), *rows])
+
     def set_extra_state(self, state: Tensor) -> None:
-        """Put them back."""
-        self.kept, row, at = {}, state.cpu().numpy(), 1
-        for _ in range(int(row[0])):
-            key, uses, num = (int(n) for n in row[at : at + 3])
-            cuts = np.cumsum(row[at + 3 : at + 3 + num])
-            at += 3 + num
-            self.kept[key] = uses, np.split(row[at : at + cuts[-1]].copy(), cuts[:-1])
-            at += int(cuts[-1])
+        """Put back what this process kept; where their number has changed, each takes all there is."""
+        num = int(state[0])
+        rows = torch.split(state[num + 1 :].cpu(), state[1 : num + 1].tolist())
+        self.kept = {}
+        for each in [rows[parallel.rank()]] if num == parallel.size() else rows:
+            row, at = each.numpy(), 1
+            for _ in range(int(row[0])):
+                key, uses, size = (int(n) for n in row[at : at + 3])
+                cuts = np.cumsum(row[at + 3 : at + 3 + size])
+                at += 3 + size
+                self.kept[key] = uses, np.split(row[at : at + cuts[-1]].copy(), cuts[:-1])
+                at += int(cuts[-1])
 
 
 @objective("umt")
@@ -147,6 +166,10 @@ class Umt(Seq2SeqObjective):
         for name in ("reuse", "pool"):
             if getattr(cfg, name) < 1:
                 raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+        for name in ("own_pieces", "word_by_word"):
+            if getattr(cfg, name) < 0:
+                raise UserError(f"{name}={getattr(cfg, name)}", "updates from 0")
+        noise.check_share("own_share", cfg.own_share)
         if cfg.join:
             raise UserError("join with back-translation", "sentences one by one", "leave it out")
         self.search = Search(
@@ -182,6 +205,14 @@ class Umt(Seq2SeqObjective):
             }
 
         return BackDataset(self.cfg, data, split, mine, "umt", build, lambda lengths: 2 * lengths)
+
+    def before_save(self, model: Any) -> None:
+        """Every process keeps translations of its own, and one writes them all."""
+        model.extras["umt"].ask()
+
+    def count(self, sample: dict[str, Any]) -> int:
+        """Tokens to be written."""
+        return sum(len(text) for text in sample["texts"])
 
     def modules(self, model: Any) -> nn.Module:
         """The counts of pieces and the batches kept."""

@@ -15,6 +15,7 @@ normalised as in MoCo, and two neighbours of a batch are mixed, so that a batch 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.errors import unknown
+from xling.core.errors import UserError, unknown
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models.encoder import Encoder
@@ -126,10 +127,14 @@ def sentence_vectors(encoder: nn.Module, packed: dict[str, Any], layer: int, poo
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
-def check_pooling(pooling: str) -> None:
-    """Refuse a pooling that is none (UserError)."""
-    if pooling not in CONTRAST_POOLINGS:
-        raise unknown("pooling", pooling, CONTRAST_POOLINGS)
+def check_contrast(cfg: Any, name: str) -> None:
+    """Refuse a pooling, temperature or mix that is none (UserError)."""
+    if cfg.pooling not in CONTRAST_POOLINGS:
+        raise unknown("pooling", cfg.pooling, CONTRAST_POOLINGS)
+    if not 0 < cfg.temperature < math.inf:
+        raise UserError(f"objectives.{name}.temperature={cfg.temperature}", "a number above 0")
+    if not 0 <= cfg.mix <= 1:
+        raise UserError(f"objectives.{name}.mix={cfg.mix}", "a share from 0 to 1")
 
 
 class ContrastState(nn.Module):
@@ -200,13 +205,26 @@ class Xlco(Objective):
     shardable = False
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split (UserError: an unknown pooling)."""
-        check_pooling(self.cfg.pooling)
+        """Pairs of the split."""
         return ContrastDataset(self.cfg, data, split, self.langs, "xlco", example, OVERHEAD)
 
+    def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
+        """Raises UserError where a setting is unknown or out of range."""
+        super().__init__(cfg, dictionary, langs)
+        check_contrast(cfg, self.name)
+        if cfg.queue_size < 1:
+            raise UserError(f"objectives.xlco.queue_size={cfg.queue_size}", "a whole number from 1")
+        if not 0 <= cfg.momentum <= 1:
+            raise UserError(f"objectives.xlco.momentum={cfg.momentum}", "a share from 0 to 1")
+
     def modules(self, model: Any) -> nn.Module:
-        """Projection, momentum encoder and queue."""
-        layer = self.cfg.layer or max(1, round(len(model.encoder.layers) * 2 / 3))
+        """Projection, momentum encoder and queue (UserError: a layer that the model does not have)."""
+        depth = len(model.encoder.layers)
+        if not 0 <= self.cfg.layer <= depth:
+            raise UserError(
+                f"objectives.xlco.layer={self.cfg.layer}", f"1 to {depth}, or 0 for two thirds up"
+            )
+        layer = self.cfg.layer or max(1, round(depth * 2 / 3))
         return ContrastState(model.encoder, layer, self.cfg.queue_size, self.cfg.pooling)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:

@@ -17,7 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from corpora.binarize import split_pair
-from xling import train
+from xling import parallel, train
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -101,7 +101,10 @@ def run(cfg: MtConfig) -> manifest.Manifest:
     for pair in sides:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
             raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
-    train.run(settings)
+    model = train.run(settings)
+    if not parallel.is_first():
+        assert isinstance(model, manifest.Manifest)
+        return model
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         for path in trained.iterdir():
             if path.name != manifest.FILE_NAME:
@@ -173,8 +176,11 @@ def score(
     Words are 13a's, for Chinese sacreBLEU's own, for other scripts without spaces characters.
     """
     src, tgt = split_pair(pair)
-    with Progress(f"translate {pair}", len(sources), "lines") as progress:
-        made = translator(sources, src, tgt, lambda num, _: progress.update(num))
+    parts = [
+        translator.split(text) for text in sources
+    ]  # of a line that the model has no room for there are several
+    with Progress(f"translate {pair}", sum(map(len, parts)), "parts") as progress:
+        made = translator.write(parts, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
     return scores_of(made, references, tgt)
 

@@ -117,7 +117,10 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
             raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
     for pair in cfg.pairs:
         warn_of_strangers(Path(cfg.data), pair)
-    train.run(settings, Watcher(cfg, settings))
+    model = train.run(settings, Watcher(cfg, settings))
+    if not parallel.is_first():
+        assert isinstance(model, manifest.Manifest)
+        return model
     with manifest.publish(out, STAGE, cfg, inputs) as made:
         for path in trained.iterdir():
             if path.name != manifest.FILE_NAME:
