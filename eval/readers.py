@@ -284,4 +284,6 @@ def parse_json(path: Path, number: int, text: str) -> Any:
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}") from None
     except RecursionError:
-        raise UserError(f"{path}:{number}: not JSON that can be read: too many brackets in brackets") from None
+        raise UserError(
+            f"{path}:{number}: not JSON that can be read: too many brackets in brackets"
+        ) from None

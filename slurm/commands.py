@@ -59,7 +59,7 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
     run = open_run(folder / name)
     if step and step not in run.steps:
         raise unknown("step", step, run.steps)
-    if index and not index.isdigit():
+    if index and not index.isdecimal():
         raise UserError(f"part {index!r}", "a whole number from 0")
     steps = [run.steps[step]] if step else list(run.steps.values())
     found = [(s, *item) for s in steps for item in status.submitted_parts(s)]
@@ -91,6 +91,10 @@ def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     """
     _no_more("requeue RUN", more, name)
     run = open_run(folder / name)
+    if not Path(run.directory).is_dir():
+        raise UserError(
+            f"{name} was started in {run.directory}, which is not there", fix="move it back, or start anew"
+        )
     steps = [step for step in run.steps.values() if step.outcome().get("state") != "done"]
     if not steps:
         raise UserError(f"{name} has ended well", fix="there is nothing to requeue")
@@ -124,6 +128,8 @@ ACTIONS: dict[str, Callable[..., Answer]] = {
 
 
 def _log_text(step: Step, part: Part, identity: str) -> Answer:
+    if identity == "-":  # no job of Slurm: submitit's files are named by the process
+        identity = next((e["job"] for e in reversed(part.events()) if e.get("job")), identity)
     lines = [f"{part}, job {identity}"]
     for event in part.events():
         facts = ", ".join(

@@ -108,7 +108,7 @@ def job_id() -> str:
     env = os.environ
     if "SLURM_ARRAY_JOB_ID" in env:
         return f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}"
-    return env.get("SLURM_JOB_ID", "")
+    return env.get("SUBMITIT_LOCAL_JOB_ID") or env.get("SLURM_JOB_ID", "")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -234,8 +235,14 @@ def open_run(path: Path) -> Run:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The runs whose records lie in ``folder``, oldest first."""
-    return sorted((open_run(p.parent) for p in folder.glob("*/run.json")), key=lambda run: run.created)
+    """The runs whose records lie in ``folder``, oldest first; a damaged one is told on standard error."""
+    found = []
+    for path in sorted(folder.glob("*/run.json")):
+        try:
+            found.append(open_run(path.parent))
+        except UserError as error:
+            print(f"xling: {error}", file=sys.stderr, flush=True)
+    return sorted(found, key=lambda run: run.created)
 
 
 def check_names(*names: str) -> None:

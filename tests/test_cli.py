@@ -77,6 +77,20 @@ def test_several_bare_words_are_taken_as_they_are(xling: Xling) -> None:
     assert code == 0 and json.loads(text)["runs"] == words
 
 
+def test_settings_of_slurm_without_a_cluster_are_refused(xling: Xling, tmp_path: Path) -> None:
+    stage = ["toyworld", f"out={tmp_path}/raw", "langs=en", "num_docs=2"]
+    (tmp_path / "p.yaml").write_text(
+        f"steps: {{raw: {{stage: toyworld, config: {{out: {tmp_path}/raw}}}}}}\n"
+    )
+    for words in (stage, ["run", str(tmp_path / "p.yaml")]):
+        code, _, err = xling(*words, "slurm.mem_gb=3")
+        assert code == 2 and "slurm.mem_gb=3 without cluster=; valid: cluster=slurm" in err
+    assert not (tmp_path / "raw").exists()
+    (tmp_path / "p.yaml").write_text("vars: {out: o}\n")
+    code, _, err = xling("run", str(tmp_path / "p.yaml"))
+    assert code == 2 and "p.yaml has no steps; valid: steps:" in err
+
+
 def test_config_prints_the_settings_and_runs_nothing(xling: Xling, tmp_path: Path) -> None:
     out = tmp_path / "vocab"
     code, text, err = xling("config", "vocab", "corpora.no=no.txt", f"out={out}", "size=12", "alpha=1e-1")

@@ -203,10 +203,24 @@ def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
 
 
 def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
-    """Run a stage here or hand it to the cluster."""
+    """Run a stage here or hand it to the cluster.
+
+    Raises:
+        UserError: a setting of Slurm without a cluster.
+    """
     if launch["cluster"] == "local":
+        refuse_slurm_settings(launch)
         return run_local(name, cfg, int(launch["workers"]))
     return load("slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
+
+
+def refuse_slurm_settings(launch: dict[str, str]) -> None:
+    """Tell who forgets ``cluster=`` that nothing of ``slurm.*`` counts without it (UserError)."""
+    if given := slurm_settings(launch):
+        key, value = next(iter(given.items()))
+        raise UserError(
+            f"slurm.{key}={value} without cluster=", "cluster=slurm beside it", "add it, or leave both out"
+        )
 
 
 def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
@@ -225,6 +239,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
         return load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
+    refuse_slurm_settings(launch)
     configs = {name: plan.settings(name) for name in plan.steps}
     answers: dict[str, Any] = {}
     for position, (name, cfg) in enumerate(configs.items(), 1):

@@ -15,7 +15,7 @@ from tests.hub.test_mbart import publish
 from xling.core import config
 from xling.core.errors import UserError
 from xling.data.packing import pack, pack_seq2seq
-from xling.hub.trim import TrimConfig, run
+from xling.hub.trim import TrimConfig, kept_pieces, run, write_vocabulary
 from xling.models import checkpoint
 from xling.objectives.seq2seq import example
 from xling.transfer import tune
@@ -44,6 +44,21 @@ def test_scores_stay_the_same(model: Path, corpus: Path, tmp_path: Path) -> None
     assert vocabulary.load(model).encode(arabic).count(0) < vocabulary.load(tmp_path / "out").encode(
         arabic
     ).count(0)
+
+
+def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
+    english, half = corpus / "en.txt", tmp_path / "half.txt"
+    lines = [line for line in english.read_text().split("\n") if line]
+    half.write_text("\n".join(lines[: len(lines) // 2]) + "\n", encoding="utf-8")
+    texts = {"en": (str(english),), "th": (str(corpus / "th.txt"),)}
+    vocabulary.run(vocabulary.VocabConfig(texts, str(tmp_path / "bpe"), size=300, coverage=1.0, model="bpe"))
+    kept = kept_pieces(tmp_path / "bpe", {"en": (str(half),)})
+    (tmp_path / "small").mkdir()
+    write_vocabulary(tmp_path / "bpe", tmp_path / "small", kept)
+    before, after = (vocabulary.load(tmp_path / name) for name in ("bpe", "small"))
+    assert after.get_piece_size() < before.get_piece_size()
+    for line in lines[: len(lines) // 2]:
+        assert before.encode(line, out_type=str) == after.encode(line, out_type=str)
 
 
 def test_task_models_are_trimmed_too(

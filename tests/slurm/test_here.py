@@ -180,6 +180,37 @@ def test_no_slurm_here(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CANCELLED" in commands.show_status(Path("runs/jobs").absolute())
 
 
+def test_a_damaged_run_does_not_hide_the_others(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch.submit_stage(SHARDS, [ShardConfig(work / "corpus", 4)], "debug", {"run": "well"})
+    odd = work / "runs/jobs/odd"
+    odd.mkdir()
+    (odd / "run.json").write_text('{"cluster": "local"}')
+    shown = commands.show_status((work / "runs/jobs").absolute())
+    assert "well" in shown and "odd" not in shown
+    assert "run.json is damaged" in capsys.readouterr().err
+
+
+def test_the_log_of_a_part_that_ran_here_is_found(work: Path) -> None:
+    launch.submit_stage(SHARDS, [ShardConfig(work / "corpus", 4)], "local", {"run": "here"})
+    logs = commands.show_logs((work / "runs/jobs").absolute(), "here").data["logs"]
+    assert any(path.endswith("_log.out") for path in logs)
+
+
+def test_a_run_whose_folder_has_moved_is_left_as_it_is(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work / "there").mkdir()
+    monkeypatch.chdir(work / "there")
+    with pytest.raises(UserError):
+        launch.submit_stage(SHARDS, [ShardConfig(work / "corpus", 3, broken=(1,))], "debug", {"run": "bad"})
+    jobs = work / "there/runs/jobs"
+    before = sorted((p.name, p.read_bytes()) for p in jobs.rglob("*") if p.is_file())
+    monkeypatch.chdir(work)
+    (work / "there").rename(work / "elsewhere")
+    moved = work / "elsewhere/runs/jobs"
+    with pytest.raises(UserError, match=r"was started in .*there, which is not there; fix: move it back"):
+        commands.requeue(moved, "bad")
+    assert sorted((p.name, p.read_bytes()) for p in moved.rglob("*") if p.is_file()) == before
+
+
 def test_a_percent_in_the_path_is_refused(work: Path) -> None:
     (work / "site.yaml").write_text("folder: 100%done\n")
     with pytest.raises(UserError, match="a path without %"):

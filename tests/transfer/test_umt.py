@@ -154,7 +154,8 @@ def test_tokenised_bleu_ignores_case_and_spacing() -> None:
         (["pairs=en-fr"], "no text in fr"),
         (["pairs=[]"], "no pair is named"),
         (["select=oracle"], "select=oracle without parallel text"),
-        (["test.en-ar=a"], "1 files"),
+        (["test.en-ar=a"], r"test\.en-ar: 1 files"),
+        (["oracle.en-ar=a", "test.en-ar=a,b"], r"oracle\.en-ar: 1 files; valid: source and reference"),
     ],
 )
 def test_mistakes_are_named(text: Path, tmp_path: Path, words: list[str], what: str) -> None:

@@ -71,7 +71,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     """Read a pipeline file.
 
     Raises:
-        UserError: no such file, an unknown stage, step or variable, or steps that wait for each other.
+        UserError: no such file, no step in it, an unknown stage, step or variable, or steps that wait for each other.
     """
     given = [config.split_override(item) for item in overrides]
     scale = "".join(value for key, value in given if key == "scale")
@@ -95,6 +95,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         name: config.from_dict(Step, _substitute(step, known, path), f"{path}: step {name!r}")
         for name, step in steps.items()
     }
+    if not built:
+        raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
     return Pipeline({name: built[name] for name in _ordered(built, path)})

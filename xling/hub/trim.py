@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -89,8 +90,8 @@ def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:
     """Ids of the pieces to keep, in SentencePiece's numbering, ascending.
 
-    They are the pieces used ``least`` times, every character of the text that is a piece, and the piece with the lowest
-    score, which the cost of an unknown character is counted from.
+    They are the pieces used ``least`` times (of a BPE vocabulary also those that merges go through), every character of
+    the text that is a piece, and the piece with the lowest score, which the cost of an unknown character is counted from.
 
     Raises:
         UserError: a language without text.
@@ -112,7 +113,22 @@ def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 
     kept = set((uses >= least).nonzero()[0].tolist()) | {first + int(np.argmin(scores))}
     kept |= {processor.piece_to_id(char) for char in chars}
     kept |= {piece for piece in range(len(uses)) if processor.is_byte(piece)}  # all 256, or none
+    if tokenizer.read_model(folder / "spm.model").trainer_spec.model_type == tokenizer.BPE_TYPE:
+        kept = with_merges(kept, processor)
     return sorted(piece for piece in kept if piece >= first)
+
+
+def with_merges(kept: set[int], processor: Any) -> set[int]:
+    """The pieces and all those that merges of byte-pair encoding may go through on the way to them."""
+    found, left, unknown = set(kept), list(kept), processor.unk_id()
+    while left:
+        piece = processor.id_to_piece(left.pop())
+        for cut in range(1, len(piece)):
+            halves = {processor.piece_to_id(piece[:cut]), processor.piece_to_id(piece[cut:])}
+            if unknown not in halves:
+                left += halves - found
+                found |= halves
+    return found
 
 
 def _batches(lines: Iterable[str]) -> Iterable[list[str]]:

@@ -137,7 +137,8 @@ def sentences(cfg: BackTranslateConfig) -> list[str]:
     Raises:
         UserError: there is none.
     """
-    filled = (line.strip() for path in cfg.files for line in reader.lines(path))
+    # A lone carriage return would be a line's end to whoever reads the pairs.
+    filled = (line.replace("\r", " ").strip() for path in cfg.files for line in reader.lines(path))
     found = list(islice(filter(None, filled), cfg.lines or None))
     if not found:
         raise UserError(f"no text in {', '.join(cfg.text)}", "a sentence a line")

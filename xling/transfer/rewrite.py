@@ -30,6 +30,7 @@ from xling.data.packing import Example, pack_seq2seq
 from xling.models import checkpoint
 from xling.models.generate import EOS, Search
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
+from xling.objectives.base import SHORTEST
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.track import LogTo
 from xling.transfer.mt import scores_of, tokeniser
@@ -98,6 +99,10 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     """
     track.check(cfg.log)
     log, cfg = cfg.log, replace(cfg, log="none")
+    if cfg.max_length and cfg.max_length < SHORTEST:
+        raise UserError(
+            f"max_length={cfg.max_length}", f"a whole number from {SHORTEST}, or 0 for the model's own"
+        )
     out, directory = Path(cfg.out), Path(cfg.checkpoint)
     files = {lang: Path(name) for lang, name in cfg.test.items()}
     inputs = [directory, Path(cfg.train), *files.values()]

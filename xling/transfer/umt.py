@@ -100,10 +100,14 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
     """
     log, cfg = cfg.log, replace(cfg, log="none")
     out = Path(cfg.out)
-    named = {**cfg.oracle, **cfg.test}
-    for pair, names in named.items():
+    named = [("oracle", *item) for item in cfg.oracle.items()] + [
+        ("test", *item) for item in cfg.test.items()
+    ]
+    for kind, pair, names in named:
         if len(names) != 2:
-            raise UserError(f"{pair}: {len(names)} files", "source and reference", f"test.{pair}=SRC,REF")
+            raise UserError(
+                f"{kind}.{pair}: {len(names)} files", "source and reference", f"{kind}.{pair}=SRC,REF"
+            )
     inputs = [Path(name) for name in (cfg.data, cfg.checkpoint, cfg.parallel_data) if name]
     inputs += [Path(name) for two in (*cfg.oracle.values(), *cfg.test.values()) for name in two]
     inputs += wordbyword.paths(cfg.back.get("dictionaries", ""))
@@ -112,9 +116,9 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
     tests = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
     trained = out.with_name(f"{out.name}.train")
     settings = replace(pretraining(cfg, trained), log=log)
-    for pair in named:
+    for kind, pair, _ in named:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
-            raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
+            raise UserError(f"{kind}.{pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
     for pair in cfg.pairs:
         warn_of_strangers(Path(cfg.data), pair)
     model = train.run(settings, Watcher(cfg, settings))
