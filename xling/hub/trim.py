@@ -90,8 +90,8 @@ def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:
     """Ids of the pieces to keep, in SentencePiece's numbering, ascending.
 
-    They are the pieces used ``least`` times (of a BPE vocabulary also those that merges go through), every character of
-    the text that is a piece, and the piece with the lowest score, which the cost of an unknown character is counted from.
+    They are the pieces used ``least`` times (of a BPE vocabulary also those that merges go through), every character
+    of the text that is a piece, and the piece with the lowest score, from which an unknown character's cost is counted.
 
     Raises:
         UserError: a language without text.
