@@ -30,7 +30,8 @@ from eval.compare import FALSE_ALARMS
 from eval.metrics import METRICS
 from eval.metrics.base import with_count
 from eval.predictions import Origin
-from eval.run import EvalConfig, RescoreConfig, TableConfig, evaluate_systems, rescore, score_files
+from eval.publish import RescoreConfig, TableConfig, rescore, score_files
+from eval.run import EvalConfig, evaluate_systems
 from eval.stats import Paired
 from eval.suite import Example, Suite, languages_at, load, scored_split, suites
 from xling.core.sampling import rng

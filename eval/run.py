@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from eval import embedding, page, predictions, render, results, tables
+from eval import embedding, predictions
 from eval.backend import BACKENDS, Backend, FitConfig, SearchConfig, build
-from eval.groups import GROUPS, group_notes
+from eval.groups import GROUPS
 from eval.metrics import METRICS, evaluate
 from eval.predictions import Origin
 from eval.protocols import (
@@ -32,11 +30,10 @@ from eval.protocols import (
     training_rows,
     training_suite,
 )
-from eval.published import FILE, beside
-from eval.results import CONTROLS, Score
+from eval.publish import TableConfig, check_workers, publish
+from eval.results import CONTROLS
 from eval.retrieval import Distance
 from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
-from eval.tables import Table
 from eval.translations import Translations
 from xling.core import manifest
 from xling.core.answer import Answer
@@ -44,25 +41,6 @@ from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
 
 FIXED_SEED = -1
-
-
-@dataclass(frozen=True)
-class TableConfig:
-    """What stands in the tables besides the scores.
-
-    Args:
-        title: heading.
-        allow_missing: take averages over the languages that have a score and print which have not.
-        by: further averages by ``family`` or ``script``.
-        published: put published results of the same suites and protocol beside.
-        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
-    """
-
-    title: str = "Cross-lingual transfer"
-    allow_missing: bool = False
-    by: tuple[str, ...] = ()
-    published: bool = False
-    corpus_sizes: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +156,7 @@ def evaluate_systems(
         UserError: a name, language, split or setting is wrong, or rows are missing.
     """
     data = data_folder(cfg.data)
-    _check_workers(cfg.num_workers)
+    check_workers(cfg.num_workers)
     if any(seed < 0 for seed in cfg.seeds):
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
@@ -245,84 +223,6 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
                 f"leave {target.lang} out of langs=",
             )
     return targets
-
-
-def publish(
-    cfg: TableConfig,
-    named: Sequence[str],
-    out: Path,
-    files: Sequence[Path],
-    data: Path,
-    made_by: Mapping[str, Any],
-    num_workers: int = 1,
-) -> Answer:
-    """Score prediction files and write the folder of tables, unless it was made of the same files.
-
-    Args:
-        cfg: what stands in the tables.
-        named: suites and groups as the user named them.
-        out: folder to publish.
-        files: of predictions.
-        data: folder of the suites.
-        made_by: stage and settings that made the predictions, for a report.
-        num_workers: processes that score files.
-    """
-    settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
-    inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
-    if manifest.up_to_date(out, "eval", settings, inputs):
-        return _answer(out)
-    scores = score_files(files, data, num_workers)
-    table = table_of(cfg, named, scores)
-    with manifest.publish(out, "eval", settings, inputs) as made:
-        results.write_scores(made.path / "scores.json", scores)
-        for name, write in render.FORMATS.items():
-            text = write(table)
-            text = page.document(cfg.title, text) if name == "html" else text
-            (made.path / f"table.{name}").write_text(text, encoding="utf-8")
-        made.counts |= {"scores": len(scores), "made_by": made_by}
-    return _answer(out)
-
-
-def _answer(out: Path) -> Answer:
-    """The published table and its scores."""
-    scores = [asdict(score) for score in results.read_scores(out / "scores.json")]
-    return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
-
-
-def _check_workers(num_workers: int) -> None:
-    if num_workers < 1:
-        raise UserError(f"num_workers={num_workers}", "a whole number from 1")
-
-
-def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[Score]:
-    """The scores of files of predictions in their order, whatever the number of processes."""
-    if num_workers == 1:
-        return [score for path in files for score in predictions.score_file(path, data)]
-    with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        found = pool.map(predictions.score_file, files, [data] * len(files), chunksize=4)
-        return [score for scores in found for score in scores]
-
-
-def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score]) -> Table:
-    """The table of scores with what ``cfg`` puts beside and below them."""
-    sizes = tables.read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
-    table = tables.language_table(
-        [*scores, *(beside(scores) if cfg.published else [])],
-        cfg.title,
-        cfg.allow_missing,
-        tables.group_maps(scores, cfg.by),
-        sizes,
-    )
-    groups = [GROUPS[name] for name in named if name in GROUPS]
-    notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]
-    return replace(table, notes=(*table.notes, *notes))
-
-
-def _rows_digest(files: Sequence[Path], data: Path) -> str:
-    """Digest of the gold rows behind prediction files, so that changed data is scored again."""
-    origins = [predictions.read_origin(path) for path in files]
-    parts = sorted({data_digest(suites()[o.suite], o.lang, o.split, data) for o in origins})
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def _predict(
@@ -492,32 +392,3 @@ def _searched(cfg: EvalConfig, suite: Suite) -> str:
 def _search_of(cfg: EvalConfig) -> str:
     how = cfg.search
     return f"|beam:{how.beam}|length:{how.length_penalty:g},{how.max_len_a:g},{how.max_len_b}"
-
-
-@dataclass(frozen=True)
-class RescoreConfig:
-    """Settings of ``xling eval rescore``.
-
-    Args:
-        run: folder of a run; its ``predictions`` are scored and its ``tables`` written anew.
-        data: folder of the suites' files; default: what XLING_DATA names.
-        table: the settings of the tables, named as in ``xling eval``.
-        num_workers: processes that score files.
-    """
-
-    run: Path
-    data: Path | None = None
-    table: TableConfig = field(default_factory=TableConfig)
-    num_workers: int = 1
-
-
-def rescore(cfg: RescoreConfig) -> Answer:
-    """Score every saved prediction of a run again and publish the tables; no model is needed."""
-    _check_workers(cfg.num_workers)
-    files = predictions.files(cfg.run / "predictions")
-    named = tuple(dict.fromkeys(predictions.read_origin(path).suite for path in files))
-    out, data = cfg.run / "tables", data_folder(cfg.data)
-    made_by: Mapping[str, Any] = {"stage": "eval rescore", "settings": to_dict(replace(cfg, data=data))}
-    if (out / manifest.FILE_NAME).is_file():
-        made_by = manifest.read(out).counts.get("made_by", made_by)
-    return publish(cfg.table, named, out, files, data, made_by, cfg.num_workers)

@@ -37,6 +37,7 @@ from corpora.mono.plan import (
     still_true,
 )
 from corpora.mono.publish import run_publish, summary
+from corpora.mono.work import unless_a_twin_was_faster
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
@@ -85,13 +86,12 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
-    try:
-        return _run_part(cfg, phase, index)
-    except FileNotFoundError:
-        # The same build in another process was faster and has cleared the parts away.
-        if cfg.work().root.exists() or not _published(cfg):
-            raise
-        return summary(cfg.directory) if phase == "publish" else None
+    return unless_a_twin_was_faster(
+        lambda: _run_part(cfg, phase, index),
+        cfg.work,
+        lambda: _published(cfg),
+        lambda: summary(cfg.directory) if phase == "publish" else None,
+    )
 
 
 def _run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:

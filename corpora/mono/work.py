@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from corpora.document import Document, Ledger
 from corpora.mono.tally import Tally
 from corpora.shards import REJECT_SCHEMA, TableWriter
 from corpora.stages.langid import LangId
+from xling.core.answer import Answer
 
 _SEPARATOR = "\t"
 
@@ -72,6 +73,21 @@ class Work:
         for phase in phases:
             for path in sorted((self.root / phase).glob(f"*/{name}")):
                 path.unlink(missing_ok=True)
+
+
+def unless_a_twin_was_faster(
+    make: Callable[[], Answer | None],
+    work: Callable[[], Work],
+    is_published: Callable[[], object],
+    done: Callable[[], Answer | None],
+) -> Answer | None:
+    """What ``make`` returns, or ``done`` where the same build elsewhere was faster and has cleared the parts away."""
+    try:
+        return make()
+    except FileNotFoundError:
+        if work().root.exists() or not is_published():
+            raise
+        return done()
 
 
 def write_json(path: Path, value: Any) -> None:

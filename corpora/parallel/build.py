@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from corpora.mono.work import read_json
+from corpora.mono.work import read_json, unless_a_twin_was_faster
 from corpora.parallel.config import STAGE_NAME, ParallelConfig
 from corpora.parallel.publish import run_publish, summary
 from corpora.parallel.read import INPUTS, inputs_of, run_read
@@ -35,13 +35,12 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
-    try:
-        return _run_part(cfg, phase, index)
-    except FileNotFoundError:
-        # The same build in another process was faster and has cleared the parts away.
-        if cfg.work().root.exists() or not is_published(cfg):
-            raise
-        return summary(cfg.directory) if phase == "publish" else None
+    return unless_a_twin_was_faster(
+        lambda: _run_part(cfg, phase, index),
+        cfg.work,
+        lambda: is_published(cfg),
+        lambda: summary(cfg.directory) if phase == "publish" else None,
+    )
 
 
 def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:

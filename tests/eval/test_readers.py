@@ -11,14 +11,12 @@ import pytest
 from eval_helpers import write_ner, write_nli
 
 from eval import readers
+from eval.listing import ListConfig, listing, run_list
 from eval.suite import (
-    ListConfig,
     SuiteFile,
     data_folder,
     languages_at,
-    listing,
     load,
-    run_list,
     scored_split,
     suites,
 )

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from eval_helpers import Epochs
 
-from eval import embedding, run
+from eval import embedding, publish, run
 from eval.controls import Majority, Ngram
+from eval.publish import RescoreConfig, TableConfig
 from eval.results import read_scores
-from eval.run import EvalConfig, RescoreConfig, TableConfig
+from eval.run import EvalConfig
 from eval.suite import suites
 from xling.core import config
 from xling.core.errors import UserError
@@ -213,11 +214,11 @@ def test_rescoring_needs_no_model_and_no_order(world: Path) -> None:
     cfg = settings(world)
     first = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
     before = digest(cfg.out)
-    assert run.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
+    assert publish.rescore(RescoreConfig(cfg.out, world, cfg.table)) == first
     table = TableConfig("Again")
-    text = run.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
+    text = publish.rescore(RescoreConfig(cfg.out, world, table, num_workers=2))
     assert text == first.replace("Cross-lingual transfer", "Again")
-    run.rescore(RescoreConfig(cfg.out, world, cfg.table))
+    publish.rescore(RescoreConfig(cfg.out, world, cfg.table))
     assert digest(cfg.out) == before
 
 
@@ -290,4 +291,4 @@ def test_rescoring_asks_for_at_least_one_process(world: Path) -> None:
     cfg = settings(world)
     run.evaluate_systems(cfg, [Majority()])
     with pytest.raises(UserError, match="num_workers=0; valid: a whole number from 1"):
-        run.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
+        publish.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))

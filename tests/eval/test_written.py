@@ -12,10 +12,11 @@ import pytest
 import torch
 from eval_helpers import write_nli
 
-from eval import predictions, run
+from eval import predictions, publish, run
 from eval.backend import FitConfig, SearchConfig
+from eval.publish import RescoreConfig
 from eval.results import read_scores
-from eval.run import EvalConfig, RescoreConfig
+from eval.run import EvalConfig
 from eval.suite import Example, load, suites
 from eval.translations import Translations
 from xling import train
@@ -90,7 +91,7 @@ def test_translation_by_our_own_model_with_controls(writer: Path, folder: Path, 
     assert made == own([row.fields["text"] for row in rows], "en", "th")
     assert made[0] and made[1] == "" and made[2]
     before = {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()}
-    assert run.rescore(RescoreConfig(tmp_path, folder)) == text
+    assert publish.rescore(RescoreConfig(tmp_path, folder)) == text
     assert run.run(cfg) == text
     assert {p.name: p.read_bytes() for p in (tmp_path / "tables").iterdir()} == before
     greedy = dataclasses.replace(cfg, search=SearchConfig(beam=1))

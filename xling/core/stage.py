@@ -204,8 +204,8 @@ for _stage in (
     ),
     Stage(
         "eval list",
-        config="eval.suite:ListConfig",
-        run="eval.suite:run_list",
+        config="eval.listing:ListConfig",
+        run="eval.listing:run_list",
         help="print every suite: languages, metric, licence and what is at hand",
     ),
     Stage(
@@ -231,8 +231,8 @@ for _stage in (
     ),
     Stage(
         "eval rescore",
-        config="eval.run:RescoreConfig",
-        run="eval.run:rescore",
+        config="eval.publish:RescoreConfig",
+        run="eval.publish:rescore",
         positional="run",
         help="score the saved predictions of a run again; needs no model",
     ),

@@ -120,10 +120,10 @@ class Objective(ABC):
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
 
-    def before_save(self, model: Any) -> None:  # noqa: B027
+    def before_save(self, model: Any) -> None:  # noqa: B027 - one objective keeps what others must save
         """Called in every process before the first writes a checkpoint, for what the others keep."""
 
-    def forget_update(self, model: Any) -> None:  # noqa: B027
+    def forget_update(self, model: Any) -> None:  # noqa: B027 - one objective leaves something behind
         """Called when an update is given up, for what its forward passes left to `after_update`."""
 
 

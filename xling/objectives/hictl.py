@@ -95,16 +95,16 @@ class Hictl(Objective):
     config = HictlConfig
     shardable = False
 
-    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
-        return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
-
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Raises UserError where a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
         check_contrast(cfg, self.name)
         if cfg.num_words < 1:
             raise UserError(f"objectives.hictl.num_words={cfg.num_words}", "a whole number from 1")
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
         """The projections."""

@@ -89,7 +89,9 @@ class Translation(Seq2SeqObjective):
             asked = pairs_of_directions(cfg.directions, shards.pairs_in(data))
             if cfg.pairs and set(cfg.pairs.split(",")) != set(asked.split(",")):
                 raise UserError(
-                    f"pairs={cfg.pairs} with directions={cfg.directions}", f"pairs={asked}, or one of them"
+                    f"pairs={cfg.pairs} with directions={cfg.directions}",
+                    f"pairs={asked}",
+                    "give one of the two",
                 )
             cfg.pairs = asked
 

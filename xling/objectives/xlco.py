@@ -204,10 +204,6 @@ class Xlco(Objective):
     config = XlcoConfig
     shardable = False
 
-    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
-        return ContrastDataset(self.cfg, data, split, self.langs, "xlco", example, OVERHEAD)
-
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Raises UserError where a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
@@ -216,6 +212,10 @@ class Xlco(Objective):
             raise UserError(f"objectives.xlco.queue_size={cfg.queue_size}", "a whole number from 1")
         if not 0 <= cfg.momentum <= 1:
             raise UserError(f"objectives.xlco.momentum={cfg.momentum}", "a share from 0 to 1")
+
+    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
+        """Pairs of the split."""
+        return ContrastDataset(self.cfg, data, split, self.langs, "xlco", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
         """Projection, momentum encoder and queue (UserError: a layer that the model does not have)."""

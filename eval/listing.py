@@ -1,0 +1,61 @@
+"""``xling eval list``: the suites, what each needs and what of it is at hand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.suite import data_folder, languages_at, suites
+from xling.core.answer import Answer
+
+
+@dataclass(frozen=True)
+class ListConfig:
+    """Settings of ``xling eval list``.
+
+    Args:
+        data: folder of the suites' files; default: what XLING_DATA names. Without any, suites alone are listed.
+    """
+
+    data: Path | None = None
+
+
+def run_list(cfg: ListConfig) -> Answer:
+    """What ``xling eval list`` prints.
+
+    Raises:
+        UserError: the data folder that is given does not exist.
+    """
+    data = data_folder(cfg.data) if cfg.data or os.environ.get("XLING_DATA") else None
+    facts = [
+        {
+            "suite": name,
+            "kind": suite.kind,
+            "metrics": list(suite.metrics),
+            "licence": suite.licence,
+            "languages": list(suite.languages),
+            "files": list(suite.patterns),
+            "at_hand": {s: languages_at(suite, s, data) for s in suite.splits} if data else None,
+        }
+        for name, suite in sorted(suites().items())
+    ]
+    return Answer(listing(data), facts)
+
+
+def listing(data: Path | None = None) -> str:
+    """What ``xling eval list`` prints: every suite, its languages, metric, licence, and what is at hand."""
+    lines = []
+    for name, suite in sorted(suites().items()):
+        lines.append(f"{name}: {suite.kind}, {', '.join(suite.metrics)}, {suite.licence}")
+        lines.append(f"    languages ({len(suite.languages)}): {' '.join(suite.languages) or 'any'}")
+        lines.append(f"    files: {'  '.join(suite.patterns)}")
+        if data is not None:
+            have = [f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}" for s in suite.splits]
+            lines.append(f"    at hand: {'; '.join(have)}")
+        if suite.train_from:
+            lines.append(f"    trains on: {suite.train_from}")
+        if suite.online:
+            lines.append(f"    online: datasets {suite.online.name} at {suite.online.revision}")
+        lines.append(f"    {suite.protocol}")
+    return "\n".join(lines)
