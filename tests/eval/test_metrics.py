@@ -354,8 +354,10 @@ def test_counts_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> N
 def test_many_scores_at_once_are_sacrebleus(rows: list[list[int]], length: int) -> None:
     import numpy as np
 
-    shared = np.minimum.accumulate(np.array(rows)[:, :4], axis=1)  # who shares a longer run shares its parts
-    bleu = np.hstack([np.array(rows)[:, 4:6] + length, shared, shared + np.array(rows)[:, 6:10]])
+    # Counts that texts can have: who shares a longer run shares its parts, and a text is as long as it has words.
+    shared = np.minimum.accumulate(np.array(rows)[:, :4], axis=1)
+    total = np.minimum.accumulate(shared + np.array(rows)[:, 6:10], axis=1)
+    bleu = np.hstack([total[:, :1], np.array(rows)[:, 5:6] + length, shared, total])
     chrf = np.array([row + row[:10] for row in rows])
     chrf[:, 2::3] = np.minimum(np.minimum(chrf[:, 0::3], chrf[:, 1::3]), chrf[:, 2::3])
     for name, sums in (("bleu", bleu), ("chrf", chrf), ("ter", np.array(rows)[:, :2])):
