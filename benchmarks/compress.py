@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
-from corpora import reader, vocab
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig
 from xling.models.int8 import num_bytes, quantised
+from xling.text import reader, vocab
 from xling.transfer.backend import BATCH_TOKENS, _example
 from xling.transfer.encode import BOS, EOS, pieces
 from xling.transfer.tune import batches_by_tokens

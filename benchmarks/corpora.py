@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.crawl import ccnet, wet
-from corpora.document import Document, Ledger
-from corpora.lm.model import LanguageModel
-from corpora.lm.train import LmConfig, train
-from corpora.shards import read_documents, write_documents
-from corpora.sources.source import Context, open_source
-from corpora.stages import near_duplicates, paragraphs
-from corpora.stages.contamination import Contamination
-from corpora.stages.filters import Filters
-from corpora.stages.langid import LangId, _fasttext, identify
-from corpora.stages.length import Length
-from corpora.stages.perplexity import Perplexity
-from corpora.stages.pii import Pii
-from corpora.stages.repair import Repair
+from xling.corpora.shards import read_documents, write_documents
+from xling.corpora.sources.source import Context, open_source
+from xling.corpora.stages import near_duplicates, paragraphs
+from xling.corpora.stages.contamination import Contamination
+from xling.corpora.stages.filters import Filters
+from xling.corpora.stages.langid import LangId, _fasttext, identify
+from xling.corpora.stages.length import Length
+from xling.corpora.stages.perplexity import Perplexity
+from xling.corpora.stages.pii import Pii
+from xling.corpora.stages.repair import Repair
+from xling.text.document import Document, Ledger
+from xling.text.lm.model import LanguageModel
+from xling.text.lm.train import LmConfig, train
 
 ROOT = Path(__file__).resolve().parent.parent
 NUM_PARTITIONS = 16
@@ -75,7 +75,7 @@ def fresh(docs: Iterable[Document]) -> list[Document]:
 
 
 def front_end(clock: Clock, path: Path, num_bytes: int, work: Path) -> list[Document]:
-    """Read, split, hash and deduplicate one file, as `corpora.mono` does with one part."""
+    """Read, split, hash and deduplicate one file, as `xling.corpora.mono` does with one part."""
     ledger = Ledger()
     source = open_source(f"wet:{path}", Context(lang="en"))
     (shard,) = source.shards()
@@ -193,7 +193,7 @@ def compare(
     clock: Clock, path: Path, in_bytes: int, work: Path, lm: Path, model: LanguageModel, lang: str
 ) -> None:
     """Ours against CCNet's order, end to end, with the same models; print the three figures asked for."""
-    from corpora.lm.model import load
+    from xling.text.lm.model import load
 
     load(lm)  # the stage reads its model once a process; reading is not timed, as for CCNet's
     kept = front_end(clock, path, in_bytes, work)

@@ -22,19 +22,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corpora.toyworld import ToyworldConfig
-from corpora.toyworld import run as make_toyworld
-from eval import predictions, retrieval, stats
-from eval.backend import build
-from eval.compare import FALSE_ALARMS
-from eval.metrics import METRICS
-from eval.metrics.base import with_count
-from eval.predictions import Origin
-from eval.publish import RescoreConfig, TableConfig, rescore, score_files
-from eval.run import EvalConfig, evaluate_systems
-from eval.stats import Paired
-from eval.suite import Example, Suite, languages_at, load, scored_split, suites
 from xling.core.sampling import rng
+from xling.corpora.toyworld import ToyworldConfig
+from xling.corpora.toyworld import run as make_toyworld
+from xling.eval import predictions, retrieval, stats
+from xling.eval.backend import build
+from xling.eval.compare import FALSE_ALARMS
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import with_count
+from xling.eval.predictions import Origin
+from xling.eval.publish import RescoreConfig, TableConfig, rescore, score_files
+from xling.eval.run import EvalConfig, evaluate_systems
+from xling.eval.stats import Paired
+from xling.eval.suite import Example, Suite, languages_at, load, scored_split, suites
 
 NUM_LANGS, NUM_ROWS, DIM = 60, 1000, 256
 DRAWS = 2000

@@ -3,7 +3,7 @@
 Run:  XLING_DATA=FOLDER python -m benchmarks.langid
 
 Prints Markdown: accuracy in percent on single lines and on documents of 20 lines, of fastText on the text as
-it is written (``as is``) and of `corpora.stages.langid.identify`, both on the text as given and upper-cased.
+it is written (``as is``) and of `xling.corpora.stages.langid.identify`, both on the text as given and upper-cased.
 A label counts as right when its base language is right (``zh`` for ``zh_Hant``), as the stage itself counts.
 Languages that fastText's model does not know are listed apart: nothing can find them.
 """
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
 
-from corpora.stages.langid import _fasttext, _of_label, identify
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.stages.langid import _fasttext, _of_label, identify
 
 DOC_LINES = 20
 COLUMNS = ("as is", "ours", "as is, upper", "ours, upper")

@@ -28,16 +28,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from corpora.codeswitch.dictionary import read_dictionary
-from corpora.document import Ledger
-from corpora.parallel import chain, eflomal
-from corpora.parallel.align import align
-from corpora.parallel.filters import Context
-from corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised
-from corpora.parallel.pairs import frame, words
-from corpora.parallel.symmetrise import alignment_error_rate, parse_pharaoh
 from xling.core import languages
 from xling.core.sampling import rng
+from xling.corpora.parallel import chain, eflomal
+from xling.corpora.parallel.align import align
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.mine import f1_at_best_threshold, mine, nearest, normalised
+from xling.corpora.parallel.symmetrise import alignment_error_rate, parse_pharaoh
+from xling.text.dictionary import read_dictionary
+from xling.text.document import Ledger
+from xling.text.pairs import frame, words
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("filters", "noise", "align", "mine-speed", "mine")
@@ -216,7 +216,7 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
          ours_against_eflomal=f1(ours, first), eflomal_against_itself=f1(second, first))  # fmt: skip
     golden = ROOT / "tests/corpora/parallel/golden/alignments.en-sw.tsv"
     gold = [line.split("\t") for line in lines(golden) if not line.startswith("#")]
-    from corpora.toyworld import para
+    from xling.corpora.toyworld import para
 
     texts = [(g[0], g[1]) for g in gold] + list(para("en", "sw", 600, 3))
     src, tgt = ([words(pair[side].lower()) for pair in texts] for side in (0, 1))

@@ -44,12 +44,12 @@ from fairseq.trainer import Trainer
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.stock import PAD, as_roberta, stock
-from corpora.binarize import EOS, NUM_SPECIALS, ShardWriter
-from xling import assemble, memory
 from xling.core import config
 from xling.core.sampling import rng
 from xling.objectives import OBJECTIVES
-from xling.settings import PretrainConfig
+from xling.text.shards import EOS, NUM_SPECIALS, ShardWriter
+from xling.training import assemble, memory
+from xling.training.settings import PretrainConfig
 
 LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
 FOLLOWS = 2 / 3

@@ -24,9 +24,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from eval.backend import FitConfig
-from eval.controls import Ngram, _grams
-from eval.suite import languages_at, load, suites
+from xling.eval.backend import FitConfig
+from xling.eval.controls import Ngram, _grams
+from xling.eval.suite import languages_at, load, suites
 
 KEPT = 0.9
 """Quantile of a text's cosines that counts as nothing: a text is like few sentences."""

@@ -2,7 +2,7 @@
 
 Run on the test bed, with SYNTHETIC data::
 
-    eval "$(python -m slurm.testbed up --nodes 2 --cpus 8)"
+    eval "$(python -m xling.slurm.testbed up --nodes 2 --cpus 8)"
     python -m benchmarks.slurm                       all of these
     python -m benchmarks.slurm overhead [elements]
     python -m benchmarks.slurm scaling
@@ -27,10 +27,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slurm import launch
-from slurm.record import Run, open_run
 from xling.core import config
 from xling.core.stage import Phase, Stage
+from xling.slurm import launch
+from xling.slurm.record import Run, open_run
 
 HERE = "benchmarks.slurm"
 TINY = ["model.layers=2", "model.dim=64", "model.heads=2", "model.ffn_dim=256", "model.precision=fp32"]
@@ -162,7 +162,7 @@ def index(folder: Path, num_sentences: int) -> None:
 
 def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str) -> Run:
     """Submit a tiny pre-training."""
-    from xling.settings import PretrainConfig
+    from xling.training.settings import PretrainConfig
 
     cfg = config.load(PretrainConfig, overrides=[*TINY, *words, f"data={shards}", f"out={folder / name}"])
     launch.submit("pretrain", cfg, "slurm", {"run": name, "profile": site(folder), "mem_gb": "2", **layout})
@@ -171,12 +171,12 @@ def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str
 
 def make_shards(folder: Path) -> Path:
     """Synthetic text of two languages, binarised."""
-    from corpora.binarize import BinarizeConfig
-    from corpora.binarize import run as binarize
-    from corpora.toyworld import ToyworldConfig
-    from corpora.toyworld import run as toyworld
-    from corpora.vocab import VocabConfig
-    from corpora.vocab import run as vocab
+    from xling.corpora.binarize import BinarizeConfig
+    from xling.corpora.binarize import run as binarize
+    from xling.corpora.toyworld import ToyworldConfig
+    from xling.corpora.toyworld import run as toyworld
+    from xling.text.vocab import VocabConfig
+    from xling.text.vocab import run as vocab
 
     toyworld(ToyworldConfig(out=str(folder / "raw"), langs=("en", "sw"), num_docs=800))
     texts = {lang: (str(folder / "raw" / "mono" / f"{lang}.txt"),) for lang in ("en", "sw")}

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from eval.suite import load, suites
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
+from xling.eval.suite import load, suites
 from xling.models import checkpoint
 from xling.models.encoder import PAD, Encoder, working_dtype
 from xling.transfer import tune

@@ -29,12 +29,12 @@ import torch
 import torch.nn.functional as F
 from fairseq.data import data_utils
 
-from xling import memory
 from xling.data.packing import pack_seq2seq
 from xling.models.encoder import working_dtype
 from xling.models.generate import EOS, PAD, Search
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.objectives.umt import translate
+from xling.training import memory
 
 HERE = Path(__file__).resolve().parent
 LONGEST = 24  # tokens of an output; of a share of the source's length stock would take that of the longest in a batch

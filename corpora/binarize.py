@@ -11,8 +11,6 @@ Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
 
 from __future__ import annotations
 
-import struct
-from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,16 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from corpora import reader
-from corpora import vocab as vocabulary
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-
-EOS, UNK = 2, 3
-NUM_SPECIALS = 4
-NUM_LATER_SYMBOLS = 1024  # room for <mask>, language tokens and sentinels when the integer type is chosen
+from xling.text import reader
+from xling.text import vocab as vocabulary
+from xling.text.shards import EOS, ShardWriter, encode
 
 
 @dataclass(frozen=True)
@@ -108,66 +104,6 @@ def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
     if len(paths) == 1 and Path(paths[0]).is_dir():
         return reader.resolve([str(Path(paths[0]) / name) for name in names])
     return reader.resolve(paths)
-
-
-def split_pair(pair: str) -> tuple[str, str]:
-    """``en-sw`` as ``("en", "sw")``.
-
-    Raises:
-        UserError: not two languages joined by a hyphen, or twice the same.
-    """
-    src, sign, tgt = pair.partition("-")
-    if not sign or not src or not tgt or src == tgt:
-        raise UserError(f"{pair!r} is no language pair", "two different languages, for example en-sw")
-    return src, tgt
-
-
-def encode(processor: Any, lines: list[str]) -> list[np.ndarray]:
-    """Fairseq ids of each line with </s> behind, int32 arrays of shape (num_pieces + 1,)."""
-    return [
-        np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
-        for ids in processor.encode(lines)
-    ]
-
-
-class ShardWriter:
-    """Writes one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
-
-    Tokens are uint16 where the vocabulary fits, else int32, as fairseq chooses. Written here and not by fairseq,
-    whose import alone takes seconds and brings torch; a test reads the result with fairseq.
-    """
-
-    def __init__(self, prefix: Path, vocab_size: int) -> None:
-        self._prefix = prefix
-        self._dtype = np.dtype(np.uint16 if vocab_size + NUM_LATER_SYMBOLS < 65500 else np.int32)
-        self._file = prefix.with_name(f"{prefix.name}.bin").open("wb")
-        self._sizes = array("i")
-        self.num_tokens = self.num_unknown = 0
-
-    def __enter__(self) -> ShardWriter:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-    def add(self, item: np.ndarray) -> None:
-        """Append one item, an integer array of shape (num_tokens,)."""
-        self._file.write(item.astype(self._dtype).tobytes())
-        self._sizes.append(len(item))
-        self.num_tokens += len(item)
-        self.num_unknown += int((item == UNK).sum())
-
-    def close(self) -> dict[str, int]:
-        """Write the index and return the counts."""
-        self._file.close()
-        sizes = np.array(self._sizes, dtype=np.int32)
-        starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
-        with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
-            index.write(
-                b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes))
-            )
-            index.write(sizes.tobytes() + starts.tobytes())
-        return {"items": len(sizes), "tokens": self.num_tokens, "unknown": self.num_unknown}
 
 
 def _binarize_language(

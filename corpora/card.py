@@ -15,11 +15,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from corpora import plots
-from corpora.document import Ledger
-from corpora.mono.tally import Tally
-from corpora.mono.work import ledger_from_json
 from xling.core import languages
+from xling.corpora import plots
+from xling.corpora.mono.ledgers import ledger_from_json
+from xling.corpora.mono.tally import Tally
+from xling.text.document import Ledger
 
 HTML, MARKDOWN = "card.html", "card.md"
 _CORPUS = "corpus"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora import reader
-from corpora.binarize import split_pair
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.sampling import rng
+from xling.text import reader
 
 STAGE = "corpus halves"
 

@@ -16,8 +16,11 @@ from typing import Any
 
 import xxhash
 
-from corpora.document import Document
-from corpora.shards import (
+from xling.core import languages, manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.core.sampling import alpha_shares, realised_alpha, rng
+from xling.corpora.shards import (
     SCHEMA,
     TableWriter,
     corpus_shards,
@@ -26,10 +29,7 @@ from corpora.shards import (
     to_row,
     write_documents,
 )
-from xling.core import languages, manifest
-from xling.core.answer import Answer
-from xling.core.errors import UserError
-from xling.core.sampling import alpha_shares, realised_alpha, rng
+from xling.text.document import Document
 
 _MB = 1 << 20
 _STAGE_NAME = "corpus sample"

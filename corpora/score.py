@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from corpora.document import Document, Ledger, StreamingStage
-from corpora.mono.config import MonoConfig
-from corpora.sources.source import SOURCES, Context, open_source
-from corpora.stages.perplexity import Perplexity
 from xling.core import languages
 from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.sources.source import SOURCES, Context, open_source
+from xling.corpora.stages.perplexity import Perplexity
+from xling.text.document import Document, Ledger, StreamingStage
 
 _HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
 _SHOWN_CHARS = 80

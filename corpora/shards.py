@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.document import Document
 from xling.core.errors import UserError
+from xling.text.document import Document
 
 SCHEMA = pa.schema(
     [

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from corpora.mono.work import read_json
-from corpora.normalize import for_dedup
-from corpora.parallel.pairs import SIDES, near_key
-from corpora.shards import corpus_shards
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.parts import read_json
+from xling.corpora.shards import corpus_shards
+from xling.text.normalize import for_dedup
+from xling.text.pairs import SIDES, near_key
 
 _SHOWN = 10
 _SHOWN_CHARS = 160

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from eval.retrieval import Vectors
-from eval.suite import Example, Suite
 from xling.core.registry import Registry
 from xling.core.stage import load
+from xling.eval.retrieval import Vectors
+from xling.eval.suite import Example, Suite
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Backend(Protocol):
     """A system under test.
 
     Attributes:
-        name: its name in tables, ``pretrained`` or one of `eval.results.CONTROLS` or a name of its own.
+        name: its name in tables, ``pretrained`` or one of `xling.eval.results.CONTROLS` or a name of its own.
         digest: stands for its weights; predictions and vectors are kept under it.
         seeded: whether another seed gives another result; of what is no control, whether it is yet to be fine-tuned.
     """
@@ -122,12 +122,12 @@ class Backend(Protocol):
 
 # Text only, so that a rerun without a new prediction imports no model.
 BACKENDS: Registry[str] = Registry("system")
-"""Name of a system -> ``module:function`` from an `eval.run.EvalConfig` to its backend."""
+"""Name of a system -> ``module:function`` from an `xling.eval.run.EvalConfig` to its backend."""
 
 BACKENDS.add("pretrained", "xling.transfer.backend:pretrained")
 BACKENDS.add("random", "xling.transfer.backend:random")
-BACKENDS.add("majority", "eval.controls:majority")
-BACKENDS.add("ngram", "eval.controls:ngram")
+BACKENDS.add("majority", "xling.eval.controls:majority")
+BACKENDS.add("ngram", "xling.eval.controls:ngram")
 
 
 def build(name: str, cfg: Any) -> Backend:

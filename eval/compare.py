@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eval import predictions, stats
-from eval.metrics import METRICS
-from eval.metrics.base import Array
-from eval.predictions import Scored
-from eval.stats import Comparison, Paired
-from eval.suite import data_folder, suites
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.eval import predictions, stats
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import Array
+from xling.eval.predictions import Scored
+from xling.eval.stats import Comparison, Paired
+from xling.eval.suite import data_folder, suites
 
 BASELINE_FORMAT = "xling-baseline 1"
 FALSE_ALARMS = 0.005

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from corpora import reader
-from eval import predictions
-from eval.metrics.text import words
-from eval.results import Score
-from eval.suite import Example, Suite, data_folder, load, suites
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.eval import predictions
+from xling.eval.metrics.text import words
+from xling.eval.results import Score
+from xling.eval.suite import Example, Suite, data_folder, load, suites
+from xling.text import reader
 
 N = 13
 SHORTEST = 8

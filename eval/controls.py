@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from eval.backend import FitConfig
-from eval.retrieval import Vectors
-from eval.suite import Example, Suite
 from xling.core.errors import UserError
+from xling.eval.backend import FitConfig
+from xling.eval.retrieval import Vectors
+from xling.eval.suite import Example, Suite
 
 NUM_BUCKETS = 1 << 18
 EMBED_DIM = 1024

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eval import predictions, retrieval
-from eval.backend import Backend
-from eval.predictions import Origin
-from eval.results import CONTROLS
-from eval.retrieval import Vectors
-from eval.suite import Example, Suite, data_digest, load
+from xling.eval import predictions, retrieval
+from xling.eval.backend import Backend
+from xling.eval.predictions import Origin
+from xling.eval.results import CONTROLS
+from xling.eval.retrieval import Vectors
+from xling.eval.suite import Example, Suite, data_digest, load
 
 if TYPE_CHECKING:
-    from eval.run import EvalConfig
+    from xling.eval.run import EvalConfig
 
 KINDS = ("retrieval", "mining", "bli")
 

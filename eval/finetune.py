@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from eval.backend import FitConfig
-from eval.metrics import METRICS, evaluate
-from eval.protocols import capped, hold_out, select, source_rows, training_suite
-from eval.suite import Suite, data_folder, suites
 from xling.core import manifest
-from xling.track import LogTo
+from xling.eval.backend import FitConfig
+from xling.eval.metrics import METRICS, evaluate
+from xling.eval.protocols import capped, hold_out, select, source_rows, training_suite
+from xling.eval.suite import Suite, data_folder, suites
+from xling.training.track import LogTo
 
 STAGE = "finetune"
 
@@ -29,7 +29,7 @@ class FinetuneConfig:
         train_rows: train on so many rows, drawn once; 0 for all.
         select: which epoch is kept, by the rows of the source language.
         fit: settings of fine-tuning.
-        log: where the curves are shown, see `xling.track`.
+        log: where the curves are shown, see `xling.training.track`.
     """
 
     suite: str
@@ -49,8 +49,8 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
-    from xling import track
     from xling.models import checkpoint
+    from xling.training import track
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
 

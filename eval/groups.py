@@ -12,11 +12,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eval.results import Score
-from eval.suite import suites
-from eval.tables import Column, Values, by_column
 from xling.core.errors import UserError
 from xling.core.registry import Registry
+from xling.eval.report.tables import Column, Values, by_column
+from xling.eval.results import Score
+from xling.eval.suite import suites
 
 
 @dataclass(frozen=True)

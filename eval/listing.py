@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.suite import data_folder, languages_at, suites
 from xling.core.answer import Answer
+from xling.eval.suite import data_folder, languages_at, suites
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.suite import ROWS, Example, Suite, checked, data_folder, suites
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
+from xling.eval.suite import ROWS, Example, Suite, checked, data_folder, suites
 
 
 @dataclass(frozen=True)

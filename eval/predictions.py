@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eval import stats
-from eval.metrics import METRICS, Metric, evaluate
-from eval.metrics.base import Array
-from eval.results import Score, signature
-from eval.suite import Example, Suite, data_digest, load, suites
 from xling.core.errors import UserError
 from xling.core.manifest import sha256
+from xling.eval import stats
+from xling.eval.metrics import METRICS, Metric, evaluate
+from xling.eval.metrics.base import Array
+from xling.eval.results import Score, signature
+from xling.eval.suite import Example, Suite, data_digest, load, suites
 
 FORMAT = "xling-predictions 1"
 SLOW_KINDS = ("mt", "generation")
@@ -51,7 +51,7 @@ class Origin:
         split: rows predicted.
         system: name in tables.
         seed: of the fine-tuning; -1 when nothing was random.
-        protocol: name in `eval.protocols.PROTOCOLS`.
+        protocol: name in `xling.eval.protocols.PROTOCOLS`.
         select: how the checkpoint was chosen.
         source: language trained on, or "".
         checkpoint: digest of the model.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from eval.suite import Example, Suite, load, scored_split, suites
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.sampling import rng
+from xling.eval.suite import Example, Suite, load, scored_split, suites
 
 Translator = Callable[[Sequence[str], str, str], list[str]]
 """(texts, from language, into language) -> translations, for example our own model."""

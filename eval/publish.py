@@ -10,16 +10,17 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from eval import page, predictions, render, results, tables
-from eval.groups import GROUPS, group_notes
-from eval.published import FILE, beside
-from eval.results import Score
-from eval.suite import data_digest, data_folder, suites
-from eval.tables import Table
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError
+from xling.eval import predictions, results
+from xling.eval.groups import GROUPS, group_notes
+from xling.eval.published import FILE, beside
+from xling.eval.report import page, render, tables
+from xling.eval.report.tables import Table
+from xling.eval.results import Score
+from xling.eval.suite import data_digest, data_folder, suites
 
 
 @dataclass(frozen=True)

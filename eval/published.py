@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from eval.results import Score
-from eval.tables import AVERAGE, PUBLISHED
 from xling.core.errors import UserError
+from xling.eval.report.tables import AVERAGE, PUBLISHED
+from xling.eval.results import Score
 
 FILE = Path(__file__).with_name("published.yaml")
 ROUNDING = 0.1 + 1e-6
@@ -28,7 +28,7 @@ class Published:
         system: model as the paper names it.
         suite: registry name.
         metric: registry name.
-        protocol: name in `eval.protocols.PROTOCOLS`, or ``none``.
+        protocol: name in `xling.eval.protocols.PROTOCOLS`, or ``none``.
         values: language (or pair) -> score; ``average`` for the printed average.
         over: languages of the average, when it is printed without them.
         paper: citation.

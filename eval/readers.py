@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from eval.suite import Example, Reader, Row
 from xling.core.errors import UserError
+from xling.eval.suite import Example, Reader, Row
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:

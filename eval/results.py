@@ -34,7 +34,7 @@ class Score:
         signature: metric and version, tokeniser, data digest, seed, checkpoint digest.
         split: rows it was taken on.
         source: language of the training rows, or "" without training.
-        protocol: name in `eval.protocols.PROTOCOLS`.
+        protocol: name in `xling.eval.protocols.PROTOCOLS`.
         select: how the checkpoint was chosen.
         low: lower end of the 95 % bootstrap interval, or None.
         high: upper end.

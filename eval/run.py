@@ -14,12 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from eval import embedding, predictions
-from eval.backend import BACKENDS, Backend, FitConfig, SearchConfig, build
-from eval.groups import GROUPS
-from eval.metrics import METRICS, evaluate
-from eval.predictions import Origin
-from eval.protocols import (
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.config import to_dict
+from xling.core.errors import UserError, unknown
+from xling.eval import embedding, predictions
+from xling.eval.backend import BACKENDS, Backend, FitConfig, SearchConfig, build
+from xling.eval.groups import GROUPS
+from xling.eval.metrics import METRICS, evaluate
+from xling.eval.predictions import Origin
+from xling.eval.protocols import (
     PROTOCOLS,
     SELECT,
     RowsConfig,
@@ -30,15 +34,20 @@ from eval.protocols import (
     training_rows,
     training_suite,
 )
-from eval.publish import TableConfig, check_workers, publish
-from eval.results import CONTROLS
-from eval.retrieval import Distance
-from eval.suite import Example, Suite, data_digest, data_folder, languages_at, load, scored_split, suites
-from eval.translations import Translations
-from xling.core import manifest
-from xling.core.answer import Answer
-from xling.core.config import to_dict
-from xling.core.errors import UserError, unknown
+from xling.eval.publish import TableConfig, check_workers, publish
+from xling.eval.results import CONTROLS
+from xling.eval.retrieval import Distance
+from xling.eval.suite import (
+    Example,
+    Suite,
+    data_digest,
+    data_folder,
+    languages_at,
+    load,
+    scored_split,
+    suites,
+)
+from xling.eval.translations import Translations
 
 FIXED_SEED = -1
 
@@ -51,7 +60,7 @@ class EvalConfig:
         suites: names of suites.
         out: folder of the run.
         data: folder of the suites' files; default: what XLING_DATA names.
-        systems: names in `eval.backend.BACKENDS`; the controls stand beside the others in every table.
+        systems: names in `xling.eval.backend.BACKENDS`; the controls stand beside the others in every table.
         checkpoint: model for the systems that need one.
         checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
             their names, or NAME=DIRECTORY. The other systems take the first one.
@@ -60,7 +69,7 @@ class EvalConfig:
         train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
             is held out to choose on, and only languages with test rows are scored.
         train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
-        protocol: name in `eval.protocols.PROTOCOLS`.
+        protocol: name in `xling.eval.protocols.PROTOCOLS`.
         shots: rows per class for few_shot.
         select: ways of choosing the checkpoint, side by side.
         seeds: of fine-tuning, for systems that depend on one.
@@ -182,7 +191,7 @@ def evaluate_systems(
 
 
 def expand(names: Iterable[str]) -> list[str]:
-    """Names of suites, with the groups of `eval.groups` spelled out.
+    """Names of suites, with the groups of `xling.eval.groups` spelled out.
 
     Raises:
         UserError: no name, or an unknown one.

@@ -18,8 +18,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from eval.metrics.base import Array, Metric
 from xling.core.sampling import rng
+from xling.eval.metrics.base import Array, Metric
 
 NUM_RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100

@@ -117,7 +117,7 @@ class Suite:
         patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
             ``{src}`` and ``{tgt}``; parallel files in order.
         codes: our language code -> the code in file names, where they differ.
-        metrics: names in `eval.metrics.METRICS`, the main one first.
+        metrics: names in `xling.eval.metrics.METRICS`, the main one first.
         protocol: what a score means, printed under its table.
         train_from: suite whose training and dev rows serve a suite that has none.
         translated_train: training rows other than English are machine translations of the English ones.
@@ -214,9 +214,7 @@ SUITES: Registry[Suite] = Registry("suite")
 
 
 def suites() -> Registry[Suite]:
-    """Every suite, after importing the files of `eval.suites`."""
-    import eval.suites  # noqa: F401
-
+    """Every suite, after importing the files of `xling.eval.suites`."""
     return SUITES
 
 
@@ -268,7 +266,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
-    """Rows of a kind that `eval.online` or a user wrote, one JSON object a line.
+    """Rows of a kind that `xling.eval.online` or a user wrote, one JSON object a line.
 
     Raises:
         UserError: a line is no JSON in UTF-8, or a field or the label is not as `Example` says.

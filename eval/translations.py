@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.backend import SearchConfig
 from xling.core import manifest
 from xling.core.config import to_dict
 from xling.core.manifest import write_atomic
 from xling.core.stage import load
+from xling.eval.backend import SearchConfig
 
 
 class Translations:
-    """A `eval.protocols.Translator` that asks the model only for what it has not translated before.
+    """A `xling.eval.protocols.Translator` that asks the model only for what it has not translated before.
 
     Args:
         model: directory of `xling finetune mt`.

@@ -17,12 +17,12 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slurm import launch, queue, status
-from slurm.jobs import read_site
-from slurm.record import Part, Step, open_run, runs_in
-from slurm.states import job_states
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
+from xling.slurm import launch, queue, status
+from xling.slurm.jobs import read_site
+from xling.slurm.record import Part, Step, open_run, runs_in
+from xling.slurm.states import job_states
 
 NUM_LOG_LINES = 40
 

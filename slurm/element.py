@@ -13,11 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from slurm.distributed import init_from_slurm
-from slurm.record import Part, Step, open_run
 from xling.core import job
 from xling.core.errors import UserError
 from xling.core.stage import load
+from xling.slurm.distributed import init_from_slurm
+from xling.slurm.record import Part, Step, open_run
 
 MAX_STALLS = 3
 _SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}

@@ -23,16 +23,16 @@ from typing import Any
 
 from submitit import LocalExecutor
 
-from slurm import queue
-from slurm.element import Element
-from slurm.jobs import COLLECT, Site, read_site
-from slurm.record import Part, Run, Step, StepPlan, check_names, new_name, open_run
-from slurm.states import job_states
 from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
 from xling.core.pipeline import Pipeline
 from xling.core.stage import STAGES, Stage
+from xling.slurm import queue
+from xling.slurm.element import Element
+from xling.slurm.jobs import COLLECT, Site, read_site
+from xling.slurm.record import Part, Run, Step, StepPlan, check_names, new_name, open_run
+from xling.slurm.states import job_states
 
 CLUSTERS = ("local", "slurm", "debug", "plan")
 FILE_SYSTEM_DELAY_S = 30.0
@@ -110,7 +110,7 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
     check_names(name)
     run = Run(site.folder.absolute() / name, cluster, plans)
     if cluster == "plan":
-        from slurm.plan import describe
+        from xling.slurm.plan import describe
 
         return describe(run)
     run.create()

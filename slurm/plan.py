@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from slurm import queue
-from slurm.record import Run, Step
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
+from xling.slurm import queue
+from xling.slurm.record import Run, Step
 
 
 def describe(run: Run) -> Answer:

@@ -12,8 +12,8 @@ from typing import Any
 from submitit import SlurmExecutor
 from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
 
-from slurm.jobs import Resources
 from xling.core.errors import UserError
+from xling.slurm.jobs import Resources
 
 
 class Executor(SlurmExecutor):  # type: ignore[misc]

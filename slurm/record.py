@@ -26,11 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm.jobs import COLLECT, Resources
 from xling.core import config, job
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import write_atomic
 from xling.core.stage import Phase, Stage, load, phases_of
+from xling.slurm.jobs import COLLECT, Resources
 
 Event = dict[str, Any]
 SWEEP_PHASE = "sweep"

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from slurm.record import Part, Run, Step
-from slurm.states import JobState, job_states
 from xling.core import job
 from xling.core.answer import Answer
+from xling.slurm.record import Part, Run, Step
+from xling.slurm.states import JobState, job_states
 
 SILENT_AFTER_S = 600
 _MAX_TROUBLES = 20

@@ -99,7 +99,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def vocab(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published vocabulary of 130 pieces over the tiny corpus."""
-    from corpora.vocab import VocabConfig, run
+    from xling.text.vocab import VocabConfig, run
 
     out = tmp_path_factory.mktemp("vocab") / "vocab"
     paths = {path.stem: (str(path),) for path in sorted(corpus.glob("*.txt"))}
@@ -110,7 +110,7 @@ def vocab(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shards(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The published shards of the tiny corpus: en, ar and th."""
-    from corpora.binarize import BinarizeConfig, run
+    from xling.corpora.binarize import BinarizeConfig, run
 
     out = tmp_path_factory.mktemp("shards") / "shards"
     paths = {path.stem: (str(path),) for path in sorted(corpus.glob("*.txt"))}
@@ -143,8 +143,8 @@ def tiny() -> tuple[str, ...]:
 def model(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published tiny model after 30 updates."""
     from xling.core import config
-    from xling.settings import PretrainConfig
-    from xling.train import run
+    from xling.training.settings import PretrainConfig
+    from xling.training.train import run
 
     out = tmp_path_factory.mktemp("model") / "model"
     words = [*tiny, f"data={shards}", f"out={out}", "train.updates=30", "train.lr=3e-3"]

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from slurm.commands import ACTIONS
 from xling import cli
 from xling.core.answer import Answer, Rows
 from xling.core.manifest import Manifest
 from xling.core.stage import STAGES, load
+from xling.slurm.commands import ACTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {Answer, Rows, Manifest}
@@ -55,7 +55,7 @@ def test_every_stage_answers_in_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["submit", "submit_sweep", "submit_pipeline", "submit_stage", "run_here"])
 def test_every_submission_answers_in_values(name: str) -> None:
-    assert returned(getattr(importlib.import_module("slurm.launch"), name)) == {Answer}
+    assert returned(getattr(importlib.import_module("xling.slurm.launch"), name)) == {Answer}
 
 
 @pytest.mark.parametrize("name", list(ACTIONS))

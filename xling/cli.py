@@ -32,9 +32,9 @@ from typing import Any, cast, get_type_hints
 from xling.core import config
 from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError, nearest, unknown
+from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load, run_local
 
-RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 OTHER_WORDS = ("run", "quickstart", "config", "slurm", "completion")
@@ -68,7 +68,7 @@ def dispatch(arguments: list[str]) -> Any:
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
     word, rest = arguments[0], arguments[1:]
     if word == "slurm" and rest[:1] != ["plan"]:
-        return load("slurm.commands:main")(rest)
+        return load("xling.slurm.commands:main")(rest)
     if word == "slurm":
         word, *rest = arguments = [*rest[1:], "cluster=plan"]
     if word == "completion":
@@ -211,7 +211,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     if launch["cluster"] == "local":
         refuse_slurm_settings(launch)
         return run_local(name, cfg, int(launch["workers"]))
-    return load("slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
+    return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
 
 
 def refuse_slurm_settings(launch: dict[str, str]) -> None:
@@ -225,10 +225,10 @@ def refuse_slurm_settings(launch: dict[str, str]) -> None:
 
 def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
     """Run one stage under every combination of the ``sweep.key=a,b`` words, on a cluster as one array."""
-    resolved = [resolve(stage, each) for each in load("slurm.sweep:expand")(words)]
+    resolved = [resolve(stage, each) for each in load("xling.slurm.sweep:expand")(words)]
     configs, launch = [cfg for cfg, _ in resolved], resolved[0][1]
     settings = slurm_settings(launch)
-    return load("slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings)
+    return load("xling.slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings)
 
 
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
@@ -238,7 +238,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     launch, overrides = split_launch(words)
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
-        return load("slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
+        return load("xling.slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
     configs = {name: plan.settings(name) for name in plan.steps}
     answers: dict[str, Any] = {}

@@ -14,14 +14,13 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
+from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, load
 
-RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 COMMON = ("--json", "--help", "workers=", "cluster=local", "cluster=slurm", "cluster=debug", "slurm.")
 
 # Rows are "command<TAB>word"; the words typed before the cursor's decide which command's words fit.
@@ -133,7 +132,7 @@ def _quoted(text: str, fish: bool = False) -> str:
 
 def table() -> Iterator[tuple[str, str]]:
     """Every command with each word that may follow it, "" for the first word."""
-    from slurm.commands import ACTIONS
+    from xling.slurm.commands import ACTIONS
 
     others = {"run": sorted(p.stem for p in RECIPES.glob("*.yaml")), "quickstart": ["out="], "config": []}
     others |= {"completion": ["bash", "zsh", "fish"], "slurm": [*ACTIONS, "plan"]}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from corpora.normalize import for_dedup, for_lm
+from xling.text.normalize import for_dedup, for_lm
 
 MIN_CHARS = 300
 THRESHOLD = 0.5

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpora.codeswitch.spans import Replacement, Switched, substitute
-from corpora.parallel.phrases import Span, extract
-from corpora.parallel.symmetrise import Link
 from xling.core.sampling import rng
+from xling.corpora.parallel.phrases import Span, extract
+from xling.corpora.parallel.symmetrise import Link
+from xling.text.spans import Replacement, Switched, substitute
 
 
 @dataclass(frozen=True)

@@ -15,25 +15,27 @@ from typing import Any, Literal
 
 import polars as pl
 
-from corpora import card, reader
-from corpora.codeswitch.alm import AlmSettings, draw_sentence
-from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary
-from corpora.codeswitch.documents import alternate, by_document
-from corpora.codeswitch.spans import Switched, render, token_langs
-from corpora.document import Document, Ledger
-from corpora.mono.tally import SourceTally, Tally
-from corpora.mono.work import ledger_to_json, write_json
-from corpora.parallel.align_stage import LINKS, RAW, AlignConfig
-from corpora.parallel.of_pair import OfPair
-from corpora.parallel.pairs import spans
-from corpora.parallel.pairs import words as cut
-from corpora.parallel.symmetrise import parse_pharaoh
-from corpora.shards import SCHEMA, TableWriter, to_row
 from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.core.stage import run_local
+from xling.corpora import card
+from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence
+from xling.corpora.codeswitch.documents import alternate, by_document
+from xling.corpora.mono.ledgers import ledger_to_json
+from xling.corpora.mono.tally import SourceTally, Tally
+from xling.corpora.parallel.align_stage import LINKS, RAW, AlignConfig
+from xling.corpora.parallel.of_pair import OfPair
+from xling.corpora.parallel.symmetrise import parse_pharaoh
+from xling.corpora.shards import SCHEMA, TableWriter, to_row
+from xling.text import reader
+from xling.text.dictionary import Cosda, check_direction, read_dictionary
+from xling.text.document import Document, Ledger
+from xling.text.pairs import spans
+from xling.text.pairs import words as cut
+from xling.text.spans import Switched, render, token_langs
 
 STAGE_NAME = "corpus codeswitch"
 TEXT, LANGS = "train.txt", "train.langs"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from corpora.lexicon.vectors import Words, of_length_one, unit
+from xling.corpora.lexicon.vectors import Words, of_length_one, unit
 
 NEIGHBOURS = 10
 QUANTILES = 64

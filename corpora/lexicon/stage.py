@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora import reader
-from corpora.binarize import split_pair
-from corpora.codeswitch.dictionary import read_dictionary
-from corpora.lexicon.induce import Cues, induce, likely
-from corpora.lexicon.vectors import Words, learn
-from corpora.lm.train import train_builtin
-from corpora.wordbyword import WORD, tokens
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
+from xling.corpora.lexicon.induce import Cues, induce, likely
+from xling.corpora.lexicon.vectors import Words, learn
+from xling.text import reader
+from xling.text.dictionary import read_dictionary
+from xling.text.lm.train import train_builtin
+from xling.text.wordbyword import WORD, tokens
 
 STAGE = "bli"
 

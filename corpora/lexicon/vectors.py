@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from corpora.wordbyword import words as words_of
 from xling.core.errors import UserError
+from xling.text.wordbyword import words as words_of
 
 SMOOTHING = 0.75
 BINS = 8  # of the place of a word in its sentence

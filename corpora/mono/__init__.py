@@ -14,8 +14,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.mono.config import STAGE_NAME, MonoConfig
-from corpora.mono.parts import (
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.core.parts import run_unless_published
+from xling.core.stage import Phase
+from xling.corpora.mono.config import STAGE_NAME, MonoConfig
+from xling.corpora.mono.parts import (
     run_cut,
     run_dedup,
     run_filter,
@@ -26,7 +31,7 @@ from corpora.mono.parts import (
     run_score,
     run_shingle,
 )
-from corpora.mono.plan import (
+from xling.corpora.mono.plan import (
     FILE_NAME,
     Plan,
     announce,
@@ -36,12 +41,7 @@ from corpora.mono.plan import (
     save_plan,
     still_true,
 )
-from corpora.mono.publish import run_publish, summary
-from corpora.mono.work import unless_a_twin_was_faster
-from xling.core import manifest
-from xling.core.answer import Answer
-from xling.core.errors import UserError
-from xling.core.stage import Phase
+from xling.corpora.mono.publish import run_publish, summary
 
 __all__ = ["MonoConfig", "phases", "run_part"]
 
@@ -86,7 +86,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
-    return unless_a_twin_was_faster(
+    return run_unless_published(
         lambda: _run_part(cfg, phase, index),
         cfg.work,
         lambda: _published(cfg),

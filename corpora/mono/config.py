@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from corpora.document import StreamingStage
-from corpora.mono.work import Work
-from corpora.sources.source import Context
-from corpora.stages import load_all
-from corpora.stages.near_duplicates import NearDedup
-from corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
+from xling.core.parts import Work
+from xling.corpora.sources.source import Context
+from xling.corpora.stages import load_all
+from xling.corpora.stages.near_duplicates import NearDedup
+from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
+from xling.text.document import StreamingStage
 
 STAGE_NAME = "corpus mono"
 # Settings that change how a corpus is made but not what it holds.

@@ -14,23 +14,24 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 import zstandard
 
-from corpora.document import Document, Ledger, StreamingStage
-from corpora.fetch import fetch_all
-from corpora.lm.train import LmConfig, train
-from corpora.mono.config import MonoConfig
-from corpora.mono.plan import Plan
-from corpora.mono.tally import SourceTally
-from corpora.mono.work import RejectLog, read_json, write_json
-from corpora.shards import SCHEMA, TableWriter, read_documents, to_row
-from corpora.sources.source import REASONS as READ_REASONS
-from corpora.sources.source import STAGE as READ
-from corpora.sources.source import Context, Shard, open_source
-from corpora.stages import load_all
-from corpora.stages import near_duplicates as near
-from corpora.stages import paragraphs as dedup
-from corpora.stages.langid import LangId
-from corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.core.manifest import sha256
+from xling.core.parts import read_json, write_json
+from xling.corpora.fetch import fetch_all
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.ledgers import RejectLog
+from xling.corpora.mono.plan import Plan
+from xling.corpora.mono.tally import SourceTally
+from xling.corpora.shards import SCHEMA, TableWriter, read_documents, to_row
+from xling.corpora.sources.source import REASONS as READ_REASONS
+from xling.corpora.sources.source import STAGE as READ
+from xling.corpora.sources.source import Context, Shard, open_source
+from xling.corpora.stages import load_all
+from xling.corpora.stages import near_duplicates as near
+from xling.corpora.stages import paragraphs as dedup
+from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
+from xling.text.document import Document, Ledger, StreamingStage
+from xling.text.lm.train import LmConfig, train
 
 DOCS, HASHES = "docs.parquet", "hashes"
 SKETCH, PAIRS, SHINGLES = "sketch.parquet", "pairs.parquet", "shingles.parquet"

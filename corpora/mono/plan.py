@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.mono.config import MonoConfig
-from corpora.mono.work import read_json, write_json
-from corpora.sources.source import Shard, open_source, unique_names
+from xling.core.parts import read_json, write_json
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.sources.source import Shard, open_source, unique_names
 
 FILE_NAME = "plan.json"
 _MB = 1 << 20

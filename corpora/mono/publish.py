@@ -10,20 +10,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from corpora import card
-from corpora.document import Ledger
-from corpora.mono.config import STAGE_NAME, MonoConfig
-from corpora.mono.parts import CUTOFFS, meanings, partial_reasons
-from corpora.mono.plan import FILE_NAME as PLAN
-from corpora.mono.plan import Plan, save_plan
-from corpora.mono.tally import Tally
-from corpora.mono.work import Work, ledger_to_json, merged_ledger, read_json, write_json
-from corpora.stages import near_duplicates
-from corpora.stages import paragraphs as dedup
-from corpora.stages.perplexity import Perplexity
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import publish
+from xling.core.parts import Work, read_json, write_json
+from xling.corpora import card
+from xling.corpora.mono.config import STAGE_NAME, MonoConfig
+from xling.corpora.mono.ledgers import ledger_to_json, merged_ledger
+from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
+from xling.corpora.mono.plan import FILE_NAME as PLAN
+from xling.corpora.mono.plan import Plan, save_plan
+from xling.corpora.mono.tally import Tally
+from xling.corpora.stages import near_duplicates
+from xling.corpora.stages import paragraphs as dedup
+from xling.corpora.stages.perplexity import Perplexity
+from xling.text.document import Ledger
 
 STATS = "stats.json"
 _LEDGERED = ("read", "filter", "score", "finish")

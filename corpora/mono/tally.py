@@ -9,7 +9,7 @@ from typing import Any
 
 import xxhash
 
-from corpora.document import Document
+from xling.text.document import Document
 
 BINS_PER_DECADE = 10
 

@@ -1,7 +1,7 @@
 """Word alignment of a bitext: our own aligner, eflomal when installed, or similarities of embeddings.
 
-The embedded aligner starts with EM for IBM model 1 (`corpora.parallel.ibm`), refines by Gibbs sampling of an HMM
-with fertilities (`corpora.parallel.sampler`) in both directions, and joins them (`corpora.parallel.symmetrise`).
+The embedded aligner starts with EM for IBM model 1 (`xling.corpora.parallel.ibm`), refines by Gibbs sampling of an HMM
+with fertilities (`xling.corpora.parallel.sampler`) in both directions. `xling.corpora.parallel.symmetrise` joins them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from corpora.parallel import ibm, symmetrise
-from corpora.parallel.ibm import Ints, Longs, Ragged
-from corpora.parallel.sampler import Sampler
-from corpora.parallel.symmetrise import Link
 from xling.core.errors import UserError
+from xling.corpora.parallel import ibm, symmetrise
+from xling.corpora.parallel.ibm import Ints, Longs, Ragged
+from xling.corpora.parallel.sampler import Sampler
+from xling.corpora.parallel.symmetrise import Link
 
 Sentences = Sequence[Sequence[str]]
 
@@ -88,7 +88,7 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
 
 
 def joined(forward: Sequence[Ints], backward: Sequence[Ints], method: str) -> list[set[Link]]:
-    """The links of both directions of each pair as one set, by a method of `corpora.parallel.symmetrise`."""
+    """The links of both directions of each pair as one set, by a method of `xling.corpora.parallel.symmetrise`."""
     join = symmetrise.METHODS[method]
     return [
         join(

@@ -17,19 +17,19 @@ from typing import Literal
 
 import numpy as np
 
-from corpora import reader
-from corpora.mono.work import Work
-from corpora.parallel import eflomal, phrases, simalign
-from corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
-from corpora.parallel.ibm import Ints
-from corpora.parallel.of_pair import OfPair
-from corpora.parallel.pairs import words
-from corpora.parallel.sources.moses import file_rows
-from corpora.parallel.symmetrise import Link, format_pharaoh
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.parts import Work
 from xling.core.stage import Phase, load
+from xling.corpora.parallel import eflomal, phrases, simalign
+from xling.corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
+from xling.corpora.parallel.ibm import Ints
+from xling.corpora.parallel.of_pair import OfPair
+from xling.corpora.parallel.sources.moses import file_rows
+from xling.corpora.parallel.symmetrise import Link, format_pharaoh
+from xling.text import reader
+from xling.text.pairs import words
 
 STAGE_NAME = "align"
 LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
@@ -133,7 +133,7 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
 
 
 def read_words(cfg: AlignConfig) -> list[Sentences]:
-    """The words of both sides, as `corpora.parallel.pairs.words` cuts them."""
+    """The words of both sides, as `xling.text.pairs.words` cuts them."""
     rows = [(words(src), words(tgt)) for src, tgt, _ in file_rows(*cfg.files)]
     return [[row[0] for row in rows], [row[1] for row in rows]]
 

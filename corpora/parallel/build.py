@@ -10,14 +10,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from corpora.mono.work import read_json, unless_a_twin_was_faster
-from corpora.parallel.config import STAGE_NAME, ParallelConfig
-from corpora.parallel.publish import run_publish, summary
-from corpora.parallel.read import INPUTS, inputs_of, run_read
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.parts import read_json, run_unless_published
 from xling.core.stage import Phase
+from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
+from xling.corpora.parallel.publish import run_publish, summary
+from xling.corpora.parallel.read import INPUTS, inputs_of, run_read
 
 __all__ = ["ParallelConfig", "phases", "run_part"]
 
@@ -35,7 +35,7 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     Returns:
         A summary from ``publish``, else nothing.
     """
-    return unless_a_twin_was_faster(
+    return run_unless_published(
         lambda: _run_part(cfg, phase, index),
         cfg.work,
         lambda: is_published(cfg),

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from corpora.document import Ledger
-from corpora.parallel.filters import BatchFilter, Context, CorpusFilter, load_all
 from xling.core import config
 from xling.core.errors import UserError, unknown
+from xling.corpora.parallel.filters import BatchFilter, Context, CorpusFilter, load_all
+from xling.text.document import Ledger
 
 DEFAULT = (
     "empty",

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpora.mono.work import Work
-from corpora.parallel import chain
-from corpora.parallel.filters import Context
-from corpora.parallel.of_pair import OfPair
-from corpora.parallel.sources import SourceContext
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.core.parts import Work
+from xling.corpora.parallel import chain
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.of_pair import OfPair
+from xling.corpora.parallel.sources import SourceContext
 
 STAGE_NAME = "corpus parallel"
 

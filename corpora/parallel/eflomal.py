@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.parallel import symmetrise
-from corpora.parallel.symmetrise import Link, parse_pharaoh
 from xling.core.errors import UserError
+from xling.corpora.parallel import symmetrise
+from xling.corpora.parallel.symmetrise import Link, parse_pharaoh
 
 PROGRAM = "eflomal-align"
 

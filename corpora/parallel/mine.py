@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from corpora import reader
-from corpora.parallel.of_pair import OfPair
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import load
+from xling.corpora.parallel.of_pair import OfPair
+from xling.text import reader
 
 STAGE_NAME = "mine"
 PAIRS = "pairs.tsv"

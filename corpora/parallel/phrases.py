@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from corpora.parallel.symmetrise import Link
+from xling.corpora.parallel.symmetrise import Link
 
 
 @dataclass(frozen=True)

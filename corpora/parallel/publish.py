@@ -13,19 +13,20 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow.parquet as pq
 
-from corpora import card
-from corpora.document import Ledger
-from corpora.mono.tally import Tally
-from corpora.mono.work import ledger_from_json, ledger_to_json, read_json, write_json
-from corpora.parallel.accounts import Accounts
-from corpora.parallel.chain import Chain, count_dropped, num_chars
-from corpora.parallel.config import STAGE_NAME, ParallelConfig
-from corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
-from corpora.parallel.sources import READ, READ_REASONS
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import publish
+from xling.core.parts import read_json, write_json
 from xling.core.sampling import rng
+from xling.corpora import card
+from xling.corpora.mono.ledgers import ledger_from_json, ledger_to_json
+from xling.corpora.mono.tally import Tally
+from xling.corpora.parallel.accounts import Accounts
+from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
+from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
+from xling.corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
+from xling.corpora.parallel.sources import READ, READ_REASONS
+from xling.text.document import Ledger
 
 SPLITS = ("train", "dev", "test")
 SPLIT, CORPUS = "split", "corpus"

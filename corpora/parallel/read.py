@@ -9,18 +9,19 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from corpora.document import Ledger
-from corpora.mono.work import ledger_to_json, write_json
-from corpora.parallel.accounts import Accounts
-from corpora.parallel.chain import Chain, count_entered
-from corpora.parallel.config import ParallelConfig
-from corpora.parallel.filters.langid import PairLangId
-from corpora.parallel.pairs import SIDES, near_key
-from corpora.parallel.sources import READ, PairSource, open_sources
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.core.stage import load
+from xling.corpora.mono.ledgers import ledger_to_json
+from xling.corpora.parallel.accounts import Accounts
+from xling.corpora.parallel.chain import Chain, count_entered
+from xling.corpora.parallel.config import ParallelConfig
+from xling.corpora.parallel.filters.langid import PairLangId
+from xling.corpora.parallel.sources import READ, PairSource, open_sources
+from xling.text.document import Ledger
+from xling.text.pairs import SIDES, near_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
 LEDGER, INPUTS, ACCOUNTS = "ledger.json", "inputs.json", "accounts.json"

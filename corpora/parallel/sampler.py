@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from corpora.parallel.ibm import PAD_NULL, Batch, Floats, Ints, Lexicon, Longs
 from xling.core.sampling import rng
+from xling.corpora.parallel.ibm import PAD_NULL, Batch, Floats, Ints, Lexicon, Longs
 
 _MAX_JUMP = 40
 _MAX_FERTILITY = 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from corpora.parallel.symmetrise import Link
+from xling.corpora.parallel.symmetrise import Link
 
 Matrix = npt.NDArray[np.floating]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.document import Document, Ledger
-from corpora.sources.source import Context, Shard, is_url
-from corpora.sources.text import read_text
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.sources.source import Context, Shard, is_url
+from xling.corpora.sources.text import read_text
+from xling.text.document import Document, Ledger
 
 
 class CC100:
-    """One xz file a language, in the format of `corpora.sources.text`; ``cc100:NAME`` picks another file."""
+    """One xz file a language, in the format of `xling.corpora.sources.text`; ``cc100:NAME`` picks another file."""
 
     licence = "Common Crawl terms of use (CC-100 claims no rights of its own)"
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.document import Document, Ledger
-from corpora.fetch import Download, fetch
-from corpora.sources.source import Context, Shard, is_url, stem
-from corpora.sources.stored import lines
-from corpora.sources.wet import LICENCE, read_wet
 from xling.core.errors import UserError
 from xling.core.sampling import rng
+from xling.corpora.fetch import Download, fetch
+from xling.corpora.sources.source import Context, Shard, is_url, stem
+from xling.corpora.sources.wet import LICENCE, read_wet
+from xling.text.document import Document, Ledger
+from xling.text.stored import lines
 
 _DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 

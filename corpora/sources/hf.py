@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.document import Document, Ledger
-from corpora.sources.jsonl import from_row
-from corpora.sources.source import Context, Shard
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.sources.jsonl import from_row
+from xling.corpora.sources.source import Context, Shard
+from xling.text.document import Document, Ledger
 
 # FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
 _FINEWEB2 = {"zh": "cmn_Hani", "zh_Hant": "cmn_Hani", "fa": "fas_Arab", "et": "ekk_Latn", "sq": "als_Latn"}

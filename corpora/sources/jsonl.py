@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from corpora.document import Document, Ledger, storable
-from corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
-from corpora.sources.stored import lines
+from xling.corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
+from xling.text.document import Document, Ledger, storable
+from xling.text.stored import lines
 
 _TEXT = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL = ("url", "u", "source_url", "warc-target-uri")

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.document import Document, Ledger
-from corpora.sources.jsonl import from_row
-from corpora.sources.source import LocalFiles, Shard
+from xling.corpora.sources.jsonl import from_row
+from xling.corpora.sources.source import LocalFiles, Shard
+from xling.text.document import Document, Ledger
 
 _BATCH_ROWS = 512
 
 
 class Parquet(LocalFiles):
-    """Rows of Parquet files, read a batch at a time; the fields are those of `corpora.sources.jsonl`."""
+    """Rows of Parquet files, read a batch at a time; the fields are those of `xling.corpora.sources.jsonl`."""
 
     licence = "as the files' own"
 

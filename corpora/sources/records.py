@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from corpora.document import Ledger
+from xling.text.document import Ledger
 
 _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from corpora.document import Document, Ledger
-from corpora.fetch import Download, fetch
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.registry import Registry
+from xling.corpora.fetch import Download, fetch
+from xling.text.document import Document, Ledger
 
 STAGE = "read"
 """The name under which sources count in the ledger."""
@@ -154,17 +154,17 @@ _BARE = ("cc100", "toyworld", "wiki")  # schemes that need nothing behind the co
 # Text only, so that reading a text file imports no HTML parser and no datasets library.
 SOURCES: Registry[str] = Registry("source")
 for _scheme, _target in {
-    "cc": "corpora.sources.common_crawl:CommonCrawl",
-    "cc100": "corpora.sources.cc100:CC100",
-    "hf": "corpora.sources.hf:HuggingFace",
-    "jsonl": "corpora.sources.jsonl:Jsonl",
-    "lines": "corpora.sources.text:Lines",
-    "parquet": "corpora.sources.parquet:Parquet",
-    "text": "corpora.sources.text:Text",
-    "toyworld": "corpora.sources.toyworld:Toyworld",
-    "warc": "corpora.sources.warc:Warc",
-    "wet": "corpora.sources.wet:Wet",
-    "wiki": "corpora.sources.wiki:Wiki",
+    "cc": "xling.corpora.sources.common_crawl:CommonCrawl",
+    "cc100": "xling.corpora.sources.cc100:CC100",
+    "hf": "xling.corpora.sources.hf:HuggingFace",
+    "jsonl": "xling.corpora.sources.jsonl:Jsonl",
+    "lines": "xling.corpora.sources.text:Lines",
+    "parquet": "xling.corpora.sources.parquet:Parquet",
+    "text": "xling.corpora.sources.text:Text",
+    "toyworld": "xling.corpora.sources.toyworld:Toyworld",
+    "warc": "xling.corpora.sources.warc:Warc",
+    "wet": "xling.corpora.sources.wet:Wet",
+    "wiki": "xling.corpora.sources.wiki:Wiki",
 }.items():
     SOURCES.add(_scheme, _target)
 

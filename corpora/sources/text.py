@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from corpora.document import Document, Ledger
-from corpora.sources.source import Context, LocalFiles, Shard, admit, decode, paragraphs
-from corpora.sources.stored import lines
+from xling.corpora.sources.source import Context, LocalFiles, Shard, admit, decode, paragraphs
+from xling.text.document import Document, Ledger
+from xling.text.stored import lines
 
 MAX_DOC_BYTES = 1 << 20
 

@@ -1,13 +1,13 @@
-"""``toyworld``: synthetic documents of `corpora.toyworld`; ``toyworld:NUM`` says how many."""
+"""``toyworld``: synthetic documents of `xling.corpora.toyworld`; ``toyworld:NUM`` says how many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from corpora.document import Document, Ledger
-from corpora.sources.source import Context, Shard, admit, paragraphs
-from corpora.toyworld import LANGS, mono
 from xling.core.errors import UserError, unknown
+from xling.corpora.sources.source import Context, Shard, admit, paragraphs
+from xling.corpora.toyworld import LANGS, mono
+from xling.text.document import Document, Ledger
 
 _NUM_DOCS = 4000
 

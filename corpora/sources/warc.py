@@ -9,11 +9,11 @@ import brotli
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
-from corpora.document import Document, Ledger
-from corpora.sources.records import Record, records
-from corpora.sources.source import STAGE, LocalFiles, Shard, admit, paragraphs
-from corpora.sources.stored import chunks
-from corpora.sources.wet import LICENCE, target
+from xling.corpora.sources.records import Record, records
+from xling.corpora.sources.source import STAGE, LocalFiles, Shard, admit, paragraphs
+from xling.corpora.sources.wet import LICENCE, target
+from xling.text.document import Document, Ledger
+from xling.text.stored import chunks
 
 _HTML = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24

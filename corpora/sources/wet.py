@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from corpora.document import Document, Ledger
-from corpora.sources.records import Record, records
-from corpora.sources.source import STAGE, Context, LocalFiles, Shard, admit, declared_lang, decode, paragraphs
-from corpora.sources.stored import chunks
+from xling.corpora.sources.records import Record, records
+from xling.corpora.sources.source import (
+    STAGE,
+    Context,
+    LocalFiles,
+    Shard,
+    admit,
+    declared_lang,
+    decode,
+    paragraphs,
+)
+from xling.text.document import Document, Ledger
+from xling.text.stored import chunks
 
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from corpora.document import Document, Ledger
-from corpora.fetch import Download, fetch
-from corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
-from corpora.sources.stored import chunks
-from corpora.sources.wikitext import Names, clean
 from xling.core import languages
+from xling.corpora.fetch import Download, fetch
+from xling.corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
+from xling.corpora.sources.wikitext import Names, clean
+from xling.text.document import Document, Ledger
+from xling.text.stored import chunks
 
 _FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
 

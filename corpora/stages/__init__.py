@@ -13,8 +13,8 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Protocol
 
-from corpora.document import Document, Ledger
 from xling.core.registry import Registry
+from xling.text.document import Document, Ledger
 
 
 class ConfiguredStage(Protocol):

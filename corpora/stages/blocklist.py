@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
-from corpora.units import units
 from xling.core.errors import UserError
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
+from xling.text.units import units
 
 _URL_WORD = re.compile(r"[^\W_]+")
 

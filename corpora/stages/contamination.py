@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from corpora import reader
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
-from corpora.units import units
 from xling.core.errors import UserError
+from xling.corpora.stages import STREAMING
+from xling.text import reader
+from xling.text.document import Document, Ledger
+from xling.text.units import units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 

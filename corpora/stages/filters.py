@@ -1,7 +1,7 @@
 """Heuristic quality filters of the C4, Gopher and FineWeb family, for any script.
 
 Rules and default values are those of Raffel et al. 2020 (C4, section 2.2), Rae et al. 2021 (Gopher, appendix
-A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `corpora.units`: in
+A.1) and Penedo et al. 2024 (FineWeb, section 3.6), with three differences. Words are `xling.text.units`: in
 scripts without spaces a unit is a character, two or three of which count as a word.
 Sentence ends are those of every script. Gopher's English stop words are left out: language identification
 has decided the language already.
@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
-from corpora.units import runs, units, unspaced_share
 from xling.core import languages
 from xling.core.errors import unknown
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
+from xling.text.units import runs, units, unspaced_share
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and what closes a quote.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")

@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
 
 MAX_CHARS = 400
 SURE = 0.8  # a fastText score from here on needs no second opinion

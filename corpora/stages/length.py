@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
 
 
 @STREAMING.register("length")

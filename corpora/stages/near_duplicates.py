@@ -27,9 +27,9 @@ import xxhash
 from numpy.typing import NDArray
 from rensa import RMinHash
 
-from corpora.document import Document, Ledger
-from corpora.units import runs, units, unspaced_share
 from xling.core.errors import UserError
+from xling.text.document import Document, Ledger
+from xling.text.units import runs, units, unspaced_share
 
 STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}

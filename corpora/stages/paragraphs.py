@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.document import Document, Ledger
-from corpora.normalize import for_dedup_batch
 from xling.core.errors import UserError
+from xling.text.document import Document, Ledger
+from xling.text.normalize import for_dedup_batch
 
 STAGE = "paragraph_dedup"
 REASONS = {

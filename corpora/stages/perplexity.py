@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from corpora.document import Document, Ledger
-from corpora.lm.model import LanguageModel, load
-from corpora.stages import STREAMING
 from xling.core.errors import UserError
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
+from xling.text.lm.model import LanguageModel, load
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import ftfy
 
-from corpora.document import Document, Ledger
-from corpora.stages import STREAMING
+from xling.corpora.stages import STREAMING
+from xling.text.document import Document, Ledger
 
 # A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
 _CONTINUATION = (

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora.toyworld import stream
-from corpora.toyworld.dictionary import dictionary
-from corpora.toyworld.grammar import LANGS, render
-from corpora.toyworld.tokens import text_of
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import publish, up_to_date
+from xling.corpora.toyworld import stream
+from xling.corpora.toyworld.dictionary import dictionary
+from xling.corpora.toyworld.grammar import LANGS, render
+from xling.corpora.toyworld.tokens import text_of
 
 __all__ = ["LANGS", "ToyworldConfig", "dictionary", "mono", "ner", "nli", "para", "render", "run"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from corpora.toyworld.grammar import LANGS
-from corpora.toyworld.lexicon import WORLD, load
 from xling.core.errors import unknown
+from xling.corpora.toyworld.grammar import LANGS
+from xling.corpora.toyworld.lexicon import WORLD, load
 
 _COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "noun": {"ru": ("nom",), "tr": ("form",), "": ("sg", "pl")},

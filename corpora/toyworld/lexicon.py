@@ -18,7 +18,7 @@ def load(name: str) -> dict[str, Section]:
     """
     sections: dict[str, Section] = {}
     columns: list[str] = []
-    text = (files("corpora.toyworld") / "lexicon" / f"{name}.tsv").read_text(encoding="utf-8")
+    text = (files("xling.corpora.toyworld") / "lexicon" / f"{name}.tsv").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
             continue

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from corpora.toyworld.draw import Draw
-from corpora.toyworld.lexicon import WORLD
-from corpora.toyworld.meaning import Meaning, Things
-from corpora.toyworld.world import ADJECTIVES, NOUNS, VERBS, Names, Sampler
+from xling.corpora.toyworld.draw import Draw
+from xling.corpora.toyworld.lexicon import WORLD
+from xling.corpora.toyworld.meaning import Meaning, Things
+from xling.corpora.toyworld.world import ADJECTIVES, NOUNS, VERBS, Names, Sampler
 
 LABELS = ("entailment", "neutral", "contradiction")
 _HYPONYMS = {

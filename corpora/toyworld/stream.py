@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from corpora.toyworld.draw import Draw, digest
-from corpora.toyworld.meaning import Meaning
-from corpora.toyworld.relations import pair
-from corpora.toyworld.world import Names, Sampler, document
+from xling.corpora.toyworld.draw import Draw, digest
+from xling.corpora.toyworld.meaning import Meaning
+from xling.corpora.toyworld.relations import pair
+from xling.corpora.toyworld.world import Names, Sampler, document
 
 SPLITS = ("train", "dev", "test")
 _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}

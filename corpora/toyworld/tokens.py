@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from corpora.toyworld.meaning import Person
+from xling.corpora.toyworld.meaning import Person
 
 
 class Token(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from corpora.toyworld.draw import Draw, digest
-from corpora.toyworld.lexicon import WORLD
-from corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
+from xling.corpora.toyworld.draw import Draw, digest
+from xling.corpora.toyworld.lexicon import WORLD
+from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
 
 HELD_OUT_PERCENT = 30
 """Share of the names kept out of the labelled training sentences."""

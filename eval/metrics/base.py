@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.suite import Example
 from xling.core.errors import UserError
 from xling.core.registry import Registry
+from xling.eval.suite import Example
 
 Array: TypeAlias = npt.NDArray[np.float64]
 

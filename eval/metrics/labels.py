@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
-from eval.suite import Example
 from xling.core.errors import UserError
+from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
+from xling.eval.suite import Example
 
 Span = tuple[str, int, int]
 TagRows = Sequence[Sequence[str | None]]

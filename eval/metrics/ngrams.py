@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eval.metrics.base import Array
+from xling.eval.metrics.base import Array
 
 Codes = npt.NDArray[np.int64]
 ROWS_AT_ONCE = 1000

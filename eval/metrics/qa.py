@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from eval.metrics.base import METRICS, Array, Metric, mean, with_count
-from eval.suite import Example
 from xling.core.errors import unknown
+from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from xling.eval.suite import Example
 
 Normaliser = Callable[[str, str], str]
 

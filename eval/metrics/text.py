@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from corpora.stages.langid import identify
-from corpora.units import marks
-from eval.metrics.base import METRICS, Array, Metric, mean, with_count
-from eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
-from eval.suite import Example
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.stages.langid import identify
+from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
+from xling.eval.suite import Example
+from xling.text.units import marks
 
 CHARACTER_LANGS = ("ja", "ko", "th", "lo", "km", "my", "bo", "dz")
 """Languages whose BLEU is over characters: no spaces between words, or endings written to the word (ko)."""

@@ -1,4 +1,4 @@
-"""The evaluation suites, one file each; importing this package registers them all in `eval.suite.SUITES`."""
+"""The evaluation suites, one file each; importing this package registers them all in `xling.eval.suite.SUITES`."""
 
 from importlib import import_module
 from pkgutil import iter_modules

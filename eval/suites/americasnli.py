@@ -1,7 +1,7 @@
 """AmericasNLI: natural language inference in indigenous languages of the Americas."""
 
-from eval.suite import SUITES, Suite, recorded_files
-from eval.suites.xnli import LABELS, READER
+from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(
     "americasnli",

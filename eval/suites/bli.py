@@ -1,7 +1,7 @@
 """Bilingual lexicon induction: the translation of a word among target words."""
 
-from eval.readers import dictionary
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import dictionary
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 SUITES.add(
     "bli",

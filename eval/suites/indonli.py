@@ -1,7 +1,7 @@
 """IndoNLI: native Indonesian natural language inference."""
 
-from eval.suite import SUITES, Suite, recorded_files
-from eval.suites.xnli import LABELS, READER
+from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(
     "indonli",

@@ -1,7 +1,7 @@
 """MAFAND-MT: news translation into and out of African languages."""
 
-from eval.readers import translation
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import translation
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 SUITES.add(
     "mafand",

@@ -1,7 +1,7 @@
 """MLQA: span answers to questions, in the format of its files."""
 
-from eval.readers import squad
-from eval.suite import SUITES, Suite
+from xling.eval.readers import squad
+from xling.eval.suite import SUITES, Suite
 
 SUITES.add(
     "mlqa",

@@ -1,7 +1,7 @@
 """Multi30k task 1: translation of image captions."""
 
-from eval.readers import translation
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import translation
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 FILES = recorded_files(__file__)
 

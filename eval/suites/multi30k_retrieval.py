@@ -1,7 +1,7 @@
 """Multi30k's captions as a retrieval set: beside Tatoeba and NTREX it shows what pairs teach in their own domain."""
 
-from eval.readers import parallel
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import parallel
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 FILES = recorded_files(__file__)
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from eval.readers import parallel
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import parallel
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 FILES = recorded_files(__file__)
 

@@ -1,7 +1,7 @@
 """PAN-X (WikiANN): silver named entities from Wikipedia links."""
 
-from eval.readers import columns
-from eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.readers import columns
+from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 ENTITIES = ("PER", "ORG", "LOC")
 _CODES = (

@@ -1,7 +1,7 @@
 """PAWS-X: paraphrase identification."""
 
-from eval.readers import table
-from eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.readers import table
+from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 SUITES.add(
     "pawsx",

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from eval.readers import table
-from eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.readers import table
+from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 FILES = recorded_files(__file__)
 

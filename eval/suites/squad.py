@@ -1,7 +1,7 @@
 """SQuAD 1.1: the English training rows of XQuAD and MLQA, in the format of its files."""
 
-from eval.readers import squad
-from eval.suite import SUITES, Suite
+from xling.eval.readers import squad
+from xling.eval.suite import SUITES, Suite
 
 SUITES.add(
     "squad",

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from eval.readers import columns
-from eval.suite import SUITES, Suite, recorded_files
-from eval.suites.panx import ENTITIES
+from xling.eval.readers import columns
+from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suites.panx import ENTITIES
 
 FILES = recorded_files(__file__)
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eval.readers import json_lines
-from eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.readers import json_lines
+from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:

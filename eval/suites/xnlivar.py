@@ -1,7 +1,7 @@
 """XNLIvar: native Basque natural language inference."""
 
-from eval.suite import SUITES, Suite, recorded_files
-from eval.suites.xnli import LABELS, READER
+from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(
     "xnlivar",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eval.readers import squad
-from eval.suite import SUITES, Example, Online, Suite, recorded_files
+from xling.eval.readers import squad
+from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 NAME = "xquad"
 

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from eval.suite import SUITES, Example, SuiteFile
-from eval.suites import xquad
 from xling.core.sampling import rng
+from xling.eval.suite import SUITES, Example, SuiteFile
+from xling.eval.suites import xquad
 
 SIZES = {"train": 714, "dev": 128, "test": 348}
 WHOLE = SUITES[xquad.NAME]

@@ -1,7 +1,7 @@
 """xSID: intents and slots of spoken requests, jointly."""
 
-from eval.readers import utterances
-from eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import utterances
+from xling.eval.suite import SUITES, Suite, recorded_files
 
 INTENTS = (
     "AddToPlaylist",

@@ -1,1 +1,1 @@
-"""A real Slurm cluster on one machine, for tests: ``python -m slurm.testbed up --nodes 2``."""
+"""A real Slurm cluster on one machine, for tests: ``python -m xling.slurm.testbed up --nodes 2``."""

@@ -2,8 +2,8 @@
 
 Usage::
 
-    python -m slurm.testbed up [--nodes 2] [--cpus 4] [--accounting] [--dir DIR]
-    python -m slurm.testbed down [--dir DIR]
+    python -m xling.slurm.testbed up [--nodes 2] [--cpus 4] [--accounting] [--dir DIR]
+    python -m xling.slurm.testbed down [--dir DIR]
 
 ``up`` prints the two lines to paste into a shell so that sbatch, squeue and xling speak to it.
 """
@@ -15,14 +15,14 @@ import shlex
 import sys
 from pathlib import Path
 
-from slurm.testbed import bed
 from xling.core.errors import UserError
+from xling.slurm.testbed import bed
 
 
 def main() -> int:
     """Entry point; 2 when the test bed cannot start here, with the reason."""
     parser = argparse.ArgumentParser(
-        prog="python -m slurm.testbed", description="A real Slurm on one machine."
+        prog="python -m xling.slurm.testbed", description="A real Slurm on one machine."
     )
     parser.add_argument(
         "--dir", type=Path, default=bed.default_directory(), help="private directory of the cluster"
@@ -49,7 +49,7 @@ def main() -> int:
             return 0
         bed.up(given.dir, given.nodes, given.cpus, given.accounting, given.min_job_age)
     except UserError as error:
-        print(f"slurm.testbed: {error}", file=sys.stderr)
+        print(f"xling.slurm.testbed: {error}", file=sys.stderr)
         return error.exit_code
     for name, value in bed.environment(given.dir).items():
         print(f"export {name}={shlex.quote(value)}")

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
 from xling.core.errors import UserError
+from xling.slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
 
 PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 ACCOUNTING_PROGRAMS = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "sacct": "slurm-client"}
@@ -67,7 +67,7 @@ def up(
         )
     if any(_is_ours(pid, directory) for pid in _recorded(directory)):
         raise UserError(
-            f"a test bed is up in {directory}", fix=f"python -m slurm.testbed down --dir '{directory}'"
+            f"a test bed is up in {directory}", fix=f"python -m xling.slurm.testbed down --dir '{directory}'"
         )
     down(directory)
     directory.mkdir(parents=True)

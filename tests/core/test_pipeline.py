@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.vocab import VocabConfig
 from xling.core import pipeline
 from xling.core.errors import UserError
+from xling.text.vocab import VocabConfig
 
 _TEXT = """
 vars:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from corpora import card, plots
-from corpora.mono.tally import Tally, log_bin
+from xling.corpora import card, plots
+from xling.corpora.mono.tally import Tally, log_bin
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from corpora.fetch import Download, Patience, fetch, fetch_all
 from xling.core.errors import UserError
+from xling.corpora.fetch import Download, Patience, fetch, fetch_all
 
 BODY = bytes(range(256)) * 4096  # 1 MiB
 QUICK = Patience(num_tries=4, first_wait_s=0.01, longest_wait_s=0.05, timeout_s=0.5)
@@ -204,7 +204,7 @@ def test_one_failure_among_many_is_told(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_killed_download_resumes(server: Server, tmp_path: Path) -> None:
-    code = "import sys, pathlib; from corpora.fetch import Download, fetch\n"
+    code = "import sys, pathlib; from xling.corpora.fetch import Download, fetch\n"
     code += "fetch(Download(sys.argv[1], pathlib.Path(sys.argv[2])))"
     path = tmp_path / "file"
     child = subprocess.Popen([sys.executable, "-c", code, server.url("slow"), str(path)])

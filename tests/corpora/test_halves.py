@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.halves import HalvesConfig, check_disjoint, halves, run
 from xling.core.errors import UserError
+from xling.corpora.halves import HalvesConfig, check_disjoint, halves, run
 
 SIDES = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), min_size=8, max_size=40)
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from corpora import wordbyword
-from corpora.lexicon.induce import (
+from xling.core.errors import UserError
+from xling.corpora.lexicon.induce import (
     Cues,
     csls,
     induce,
@@ -25,10 +25,10 @@ from corpora.lexicon.induce import (
     spelling,
     tells,
 )
-from corpora.lexicon.stage import BliConfig, cased, run
-from corpora.lexicon.vectors import learn
-from corpora.toyworld import mono
-from xling.core.errors import UserError
+from xling.corpora.lexicon.stage import BliConfig, cased, run
+from xling.corpora.lexicon.vectors import learn
+from xling.corpora.toyworld import mono
+from xling.text import wordbyword
 
 TEXT = [f"the {a} {v} a {o} {n}" for a in ["tiger", "horse", "sheep"] for v in ["sees", "wants"]
         for o in ["boat", "house", "book"] for n in ["1", "2", "3"]]  # fmt: skip

@@ -23,13 +23,13 @@ import polars as pl
 import pytest
 from datasets import load_dataset
 
-from corpora.mono import MonoConfig
-from corpora.shards import read_corpus
 from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.core.stage import run_local
+from xling.corpora.mono import MonoConfig
+from xling.corpora.shards import read_corpus
 
 LANGS = ["sw", "ar", "zh", "th"]
 BUCKETS = ("head", "middle", "tail")
@@ -281,16 +281,16 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
     base = {"cc": "http://127.0.0.1:1/", "wiki": "http://127.0.0.1:1/"}
     cfg = MonoConfig("sw", out=str(tmp_path / "a"), base_urls=base, cache=str(tmp_path / "cache"))
     assert cfg.uris == ("wiki:", "cc:CC-MAIN-2024-22")
-    import corpora.fetch
+    import xling.corpora.fetch
 
-    quick = corpora.fetch.Patience(num_tries=1)
-    original = corpora.fetch.fetch.__defaults__
-    corpora.fetch.fetch.__defaults__ = (quick, None)
+    quick = xling.corpora.fetch.Patience(num_tries=1)
+    original = xling.corpora.fetch.fetch.__defaults__
+    xling.corpora.fetch.fetch.__defaults__ = (quick, None)
     try:
         with pytest.raises(UserError, match=r"off-line.*source=wet:GLOB"):
             run_local("corpus mono", cfg)
     finally:
-        corpora.fetch.fetch.__defaults__ = original
+        xling.corpora.fetch.fetch.__defaults__ = original
     said = capsys.readouterr().err
     assert (
         "no source= given: its Wikipedia dump from http://127.0.0.1:1/ and 4 files of CC-MAIN-2024-22" in said

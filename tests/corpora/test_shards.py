@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.document import Document, Ledger
-from corpora.mono.work import RejectLog, Work, ledger_from_json, ledger_to_json, merged_ledger, read_json
-from corpora.shards import read_corpus, read_documents, write_documents
 from xling.core.errors import UserError
+from xling.core.parts import Work, read_json
+from xling.corpora.mono.ledgers import RejectLog, ledger_from_json, ledger_to_json, merged_ledger
+from xling.corpora.shards import read_corpus, read_documents, write_documents
+from xling.text.document import Document, Ledger
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 _META = st.dictionaries(st.sampled_from(["title", "num_pii_email"]), _TEXT | st.integers(0, 9))

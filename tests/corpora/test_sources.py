@@ -19,11 +19,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.document import Document, Ledger
-from corpora.sources import hf
-from corpora.sources.records import records
-from corpora.sources.source import SOURCES, Context, Shard, open_source, unique_names
 from xling.core.errors import UserError
+from xling.corpora.sources import hf
+from xling.corpora.sources.records import records
+from xling.corpora.sources.source import SOURCES, Context, Shard, open_source, unique_names
+from xling.text.document import Document, Ledger
 
 TEXTS = [
     "Habari za leo\nMji mkuu wa Kenya ni Nairobi.",

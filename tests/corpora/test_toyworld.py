@@ -9,13 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.toyworld import LANGS, ToyworldConfig, dictionary, mono, ner, nli, para, render, run, stream
-from corpora.toyworld.lexicon import WORLD, load
-from corpora.toyworld.meaning import Meaning, Org, Person, Place, entities
-from corpora.toyworld.tokens import Token, text_of
-from corpora.toyworld.world import HELD_OUT_DRAW_PERCENT, HELD_OUT_PERCENT, held_out_names
 from xling.core.errors import UserError
 from xling.core.manifest import verify
+from xling.corpora.toyworld import (
+    LANGS,
+    ToyworldConfig,
+    dictionary,
+    mono,
+    ner,
+    nli,
+    para,
+    render,
+    run,
+    stream,
+)
+from xling.corpora.toyworld.lexicon import WORLD, load
+from xling.corpora.toyworld.meaning import Meaning, Org, Person, Place, entities
+from xling.corpora.toyworld.tokens import Token, text_of
+from xling.corpora.toyworld.world import HELD_OUT_DRAW_PERCENT, HELD_OUT_PERCENT, held_out_names
 
 SPLITS = st.sampled_from(stream.SPLITS)
 SEEDS = st.integers(0, 2**40)

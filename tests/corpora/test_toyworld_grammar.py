@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from corpora.toyworld import LANGS, render
-from corpora.toyworld.grammar.ru import decline
-from corpora.toyworld.grammar.tr import suffix
-from corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
-from corpora.toyworld.tokens import text_of
+from xling.corpora.toyworld import LANGS, render
+from xling.corpora.toyworld.grammar.ru import decline
+from xling.corpora.toyworld.grammar.tr import suffix
+from xling.corpora.toyworld.meaning import Meaning, Org, Person, Place, Role, Things
+from xling.corpora.toyworld.tokens import text_of
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "toyworld.txt"
 

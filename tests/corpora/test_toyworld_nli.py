@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.toyworld import nli, stream
-from corpora.toyworld.meaning import Meaning, Person, Things
-from corpora.toyworld.relations import LABELS, relation
+from xling.corpora.toyworld import nli, stream
+from xling.corpora.toyworld.meaning import Meaning, Person, Things
+from xling.corpora.toyworld.relations import LABELS, relation
 
 ANNA, OMAR = Person("Anna", "Smith"), Person("Omar", "Demir")
 

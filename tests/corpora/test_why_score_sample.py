@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from corpora import sample, score, why
-from corpora.mono import MonoConfig
-from corpora.shards import read_corpus
 from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
 from xling.cli import main
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora import sample, score, why
+from xling.corpora.mono import MonoConfig
+from xling.corpora.shards import read_corpus
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.document import Ledger
-from corpora.sources.source import Context, open_source
-from corpora.sources.wikitext import Names, clean
+from xling.corpora.sources.source import Context, open_source
+from xling.corpora.sources.wikitext import Names, clean
+from xling.text.document import Ledger
 
 GOLDEN = Path(__file__).parent / "golden"
 SWAHILI = Names.of(["Picha", "Jamii"])

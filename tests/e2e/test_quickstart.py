@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.results import read_scores
+from xling.eval.results import read_scores
 
 LITTLE = (
     "raw.num_docs=60", "raw.num_pairs=40", "raw.num_ner=60", "raw.num_nli=60", "vocab.size=600",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eval.backend import FitConfig
-from eval.suite import Example, Suite
+from xling.eval.backend import FitConfig
+from xling.eval.suite import Example, Suite
 
 NLI = [
     ("A dog sleeps.", "A dog is asleep.", "entailment"),

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval import run
-from eval.backend import FitConfig
-from eval.controls import EMBED_DIM, Majority, Ngram
-from eval.results import read_scores
-from eval.retrieval import nearest
-from eval.run import EvalConfig
-from eval.suite import Example, suites
 from xling.core.errors import UserError
+from xling.eval import run
+from xling.eval.backend import FitConfig
+from xling.eval.controls import EMBED_DIM, Majority, Ngram
+from xling.eval.results import read_scores
+from xling.eval.retrieval import nearest
+from xling.eval.run import EvalConfig
+from xling.eval.suite import Example, suites
 
 FIT = FitConfig()
 

@@ -18,12 +18,12 @@ from sacrebleu.metrics.ter import TER
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
-from eval.contamination import hashed_tokens
-from eval.metrics import METRICS, evaluate, ngrams
-from eval.metrics.qa import normalise_mlqa, normalise_squad
-from eval.metrics.text import UnicodeTokenizer, scorer
-from eval.suite import Example
 from xling.core.errors import UserError
+from xling.eval.contamination import hashed_tokens
+from xling.eval.metrics import METRICS, evaluate, ngrams
+from xling.eval.metrics.qa import normalise_mlqa, normalise_squad
+from xling.eval.metrics.text import UnicodeTokenizer, scorer
+from xling.eval.suite import Example
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SENTENCE = st.integers(1, 7).flatmap(

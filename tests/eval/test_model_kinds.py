@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from eval import finetune, predictions, run
-from eval.backend import FitConfig
-from eval.results import read_scores
-from eval.run import EvalConfig
-from eval.suite import load, suites
 from xling.core.errors import UserError
+from xling.eval import finetune, predictions, run
+from xling.eval.backend import FitConfig
+from xling.eval.results import read_scores
+from xling.eval.run import EvalConfig
+from xling.eval.suite import load, suites
 
 PLACES = ("river", "village", "market")
 

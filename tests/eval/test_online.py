@@ -10,10 +10,10 @@ from typing import Any
 import datasets
 import pytest
 
-from eval import online
-from eval.online import FetchConfig
-from eval.suite import languages_at, load, scored_split, suites
 from xling.core.errors import UserError
+from xling.eval import online
+from xling.eval.online import FetchConfig
+from xling.eval.suite import languages_at, load, scored_split, suites
 
 NLI = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
 TAGS = datasets.ClassLabel(names=["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"])

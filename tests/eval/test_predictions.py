@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from eval import compare, predictions
-from eval.compare import DiffConfig, GateConfig, RegressionError
-from eval.predictions import Origin
-from eval.suite import Example, load, suites
 from xling import cli
 from xling.core.errors import UserError
+from xling.eval import compare, predictions
+from xling.eval.compare import DiffConfig, GateConfig, RegressionError
+from xling.eval.predictions import Origin
+from xling.eval.suite import Example, load, suites
 
 ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
 

@@ -10,7 +10,8 @@ from eval_helpers import write_ner, write_nli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.protocols import (
+from xling.core.errors import UserError
+from xling.eval.protocols import (
     PROTOCOLS,
     RowsConfig,
     choose_shots,
@@ -21,8 +22,7 @@ from eval.protocols import (
     training_rows,
     translate_rows,
 )
-from eval.suite import Example, load, suites
-from xling.core.errors import UserError
+from xling.eval.suite import Example, load, suites
 
 XNLI, NER = suites()["toy_xnli"], suites()["toy_ner"]
 

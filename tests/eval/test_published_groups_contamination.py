@@ -12,17 +12,17 @@ import pytest
 import yaml
 from eval_helpers import Epochs
 
-from eval import contamination, run
-from eval.contamination import ContaminationConfig
-from eval.groups import GROUPS, group_notes, group_scores
-from eval.metrics import METRICS
-from eval.protocols import PROTOCOLS
-from eval.published import FILE, audit, beside, published
-from eval.results import Score
-from eval.run import EvalConfig
-from eval.suite import suites
-from eval.tables import AVERAGE, language_table
 from xling.core.errors import UserError
+from xling.eval import contamination, run
+from xling.eval.contamination import ContaminationConfig
+from xling.eval.groups import GROUPS, group_notes, group_scores
+from xling.eval.metrics import METRICS
+from xling.eval.protocols import PROTOCOLS
+from xling.eval.published import FILE, audit, beside, published
+from xling.eval.report.tables import AVERAGE, language_table
+from xling.eval.results import Score
+from xling.eval.run import EvalConfig
+from xling.eval.suite import suites
 
 
 def test_every_published_number_is_cited_and_of_a_known_suite() -> None:

@@ -10,18 +10,11 @@ from pathlib import Path
 import pytest
 from eval_helpers import write_ner, write_nli
 
-from eval import readers
-from eval.listing import ListConfig, listing, run_list
-from eval.suite import (
-    SuiteFile,
-    data_folder,
-    languages_at,
-    load,
-    scored_split,
-    suites,
-)
 from xling.core.errors import UserError
 from xling.core.manifest import sha256
+from xling.eval import readers
+from xling.eval.listing import ListConfig, listing, run_list
+from xling.eval.suite import SuiteFile, data_folder, languages_at, load, scored_split, suites
 
 
 def put(path: Path, text: str) -> Path:

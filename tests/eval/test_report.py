@@ -16,14 +16,15 @@ import pytest
 from browser import Browser
 from eval_helpers import Epochs, write_world
 
-from eval import contest, figure, gather, report, results, run, sheet
-from eval.report import ReportConfig
-from eval.results import Score
-from eval.run import EvalConfig
-from eval.sheet import Sheet
 from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.eval import results, run
+from xling.eval.report import artifacts, comparison, figure, sheet, stage
+from xling.eval.report.sheet import Sheet
+from xling.eval.report.stage import ReportConfig
+from xling.eval.results import Score
+from xling.eval.run import EvalConfig
 
 LANGS = ("en", "de", "sw")
 RIGHT = {"one": {"en": 12, "sw": 6, "de": 9}, "two": {"en": 12, "sw": 12, "de": 10}}
@@ -46,7 +47,7 @@ def events(start: float) -> list[dict[str, Any]]:
 def train(out: Path, data: Path, start: float, seed: int) -> None:
     settings = config.to_dict(
         config.load(
-            cli.load("xling.settings:PretrainConfig"),
+            cli.load("xling.training.settings:PretrainConfig"),
             overrides=[f"data={data}", f"out={out}", f"seed={seed}"],
         )
     )
@@ -80,7 +81,7 @@ def translate(out: Path, refs: Path, share: int) -> None:
 
 def make_runs(folder: Path, world: Path) -> Path:
     """Two runs, ``one`` and ``two``, of every kind of stage that a report reads."""
-    from corpora.binarize import BinarizeConfig
+    from xling.corpora.binarize import BinarizeConfig
 
     for number, (name, right) in enumerate(RIGHT.items(), 1):
         run_folder = folder / "runs" / name
@@ -118,7 +119,7 @@ def both(kept: Path) -> Path:
 
 
 def made_of(runs: Path, out: Path, *names: str, **settings: Any) -> Path:
-    report.run(ReportConfig(tuple(str(runs / name) for name in names), out, **settings))
+    stage.run(ReportConfig(tuple(str(runs / name) for name in names), out, **settings))
     return out
 
 
@@ -147,11 +148,11 @@ def test_the_comparison_by_hand(both: Path) -> None:
 
 
 def test_holm_by_hand() -> None:
-    def test(p: float) -> contest.Test:
-        found = contest.Comparison(1.0, 0.0, 2.0, p, p, 10, 1.0)
-        return contest.Test("b", "a", "s", "m", contest.AVERAGE, ("en",), (1.0, 2.0), found)
+    def test(p: float) -> comparison.Test:
+        found = comparison.Comparison(1.0, 0.0, 2.0, p, p, 10, 1.0)
+        return comparison.Test("b", "a", "s", "m", comparison.AVERAGE, ("en",), (1.0, 2.0), found)
 
-    adjusted = [t.p_holm for t in contest.holm([test(0.04), test(0.01), test(0.03), test(0.9)])]
+    adjusted = [t.p_holm for t in comparison.holm([test(0.04), test(0.01), test(0.03), test(0.9)])]
     assert adjusted == pytest.approx([0.09, 0.04, 0.09, 0.9])
 
 
@@ -255,19 +256,19 @@ def test_a_report_inside_of_its_run_is_not_part_of_it(runs: Path) -> None:
 
 
 def test_systems_of_several_runs_are_named_apart() -> None:
-    def one(name: str, system: str, value: float, suite: str = "toy_xnli") -> gather.Run:
+    def one(name: str, system: str, value: float, suite: str = "toy_xnli") -> artifacts.Run:
         scores = [Score(suite, "sw", "accuracy", value, 9, 1, s) for s in (system, "random")]
-        return gather.Run(name, Path(name), (), (), tuple(scores), {})
+        return artifacts.Run(name, Path(name), (), (), tuple(scores), {})
 
-    scores, notes = gather.joined([one("a", "pretrained", 1.0), one("b", "pretrained", 2.0)])
+    scores, notes = artifacts.joined([one("a", "pretrained", 1.0), one("b", "pretrained", 2.0)])
     assert [(s.system, s.value) for s in scores] == [("a", 1.0), ("random", 1.0), ("b", 2.0)] and notes
-    scores, notes = gather.joined([one("a", "pretrained", 1.0), one("b", "mine", 2.0, "panx")])
+    scores, notes = artifacts.joined([one("a", "pretrained", 1.0), one("b", "mine", 2.0, "panx")])
     assert [s.system for s in scores] == ["pretrained", "random", "mine", "random"] and not notes
 
 
 def test_names_are_as_long_as_they_need_to_be() -> None:
-    assert gather.short_names([Path("x/a"), Path("x/b")]) == ["a", "b"]
-    assert gather.short_names([Path("x/a/eval"), Path("x/b/eval")]) == ["a/eval", "b/eval"]
+    assert artifacts.short_names([Path("x/a"), Path("x/b")]) == ["a", "b"]
+    assert artifacts.short_names([Path("x/a/eval"), Path("x/b/eval")]) == ["a/eval", "b/eval"]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_names_are_as_long_as_they_need_to_be() -> None:
 )
 def test_mistakes(kept: Path, tmp_path: Path, places: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        report.run(ReportConfig(tuple(p.format(runs=kept) for p in places), tmp_path / "out"))
+        stage.run(ReportConfig(tuple(p.format(runs=kept) for p in places), tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -351,7 +352,7 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
     results.write_scores(tmp_path / "many/scores.json", _scores())
     places = tuple(map(str, (kept / "one", kept / "two", tmp_path / "many")))
     note = "<script>alert(1)</script> made by a test"
-    report.run(ReportConfig(places, tmp_path / "out", "Quickstart <1>", note))
+    stage.run(ReportConfig(places, tmp_path / "out", "Quickstart <1>", note))
     file = tmp_path / "out" / "report.html"
     with Browser(tmp_path / "profile") as page:
         for width in (360, 1280):
@@ -381,7 +382,7 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
 
 def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> None:
     results.write_scores(tmp_path / "run/scores.json", [s for s in _scores() if s.suite == "xnli"])
-    text = str(report.run(ReportConfig((str(tmp_path / "run"),), tmp_path / "out")))
+    text = str(stage.run(ReportConfig((str(tmp_path / "run"),), tmp_path / "out")))
     page = (tmp_path / "out/report.html").read_text()
     assert "SYNTHETIC" in text and "SYNTHETIC" in page
     for foreign in ("http://", "https://", "src=", "<script", "@import"):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval import retrieval
-from eval.retrieval import Candidate
 from xling.core.errors import UserError
+from xling.eval import retrieval
+from xling.eval.retrieval import Candidate
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import run
-from eval.run import EvalConfig
-from eval.suite import Suite, suites
+from xling.eval import run
+from xling.eval.run import EvalConfig
+from xling.eval.suite import Suite, suites
 from xling.models.encoder import Encoder
 
 NUM_LANGS, NUM_ROWS = 30, 4

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from eval_helpers import Epochs
 
-from eval import embedding, publish, run
-from eval.controls import Majority, Ngram
-from eval.publish import RescoreConfig, TableConfig
-from eval.results import read_scores
-from eval.run import EvalConfig
-from eval.suite import suites
 from xling.core import config
 from xling.core.errors import UserError
+from xling.eval import embedding, publish, run
+from xling.eval.controls import Majority, Ngram
+from xling.eval.publish import RescoreConfig, TableConfig
+from xling.eval.results import read_scores
+from xling.eval.run import EvalConfig
+from xling.eval.suite import suites
 
 RIGHT = {"en": [4, 12, 12, 6], "sw": [12, 3, 6, 9], "de": [0, 6, 12, 12]}
 
@@ -148,13 +148,13 @@ def test_retrieval_is_cached_by_model_and_texts(tmp_path: Path) -> None:
     for code in ("deu", "swh"):
         (data / f"tatoeba/{code}-eng.{code}").write_text("eins zwei\ndrei vier\nfünf sechs\n")
         (data / f"tatoeba/{code}-eng.eng").write_text("eins zwo\ndrei vier fuenf\nsechs fünf\n")
-    import eval.suite
+    import xling.eval.suite
 
     suite = dataclasses.replace(suites()["tatoeba"], files=())
     cfg = EvalConfig(("tatoeba",), tmp_path / "out", data)
     (path,) = embedding.predict(cfg, Ngram(), suite, [("de", "test")], data)
-    rows = eval.suite.load(suite, "de", "test", data)
-    from eval import predictions
+    rows = xling.eval.suite.load(suite, "de", "test", data)
+    from xling.eval import predictions
 
     assert predictions.read(path, rows) == [0, 1, 2]
     system = Epochs({})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eval import stats
-from eval.compare import FALSE_ALARMS
-from eval.metrics import METRICS
-from eval.metrics.base import with_count
-from eval.stats import Paired
+from xling.eval import stats
+from xling.eval.compare import FALSE_ALARMS
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import with_count
+from xling.eval.stats import Paired
 
 ACCURACY = METRICS["accuracy"]
 SPAN_F1 = METRICS["span_f1"]

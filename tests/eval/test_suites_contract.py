@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.backend import BACKENDS, build
-from eval.metrics import METRICS
-from eval.suite import Suite, languages_at, load, scored_split, suites
 from xling.core import languages
+from xling.eval.backend import BACKENDS, build
+from xling.eval.metrics import METRICS
+from xling.eval.suite import Suite, languages_at, load, scored_split, suites
 
 ALL = sorted(suites())
 PAIRED = ("mt", "bli")

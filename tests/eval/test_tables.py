@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from eval import render, results, tables
-from eval.results import FORMAT, Score, read_scores
 from xling.core.errors import UserError
+from xling.eval import results
+from xling.eval.report import render, tables
+from xling.eval.results import FORMAT, Score, read_scores
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -12,18 +12,18 @@ import pytest
 import torch
 from eval_helpers import write_nli
 
-from eval import predictions, publish, run
-from eval.backend import FitConfig, SearchConfig
-from eval.publish import RescoreConfig
-from eval.results import read_scores
-from eval.run import EvalConfig
-from eval.suite import Example, load, suites
-from eval.translations import Translations
-from xling import train
 from xling.core import config
 from xling.core.errors import UserError
+from xling.eval import predictions, publish, run
+from xling.eval.backend import FitConfig, SearchConfig
+from xling.eval.publish import RescoreConfig
+from xling.eval.results import read_scores
+from xling.eval.run import EvalConfig
+from xling.eval.suite import Example, load, suites
+from xling.eval.translations import Translations
 from xling.models.generate import Search
-from xling.settings import PretrainConfig
+from xling.training import train
+from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite, write
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.translate import Translator

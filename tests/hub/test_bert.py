@@ -13,14 +13,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import binarize
-from corpora import vocab as vocabulary
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.test_export import ODD
 from tests.hub.test_import import Planted, as_pickle, set_config, truncate
 from tests.hub.test_mbart import shake
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.corpora import binarize
 from xling.data.packing import pack
 from xling.hub.config import QuantizeConfig
 from xling.hub.export import ExportConfig, run_fairseq
@@ -32,8 +31,9 @@ from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.objectives.base import load_dictionary
 from xling.objectives.mmlm import word_starts_of
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces
 

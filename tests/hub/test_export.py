@@ -18,15 +18,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import vocab as vocabulary
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.hub import card, charsmap, tokenizer
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces
 

@@ -11,7 +11,6 @@ import pytest
 import sentencepiece as spm
 import torch
 
-from corpora import vocab as vocabulary
 from tests.hub.test_import import foreign as foreign
 from tests.hub.test_mbart import publish
 from xling.core import config
@@ -21,8 +20,9 @@ from xling.hub.export import ExportConfig
 from xling.hub.export import run_fairseq as export_fairseq
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 from xling.transfer.encode import pieces
 
 STEMS = (
@@ -127,7 +127,7 @@ def test_new_text_is_cut_into_fewer_pieces_and_old_text_still_fits(
 def test_pretraining_goes_on_with_the_new_pieces(
     foreign: Path, swahili: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
-    from corpora import binarize
+    from xling.corpora import binarize
 
     run_hf(replace(ImportConfig(foreign, tmp_path / "m", ("en", "sw")), extend_vocab=swahili))
     (tmp_path / "sw.txt").write_text("\n\n".join(" ".join(SWAHILI[i : i + 9]) for i in range(40)))

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from corpora import vocab as vocabulary
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
@@ -22,8 +21,9 @@ from xling.hub import layouts
 from xling.hub.imports import ImportConfig, run_fairseq, run_hf
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 
 SEQUENCES = [[0, 5, 9, 120, 7, 33, 2], [0, 2], [0, 44, 131, 6, 2]]
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import nn
 
-from corpora import vocab as vocabulary
 from tests.hub.written import compare
 from xling.core import config, manifest
 from xling.core.errors import UserError
@@ -28,8 +27,9 @@ from xling.models import checkpoint
 from xling.models.generate import Search, generate_all
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 from xling.transfer.encode import pieces
 from xling.transfer.translate import TranslateConfig, Translator, translate_lines
 

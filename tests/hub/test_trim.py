@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from corpora import vocab as vocabulary
 from tests.hub.test_mbart import publish
 from xling.core import config
 from xling.core.errors import UserError
@@ -18,6 +17,7 @@ from xling.data.packing import pack, pack_seq2seq
 from xling.hub.trim import TrimConfig, kept_pieces, run, write_vocabulary
 from xling.models import checkpoint
 from xling.objectives.seq2seq import example
+from xling.text import vocab as vocabulary
 from xling.transfer import tune
 from xling.transfer.encode import pieces
 

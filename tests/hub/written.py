@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpora import vocab
 from xling.models import checkpoint
 from xling.models.generate import Search, generate_all
+from xling.text import vocab
 from xling.transfer.encode import pieces
 
 

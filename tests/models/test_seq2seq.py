@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import vocab as vocabulary
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
@@ -23,6 +22,7 @@ from xling.models.loss import linear_cross_entropy
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, pool, start_decoder
 from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import both_sides
+from xling.text import vocab as vocabulary
 
 SYMBOLS = Symbols(50, ("de", "en"))
 SHAPES = {

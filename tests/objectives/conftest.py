@@ -18,7 +18,7 @@ def _lines(path: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shards of en, ar and th, of the pairs en-ar and en-th, and of code-switched en-ar; one document a paragraph."""
-    from corpora.binarize import BinarizeConfig, run
+    from xling.corpora.binarize import BinarizeConfig, run
 
     folder = tmp_path_factory.mktemp("bitext")
     text = {lang: _lines(corpus / f"{lang}.txt") for lang in ("en", "ar", "th")}
@@ -78,7 +78,7 @@ def build(bitext: Path) -> Build:
     """A Trainer and its task on the shards: ``build("tlm", "model.layers=1", ...)``."""
 
     def made(name: str, *words: str, save_dir: Path = Path("unused")) -> tuple[Any, Any]:
-        from xling.assemble import build_trainer
+        from xling.training.assemble import build_trainer
 
         return build_trainer(_recipe(bitext, name, save_dir, *words), save_dir)
 
@@ -94,7 +94,7 @@ def recipe() -> Build:
 def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
     """The settings of a tiny run of one or several objectives, joined by ``+``."""
     from xling.core import config
-    from xling.settings import PretrainConfig
+    from xling.training.settings import PretrainConfig
 
     objectives = {n: {"tokens_per_sample": "64", **SETTINGS.get(n, {})} for n in names.split("+")}
     if "distill" in objectives:

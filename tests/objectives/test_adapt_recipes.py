@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from eval.results import read_scores
 from xling import cli
 from xling.core import manifest, pipeline
+from xling.eval.results import read_scores
 
 RECIPES = ("adapt_continue", "adapt_vocab", "adapt_madx", "adapt_fit", "distill")
 # An update takes milliseconds, and every training is a handful of them.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from xling import train
 from xling.core.errors import UserError
+from xling.training import train
 
 
 @pytest.mark.parametrize(

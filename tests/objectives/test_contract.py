@@ -15,10 +15,10 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from xling import train
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig
+from xling.training import train
 
 MIXES = ("mmlm+tlm+xlco", "mmlm+camlm+btmlm", "mmlm+mbart+translation")
 SHRINKING = ("dae", "mass", "mbart", "span_corruption")  # noise leaves fewer tokens than it may

@@ -12,13 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from xling import train
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel, projections
 from xling.objectives.distill import hidden_loss, relation_loss, soft_loss, states_of
+from xling.training import train
 
 
 def small(seed: int, **shape: Any) -> EncoderModel:

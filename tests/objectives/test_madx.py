@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from tests.rows import Sentence
-from xling import assemble, cli, train
+from xling import cli
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import adapters, checkpoint
 from xling.models.encoder import EncoderModel
+from xling.training import assemble, train
 from xling.transfer import swap, tune
 
 WITH = ("model.lang_adapter=6", "model.invertible=true", "freeze=body", "train.lr=1e-2")
@@ -97,10 +98,10 @@ def test_the_task_adapter_is_on_top_and_the_language_adapter_is_swapped(steps: P
 def test_embeddings_are_learned_anew_where_the_vocabulary_is_another(
     steps: Path, corpus: Path, recipe: Any, tmp_path: Path
 ) -> None:
-    from corpora.binarize import BinarizeConfig
-    from corpora.binarize import run as binarize
-    from corpora.vocab import VocabConfig
-    from corpora.vocab import run as make_vocab
+    from xling.corpora.binarize import BinarizeConfig
+    from xling.corpora.binarize import run as binarize
+    from xling.text.vocab import VocabConfig
+    from xling.text.vocab import run as make_vocab
 
     text = {"ar": (str(corpus / "ar.txt"),)}
     make_vocab(VocabConfig(corpora=text, out=str(tmp_path / "vocab"), size=44, coverage=1.0))

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from corpora.binarize import BinarizeConfig
-from corpora.binarize import run as binarize
-from corpora.vocab import VocabConfig, vocab_digest
-from corpora.vocab import run as make_vocab
 from tests.rows import Sentence
-from xling import train
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.corpora.binarize import BinarizeConfig
+from xling.corpora.binarize import run as binarize
 from xling.models import checkpoint
+from xling.text.vocab import VocabConfig, vocab_digest
+from xling.text.vocab import run as make_vocab
+from xling.training import train
 from xling.transfer import swap, tune
 
 

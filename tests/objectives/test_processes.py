@@ -16,12 +16,13 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from xling import parallel, train
-from xling.assemble import build_trainer
 from xling.core import job
 from xling.core.errors import UserError
+from xling.models import ddp
 from xling.models.optim import XlingAdamW
-from xling.update import Updates
+from xling.training import train
+from xling.training.assemble import build_trainer
+from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
 
@@ -265,7 +266,7 @@ def test_what_cannot_be_sharded_is_refused(
 
 def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Path, tmp_path: Path) -> None:
     def work(rank: int) -> None:
-        with parallel.joined():
+        with ddp.joined():
             trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.sharding=full"), tmp_path)
             encoder, criterion = trainer.get_model().encoder, trainer.get_criterion()
             weights = encoder.tokens.weight, encoder.layers[0].up.weight
@@ -290,12 +291,12 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
 
 def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
     def work(rank: int) -> None:
-        with parallel.joined():
+        with ddp.joined():
             mesh = init_device_mesh("cpu", (2,))
             for rows, everywhere in ((1, False), (2, True), (3, True)):
                 cut = distribute_tensor(torch.ones(rows, 4), mesh, [Shard(0)])
-                assert parallel.is_everywhere(cut) == everywhere
-            assert parallel.is_everywhere(torch.ones(1)) and not parallel.is_everywhere(torch.ones(0))
+                assert ddp.is_everywhere(cut) == everywhere
+            assert ddp.is_everywhere(torch.ones(1)) and not ddp.is_everywhere(torch.ones(0))
 
     in_processes(2, work)
 

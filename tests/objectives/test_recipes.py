@@ -12,13 +12,14 @@ import pytest
 import torch
 import yaml
 
-from xling import assemble, cli, train
+from xling import cli
 from xling.core import config, pipeline
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
-from xling.settings import PretrainConfig
+from xling.training import assemble, train
+from xling.training.settings import PretrainConfig
 
 NAMED = (
     "mbert", "xlm_mlm", "xlm_mlm_tlm", "xlmr_base", "xlmr_large", "unicoder", "alm", "infoxlm_base", "hictl", "ernie_m",

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from xling import assemble, train
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.masking import MaskRule
 from xling.data.packing import pack_seq2seq
-from xling.data.shards import Shard
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES, dae, mass, mbart, seq2seq, span_corruption, translation
 from xling.objectives.pairs import Pair
+from xling.text.shards import Shard
+from xling.training import assemble, train
 
 SYMBOLS = Symbols(50, ("de", "en"))
 MASK, DE, EN, FIRST = 50, 51, 52, 53

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from xling import memory, train
 from xling.core.errors import UserError
 from xling.objectives.base import OBJECTIVES
-from xling.update import Updates, is_out_of_memory
+from xling.training import memory, train
+from xling.training.update import Updates, is_out_of_memory
 
 
 @pytest.fixture

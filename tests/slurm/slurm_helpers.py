@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm.testbed import bed
+from xling.slurm.testbed import bed
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -19,13 +19,13 @@ ROOT = HERE.parent.parent
 
 def start_bed(directory: Path, *options: str) -> None:
     """Start by the command that users have."""
-    command = [sys.executable, "-m", "slurm.testbed", "up", "--dir", str(directory), *options]
+    command = [sys.executable, "-m", "xling.slurm.testbed", "up", "--dir", str(directory), *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
 def stop_bed(directory: Path) -> None:
-    command = [sys.executable, "-m", "slurm.testbed", "down", "--dir", str(directory)]
+    command = [sys.executable, "-m", "xling.slurm.testbed", "down", "--dir", str(directory)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
 
 

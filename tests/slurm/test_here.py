@@ -15,14 +15,14 @@ import pytest
 from slurm_helpers import HERE, ROOT
 from slurm_stages import ASK, COUNT, SHARDS, AskConfig, CountConfig, ShardConfig
 
-from slurm import commands, launch, status
-from slurm.record import Part, Run, append_line, open_run, read_lines
-from slurm.sweep import expand
 from xling.core import job
 from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
+from xling.slurm import commands, launch, status
+from xling.slurm.record import Part, Run, append_line, open_run, read_lines
+from xling.slurm.sweep import expand
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def test_record_lines_survive_many_writers(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
-        "from slurm.record import append_line\n"
+        "from xling.slurm.record import append_line\n"
         "for i in range(200): append_line(Path(sys.argv[2]), {'who': sys.argv[3], 'i': i, 'text': 'é' * 300})\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(ROOT), str(path), str(n)]) for n in range(3)]

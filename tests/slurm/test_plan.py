@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from slurm_stages import COUNT, MEAN, SHARDS, CountConfig, MeanConfig, ShardConfig
 
-from slurm import launch, queue
 from xling import cli
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
+from xling.slurm import launch, queue
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "slurm"
 SITE = """\

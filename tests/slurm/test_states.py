@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm import states
-from slurm.states import JobState, parse_sacct, parse_scontrol, parse_squeue
+from xling.slurm import states
+from xling.slurm.states import JobState, parse_sacct, parse_scontrol, parse_squeue
 
 SACCT = """\
 1|RUNNING|0:0|n1

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from slurm_helpers import ROOT, require_slurm, start_bed, stop_bed, wait_until
 
-from slurm.testbed import bed
-from slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
 from xling.core.errors import UserError
+from xling.slurm.testbed import bed
+from xling.slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
 
 
 def test_conf_has_no_secret_and_quotes_its_paths() -> None:
@@ -75,7 +75,7 @@ def test_up_twice_then_down_leaves_nothing(tmp_path: Path) -> None:
     start_bed(directory, "--nodes", "2")
     try:
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        again = [sys.executable, "-m", "slurm.testbed", "up", "--dir", str(directory)]
+        again = [sys.executable, "-m", "xling.slurm.testbed", "up", "--dir", str(directory)]
         done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 2
         assert "a test bed is up" in done.stderr

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from slurm_helpers import wait_until
 
-from slurm import commands, launch
-from slurm.record import Run, Step, open_run
 from xling import cli
 from xling.core import config, manifest
+from xling.slurm import commands, launch
+from xling.slurm.record import Run, Step, open_run
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(240)]
 
 
 def submit(name: str, out: Path, shards: Path, words: tuple[str, ...], **settings: str) -> Run:
-    from xling.settings import PretrainConfig
+    from xling.training.settings import PretrainConfig
 
     cfg = config.load(PretrainConfig, overrides=[*words, f"data={shards}", f"out={out}"])
     launch.submit("pretrain", cfg, "slurm", {"run": name, "mem_gb": "2", **settings})
@@ -71,8 +71,8 @@ def test_training_interrupted_three_times_ends_bit_for_bit(
     on_cluster: Path, shards: Path, tiny: tuple[str, ...]
 ) -> None:
     """Requeued, asked to stop and killed, one after the other, against an uninterrupted run."""
-    from xling.settings import PretrainConfig
-    from xling.train import run
+    from xling.training.settings import PretrainConfig
+    from xling.training.train import run
 
     words = (*tiny, "train.updates=160", "train.save_every=20", "train.valid_every=80", "model.dropout=0.1")
     out = on_cluster / "model"

@@ -8,11 +8,12 @@ from string import ascii_lowercase, ascii_uppercase
 
 import pytest
 
-from corpora import binarize, vocab
-from corpora.lexicon import stage as lexicon
-from corpora.lexicon.induce import Cues
-from corpora.toyworld import mono
 from xling.core import config
+from xling.corpora import binarize
+from xling.corpora.lexicon import stage as lexicon
+from xling.corpora.lexicon.induce import Cues
+from xling.corpora.toyworld import mono
+from xling.text import vocab
 from xling.transfer import umt
 
 GREEK = "αβγδεζηθικλμνξοπρστυφχψωϊϋ"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import vocab as vocabulary
 from xling.core.errors import UserError
+from xling.text import vocab as vocabulary
 from xling.transfer.encode import BOS, EOS, UNK, _fit_pair, encode_row, pieces
 
 LABELS = ("O", "B-PER", "I-PER")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from eval import predictions, run
-from eval.backend import FitConfig
-from eval.results import read_scores
-from eval.run import EvalConfig
+from xling.eval import predictions, run
+from xling.eval.backend import FitConfig
+from xling.eval.results import read_scores
+from xling.eval.run import EvalConfig
 from xling.models.int8 import Int8Linear
 from xling.transfer.backend import EncoderBackend
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpora import vocab
-from eval.metrics import METRICS, evaluate
-from eval.suite import Example, load, suites
+from xling.eval.metrics import METRICS, evaluate
+from xling.eval.suite import Example, load, suites
+from xling.text import vocab
 from xling.transfer.decode import answer
 from xling.transfer.encode import INTENT, UNK, encode_row, pieces
 

@@ -203,7 +203,7 @@ def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], message: 
 
 
 def test_the_settings_of_an_evaluation_reach_fine_tuning() -> None:
-    from eval.backend import FitConfig
+    from xling.eval.backend import FitConfig
 
     names = {"layer_decay", "unfreeze_epochs", "l2_start", "task_adapter"}
     assert names <= FitConfig.__dataclass_fields__.keys() & TuneConfig.__dataclass_fields__.keys()

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from xling import train
 from xling.core import config
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.models.generate import Search
-from xling.settings import PretrainConfig
+from xling.training import train
+from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite
 from xling.transfer.translate import Translator
 

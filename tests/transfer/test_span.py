@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import vocab as vocabulary
+from xling.text import vocab as vocabulary
 from xling.transfer.decode import MAX_ANSWER, best_span
 from xling.transfer.encode import BOS, EOS, encode_row, pieces
 

@@ -15,14 +15,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.binarize import BinarizeConfig
-from corpora.binarize import run as binarize
-from xling import cli, train
+from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.binarize import BinarizeConfig
+from xling.corpora.binarize import run as binarize
 from xling.models import checkpoint
 from xling.models.generate import Search
+from xling.training import train
 from xling.transfer import backtranslate, mt
 from xling.transfer.backtranslate import BackTranslateConfig
 from xling.transfer.translate import Translator, cuts
@@ -156,7 +157,7 @@ def test_back_translated_text_has_its_share_and_its_direction(
             "back_share=.25",
         ],
     )
-    from xling.assemble import build_trainer
+    from xling.training.assemble import build_trainer
 
     _, task = build_trainer(mt.pretraining(cfg, tmp_path / "unused"), tmp_path)
     task.load_dataset("train")
@@ -198,7 +199,7 @@ def test_a_directory_without_back_translations_is_refused(pairs: Path, vocab: Pa
 def test_a_tag_marks_the_back_translated_sources_alone(pairs: Path, vocab: Path, tmp_path: Path) -> None:
     back = {"ar-en": (f"{pairs}/ar", f"{pairs}/en")}
     binarize(BinarizeConfig(vocab=str(vocab), out=str(tmp_path / "back"), pairs=back, valid_docs=2))
-    from xling.assemble import build_trainer
+    from xling.training.assemble import build_trainer
 
     for data, share, kinds in ((pairs / "shards", 0.5, {0, 1}), (tmp_path / "back", 1.0, {0})):
         words = [f"data={data}", "out=unused", *SHAPE, f"back_translated={tmp_path}/back", "tag=true"]

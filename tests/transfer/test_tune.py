@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from corpora import vocab
-from eval.backend import FitConfig
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack
+from xling.eval.backend import FitConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel
+from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import INTENT, Kind

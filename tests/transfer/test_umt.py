@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from corpora.binarize import BinarizeConfig
-from corpora.binarize import run as binarize
-from xling import train
 from xling.core import config, manifest
 from xling.core.errors import UserError
-from xling.settings import PretrainConfig
+from xling.corpora.binarize import BinarizeConfig
+from xling.corpora.binarize import run as binarize
+from xling.training import train
+from xling.training.settings import PretrainConfig
 from xling.transfer import umt
 from xling.transfer.umt import tokenised_bleu
 from xling.transfer.unsupervised import (

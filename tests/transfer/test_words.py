@@ -3,12 +3,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.parallel.align_stage import AlignConfig
-from corpora.parallel.mine import MineConfig
-from corpora.parallel.pairs import words
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.parallel.align_stage import AlignConfig
+from xling.corpora.parallel.mine import MineConfig
+from xling.text.pairs import words
 from xling.transfer.words import word_vectors
 
 SENTENCES = ["My neighbour likes fresh bread at home.", "The teacher sees a red boat.", "At home."]

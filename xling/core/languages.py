@@ -262,3 +262,15 @@ def _suggest(code: str) -> list[str]:
     spellings |= {lang.name.lower(): lang.code for lang in LANGUAGES.values()}
     close = nearest(wanted, spellings, limit=12)
     return list(dict.fromkeys(spellings[spelling] for spelling in close))[:3]
+
+
+def split_pair(pair: str) -> tuple[str, str]:
+    """``en-sw`` as ``("en", "sw")``.
+
+    Raises:
+        UserError: not two languages joined by a hyphen, or twice the same.
+    """
+    src, sign, tgt = pair.partition("-")
+    if not sign or not src or not tgt or src == tgt:
+        raise UserError(f"{pair!r} is no language pair", "two different languages, for example en-sw")
+    return src, tgt

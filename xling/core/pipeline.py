@@ -18,12 +18,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from xling.core import config
 from xling.core.errors import UserError, unknown
 from xling.core.stage import STAGES, load
+
+# Package data: in a checkout xling/recipes is a link to recipes/.
+RECIPES = Path(str(files("xling") / "recipes"))
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 

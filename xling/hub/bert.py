@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from corpora import wordpiece
-from corpora.vocab import WORDPIECE
 from xling.core.errors import UserError
 from xling.hub import files, layouts
 from xling.models.encoder import EncoderConfig
+from xling.text import wordpiece
+from xling.text.vocab import WORDPIECE
 
 _WANTED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 SIZES = (

@@ -14,7 +14,6 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
@@ -24,6 +23,7 @@ from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
 from xling.models.generate import BOS, EOS, allowed_tokens
 from xling.models.seq2seq import Seq2SeqConfig
+from xling.text import vocab
 from xling.transfer import tune
 
 HEADS = {

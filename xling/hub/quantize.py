@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import torch
 
-from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.hub.config import QuantizeConfig
 from xling.models import checkpoint
 from xling.models.int8 import rounded
+from xling.text import vocab
 from xling.transfer import tune
 
 STAGE = "quantize"

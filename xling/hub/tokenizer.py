@@ -11,10 +11,10 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
 
-from corpora import vocab, wordpiece
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import charsmap
+from xling.text import vocab, wordpiece
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
@@ -91,7 +91,7 @@ def _template(
 
 
 def build(path: Path, more: Sequence[str] = (), segments: bool = False) -> Tokenizer:
-    """The fast tokenizer of the model in ``path``: ids as `corpora.vocab` numbers them, then ``<mask>`` and ``more``.
+    """Build the fast tokenizer of the model in ``path``: the ids of `xling.text.vocab`, then ``<mask>`` and ``more``.
 
     Raises:
         UserError: the file is damaged, or the model is of a kind that has no fast equal.

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from corpora import reader, vocab
 from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.hub import tokenizer
 from xling.hub.config import TrimConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderModel
+from xling.text import reader, vocab
 from xling.transfer import tune
 
 STAGE = "trim"

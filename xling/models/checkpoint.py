@@ -19,15 +19,15 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from corpora.binarize import NUM_SPECIALS
-from corpora.vocab import vocab_digest
-from xling import parallel
 from xling.core import manifest
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
+from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
+from xling.text.shards import NUM_SPECIALS
+from xling.text.vocab import vocab_digest
 
 logger = logging.getLogger(__name__)
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
@@ -97,11 +97,11 @@ class Writer:
         state = trainer.state_dict()
         state["extra_state"] |= {
             "train_iterator": position(epoch_itr),
-            "processes": parallel.size(),
+            "processes": ddp.size(),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
         arguments = (snapshot(state, {}), trainer.get_num_updates())
-        if parallel.rank() > 0:
+        if ddp.rank() > 0:
             return
         # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
         self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
@@ -158,12 +158,8 @@ def snapshot(value: Any, seen: dict[Any, Tensor]) -> Any:
     """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
     if isinstance(value, Tensor):
         # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
-        there = parallel.is_everywhere(value)
-        key = (
-            (parallel.local(value).data_ptr(), value.dtype, value.shape, value.stride())
-            if there
-            else id(value)
-        )
+        there = ddp.is_everywhere(value)
+        key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
         if key not in seen:
             whole = value.full_tensor() if isinstance(value, DTensor) else value
             seen[key] = whole.detach().to("cpu", copy=True)
@@ -217,10 +213,10 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
                 f"{path} was made with other settings or data",
                 fix=f"give the old settings again, choose another out=, or delete {directory}",
             )
-        if extra["processes"] != parallel.size():
+        if extra["processes"] != ddp.size():
             logger.warning(
                 "%s was written by %d processes, %d go on: an update now sees another number of batches",
-                path, extra["processes"], parallel.size(),
+                path, extra["processes"], ddp.size(),
             )  # fmt: skip
         epoch_itr = iterator_at(trainer, trainer.load_checkpoint(str(path))["train_iterator"])
         trainer.lr_step(epoch_itr.epoch)

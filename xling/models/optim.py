@@ -12,7 +12,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
-from xling import parallel
+from xling.models import ddp
 
 
 class NotFiniteError(ArithmeticError):
@@ -97,7 +97,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def all_reduce_grads(self, module: Any) -> None:
         """Average the gradients over the processes, of everything that is trained wherever a loss used it."""
-        parallel.average(self.working)
+        ddp.average(self.working)
 
     def multiply_grads(self, c: float | Tensor) -> None:
         """Move the gradients to the masters, multiplied by ``c``."""
@@ -105,7 +105,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             if param is not master and param.grad is not None:
                 master.grad = param.grad.float()
                 param.grad = None
-        grads = [parallel.local(grad) for grad in self._grads()]
+        grads = [ddp.local(grad) for grad in self._grads()]
         if grads:
             torch._foreach_mul_(grads, c)
 
@@ -120,14 +120,14 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         grads = self._grads()
         if not grads:
             return torch.tensor(0.0)
-        norm = parallel.total_norm(grads)
+        norm = ddp.total_norm(grads)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
         if not torch.isfinite(norm):
             raise NotFiniteError(f"gradient norm {norm.item()}")
         if max_norm > 0:
             factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
-            torch._foreach_mul_([parallel.local(grad) for grad in grads], factor)
+            torch._foreach_mul_([ddp.local(grad) for grad in grads], factor)
         return norm
 
     def step(self, closure: Any = None, scale: float = 1.0, groups: Any = None) -> None:
@@ -136,7 +136,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         pairs = [(p, m) for p, m in zip(self.working, self.masters, strict=True) if p is not m]
         if pairs:
             with torch.no_grad():
-                working, masters = ([parallel.local(t) for t in side] for side in zip(*pairs, strict=True))
+                working, masters = ([ddp.local(t) for t in side] for side in zip(*pairs, strict=True))
                 torch._foreach_copy_(working, masters)
 
     def zero_grad(self) -> None:
@@ -158,9 +158,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         params = [p for group in self._optimizer.param_groups for p in group["params"]]
         moments = {
             number: {
-                name: parallel.shard_like(value, params[number])
-                if value.shape == params[number].shape
-                else value
+                name: ddp.shard_like(value, params[number]) if value.shape == params[number].shape else value
                 for name, value in of_one.items()
             }
             for number, of_one in state_dict["adamw"]["state"].items()
@@ -168,7 +166,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         self._optimizer.load_state_dict(state_dict["adamw"] | {"state": moments})
         with torch.no_grad():
             for param, master, saved in zip(self.working, self.masters, state_dict["masters"], strict=True):
-                master.copy_(parallel.shard_like(saved, master))
+                master.copy_(ddp.shard_like(saved, master))
                 if param is not master:
                     param.copy_(master)
         for group in self._optimizer.param_groups:

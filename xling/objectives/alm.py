@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from corpora.binarize import split_pair
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
-from xling.data import mixer, shards
+from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
+from xling.text import shards
 
 
 @dataclass

@@ -23,16 +23,17 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 from torch import Tensor, nn
 
-from corpora.binarize import split_pair
-from corpora.vocab import vocab_digest
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError, unknown
+from xling.core.languages import split_pair
 from xling.core.registry import Registry
 from xling.core.sampling import rng
-from xling.data import mixer, shards
+from xling.data import mixer
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
+from xling.text import shards
+from xling.text.vocab import vocab_digest
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FIRST_PIECE = 4

@@ -21,14 +21,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from corpora.binarize import split_pair
 from xling.core.errors import UserError
-from xling.data import shards
+from xling.core.languages import split_pair
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
+from xling.text import shards
 
 SAMPLE = 10_000_000  # tokens of a language's text in which its pieces are looked up
 

@@ -26,13 +26,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from corpora.vocab import vocab_digest
 from xling.core.errors import UserError
 from xling.models import checkpoint
 from xling.models.attention import Attention, Runs
 from xling.models.encoder import EncoderModel, Layer, projections
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
+from xling.text.vocab import vocab_digest
 
 
 @dataclass

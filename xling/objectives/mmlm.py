@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from fairseq.data import Dictionary
 
-from corpora.wordpiece import INSIDE
 from xling.core.errors import UserError
-from xling.data import mixer, shards
+from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import (
@@ -31,6 +30,8 @@ from xling.objectives.base import (
     TaskConfig,
     objective,
 )
+from xling.text import shards
+from xling.text.wordpiece import INSIDE
 
 WORD_START = "\u2581"
 

@@ -22,11 +22,11 @@ import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from corpora.vocab import vocab_digest
 from xling.core import config
 from xling.core.errors import UserError
 from xling.models.checkpoint import check_vocabulary
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
+from xling.text.vocab import vocab_digest
 
 MODES = ("alternate", "sum")
 MIX_SETTINGS = ("weight", "schedule")

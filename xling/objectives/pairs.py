@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from corpora.binarize import split_pair
 from xling.core.errors import UserError, unknown
-from xling.data import mixer, shards
+from xling.core.languages import split_pair
+from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import DrawnDataset, TaskConfig
+from xling.text import shards
 
 
 @dataclass

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpora.binarize import split_pair
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
-from xling.data import mixer, shards
+from xling.data import mixer
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, DrawnDataset, Loss, Objective, TaskConfig
 from xling.objectives.pairs import Pair, PairDataset, Side
+from xling.text import shards
 
 
 @dataclass

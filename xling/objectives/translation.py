@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from corpora.vocab import vocab_digest
 from xling.core.errors import UserError, unknown
-from xling.data import shards
 from xling.data.noise import check_share
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
@@ -33,6 +31,8 @@ from xling.objectives.seq2seq import (
     pairs_of_directions,
     sequence_loss,
 )
+from xling.text import shards
+from xling.text.vocab import vocab_digest
 
 OVERHEAD = 1
 

@@ -24,16 +24,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from corpora import vocab, wordbyword
-from corpora.binarize import UNK, split_pair
-from xling import parallel
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.sampling import rng
-from xling.data import noise, shards
+from xling.data import noise
 from xling.data.packing import Example, pack_seq2seq
+from xling.models import ddp
 from xling.models.generate import Search, generate_all
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
+from xling.text import shards, vocab, wordbyword
+from xling.text.shards import UNK
 
 BATCH_TOKENS = 1 << 14  # translated at once, by which a batch of training is never cut on a CPU
 SAMPLE = 1 << 24  # tokens of a language that its pieces are counted in
@@ -128,8 +129,8 @@ class Made(nn.Module):
 
     def ask(self) -> None:
         """Learn what every process keeps; all have to ask."""
-        if parallel.size() > 1:
-            self.others = [torch.zeros(0)] * parallel.size()
+        if ddp.size() > 1:
+            self.others = [torch.zeros(0)] * ddp.size()
             dist.all_gather_object(self.others, self.packed())
 
     def get_extra_state(self) -> Tensor:
@@ -142,7 +143,7 @@ class Made(nn.Module):
         num = int(state[0])
         rows = torch.split(state[num + 1 :].cpu(), state[1 : num + 1].tolist())
         self.kept = {}
-        for each in [rows[parallel.rank()]] if num == parallel.size() else rows:
+        for each in [rows[ddp.rank()]] if num == ddp.size() else rows:
             row, at = each.numpy(), 1
             for _ in range(int(row[0])):
                 key, uses, size = (int(n) for n in row[at : at + 3])

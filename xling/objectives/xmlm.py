@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from corpora.binarize import split_pair
+from xling.core.languages import split_pair
 from xling.core.sampling import rng
-from xling.data import mixer, shards
+from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, DrawnDataset, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import TlmConfig
+from xling.text import shards
 
 
 def alternate(

@@ -1,4 +1,4 @@
-"""Our models as a system under test: fine-tune, predict and embed for `eval.run`."""
+"""Our models as a system under test: fine-tune, predict and embed for `xling.eval.run`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from corpora import vocab
 from xling.core import manifest
 from xling.core.errors import UserError, unknown
 from xling.data.packing import pack
@@ -20,6 +19,7 @@ from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
 from xling.models.generate import Search
 from xling.models.int8 import quantised
+from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
 from xling.transfer.write import TEXT_KINDS, Writer, search_of

@@ -21,14 +21,14 @@ from typing import Any
 
 import torch
 
-from corpora import reader
-from corpora.mono.work import Work
 from xling.core import config, languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.parts import Work
 from xling.core.progress import Progress
 from xling.core.stage import Phase
 from xling.models.generate import Search
+from xling.text import reader
 from xling.transfer.translate import Translator
 
 STAGE = "back-translate"

@@ -26,7 +26,7 @@ MAX_QUESTION = 64
 
 
 class Row(Protocol):
-    """A labelled row; `eval.suite.Example` is one.
+    """A labelled row; `xling.eval.suite.Example` is one.
 
     ============  =============================================  ============================================
     kind          ``fields``                                     ``label``

@@ -1,7 +1,8 @@
 """``xling finetune mt``: train a translation model, from scratch or from a checkpoint, and score it with sacreBLEU.
 
-Training is `xling.train` on the objective ``translation`` (several directions at once, label smoothing, back-translated
-text beside the genuine), so it resumes exactly after a kill. Then the test sets are translated and scored.
+Training is `xling.training.train` on the objective ``translation`` (several directions at once, label smoothing,
+back-translated text beside the genuine), so it resumes exactly after a kill. Then the test sets are translated and
+scored.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from typing import Literal
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from corpora.binarize import split_pair
-from xling import parallel, train
 from xling.core import languages, manifest
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.progress import Progress
-from xling.data import shards
-from xling.models import checkpoint
+from xling.models import checkpoint, ddp
 from xling.models.generate import Search
 from xling.objectives.seq2seq import pairs_of_directions
-from xling.settings import ModelConfig, PretrainConfig, TrainConfig
-from xling.track import LogTo
+from xling.text import shards
+from xling.training import train
+from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
+from xling.training.track import LogTo
 from xling.transfer.translate import Translator
 
 STAGE = "finetune mt"
@@ -53,7 +54,7 @@ class MtConfig:
         freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
         search: how test sets are translated.
         precision: of the weights in translating.
-        log: where the curves are shown, see `xling.track`.
+        log: where the curves are shown, see `xling.training.track`.
     """
 
     data: str
@@ -102,7 +103,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
             raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
     model = train.run(settings)
-    if not parallel.is_first():
+    if not ddp.is_first():
         assert isinstance(model, manifest.Manifest)
         return model
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -122,7 +123,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
 
 
 def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
-    """The training as `xling.train` knows it.
+    """The training as `xling.training.train` knows it.
 
     Raises:
         UserError: a direction or language that is not there.

@@ -19,9 +19,6 @@ import numpy as np
 import torch
 from rouge_score.rouge_scorer import RougeScorer
 
-from corpora import vocab
-from xling import track
-from xling.assemble import freeze
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -32,7 +29,10 @@ from xling.models.generate import EOS, Search
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.base import SHORTEST
 from xling.objectives.seq2seq import example, sequence_loss
-from xling.track import LogTo
+from xling.text import vocab
+from xling.training import track
+from xling.training.assemble import freeze
+from xling.training.track import LogTo
 from xling.transfer.mt import scores_of, tokeniser
 from xling.transfer.translate import Translator
 
@@ -75,7 +75,7 @@ class GenerateConfig:
         max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
             ones are cut.
         search: how test rows are written.
-        log: where the curves are shown, see `xling.track`.
+        log: where the curves are shown, see `xling.training.track`.
     """
 
     checkpoint: str

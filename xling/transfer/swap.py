@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from corpora import vocab
-from corpora.vocab import vocab_digest
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import adapters, checkpoint
 from xling.models.encoder import Encoder
+from xling.text import vocab
+from xling.text.vocab import vocab_digest
 from xling.transfer import tune
 
 STAGE = "swap"

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary
-from corpora.codeswitch.spans import project_tags, render
-from corpora.parallel.pairs import spans
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.text.dictionary import Cosda, check_direction, read_dictionary
+from xling.text.pairs import spans
+from xling.text.spans import project_tags, render
 from xling.transfer.encode import Kind, Row
 
 TEXTS: Mapping[str, tuple[str, ...]] = {

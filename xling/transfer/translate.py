@@ -17,14 +17,14 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from corpora import vocab
-from xling import memory
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
 from xling.models.generate import Search, generate_all
+from xling.text import vocab
+from xling.training import memory
 from xling.transfer.encode import pieces
 
 SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")

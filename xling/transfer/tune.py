@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from corpora import vocab
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -26,6 +25,7 @@ from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.optim import NotFiniteError
+from xling.text import vocab
 from xling.transfer import regime
 from xling.transfer.decode import answer
 from xling.transfer.encode import POINTERS, Kind, Row, encode_row

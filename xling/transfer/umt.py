@@ -1,8 +1,9 @@
 """``xling umt``: train translation from monolingual text alone, select without parallel text, score at the end.
 
-Training is `xling.train` on the objective ``umt`` beside ``dae`` or ``mass``, both in every update, so it resumes
-exactly after a kill. At every validation held-out sentences go there and back (`xling.transfer.unsupervised`): the
-best model is kept, and a collapsed run stops. The test sets are read when training is over.
+Training is `xling.training.train` on the objective ``umt`` beside ``dae`` or ``mass``, both in every update. It
+resumes exactly after a kill. At every validation held-out sentences go there and back
+(`xling.transfer.unsupervised`): the best model is kept, and a collapsed run stops. The test sets are read when
+training is over.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ from typing import Any, Literal
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from corpora import vocab, wordbyword
-from corpora.binarize import split_pair
-from xling import parallel, train
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.data import shards
+from xling.core.languages import split_pair
 from xling.data.symbols import Symbols
-from xling.models import checkpoint
+from xling.models import checkpoint, ddp
 from xling.models.generate import Search
 from xling.objectives.base import load_dictionary
 from xling.objectives.umt import count_pieces
-from xling.settings import ModelConfig, PretrainConfig, TrainConfig
-from xling.track import LogTo
+from xling.text import shards, vocab, wordbyword
+from xling.training import train
+from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
+from xling.training.track import LogTo
 from xling.transfer.mt import aligned, scores_of, start_of
 from xling.transfer.translate import Translator
 from xling.transfer.unsupervised import CollapseConfig, Examiner, Held, check_alive
@@ -67,7 +67,7 @@ class UmtConfig:
         valid_lines: held-out sentences of each language that go there and back.
         search: how test sets are translated.
         collapse: when a run is given up.
-        log: where the curves are shown, see `xling.track`.
+        log: where the curves are shown, see `xling.training.track`.
     """
 
     data: str
@@ -122,7 +122,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
     for pair in cfg.pairs:
         warn_of_strangers(Path(cfg.data), pair)
     model = train.run(settings, Watcher(cfg, settings))
-    if not parallel.is_first():
+    if not ddp.is_first():
         assert isinstance(model, manifest.Manifest)
         return model
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -141,7 +141,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
 
 
 def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
-    """The training as `xling.train` knows it.
+    """The training as `xling.training.train` knows it.
 
     Raises:
         UserError: no pair, a language twice or without text, a checkpoint that has never seen it.
@@ -249,7 +249,7 @@ class Watcher:
 
     def keep(self, model: Any, path: Path) -> None:
         """Write the model that is to be published."""
-        if parallel.rank() == 0:
+        if ddp.rank() == 0:
             temporary = path.with_suffix(".tmp")
             checkpoint.save_model(temporary, model, self.langs, Path(self.cfg.data))
             temporary.replace(path)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpora import wordbyword
 from xling.core.errors import UserError
 from xling.models.generate import Search
 from xling.objectives.base import FIRST_PIECE
 from xling.objectives.umt import translate
+from xling.text import wordbyword
 from xling.transfer.mt import scores_of
 
 

@@ -1,4 +1,4 @@
-"""Word vectors of our encoders, for word alignment by similarity (`corpora.parallel.simalign`)."""
+"""Word vectors of our encoders, for word alignment by similarity (`xling.corpora.parallel.simalign`)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpora import vocab
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
+from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import _example
 from xling.transfer.encode import BOS, EOS, pieces

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpora.binarize import split_pair
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.models import checkpoint
 from xling.models.generate import EOS, Search

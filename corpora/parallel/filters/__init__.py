@@ -1,7 +1,7 @@
 """Filters of sentence pairs, one file each, by name.
 
 A filter is a frozen dataclass of its settings, registered in `PAIR_FILTERS`; ``reasons`` says what it drops and
-why. A batch filter's ``judge`` sees a batch of `corpora.parallel.pairs.SCHEMA` and answers with a reason for
+why. A batch filter's ``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers with a reason for
 each pair, null where it may stay. A corpus filter first reduces each batch to ``keys`` and judges those of the
 whole corpus at once, so that text never has to be in memory together.
 """

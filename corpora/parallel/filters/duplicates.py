@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context
-from corpora.parallel.pairs import SIDES, near_key
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context
+from xling.text.pairs import SIDES, near_key
 
 
 @PAIR_FILTERS.register("duplicates")
@@ -41,7 +41,7 @@ class Duplicates:
         return pairs.select(*exact, *near)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.CorpusFilter`."""
+        """See `xling.corpora.parallel.filters.CorpusFilter`."""
         kind = "near" if self.near else "exact"
         answer = pl.lit(None, dtype=pl.String)
         for side in SIDES:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
-from corpora.parallel.pairs import SIDES, near_key
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.text.pairs import SIDES, near_key
 
 _FIRST_LOOK = 40  # characters
 
@@ -32,7 +32,7 @@ class Empty:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         tests = {f"empty_{side}": ~pl.col(side).str.contains(r"[\p{L}\p{N}]") for side, _ in context.sides}
         if self.identical:
             # Few pairs begin alike, and only for those the whole texts are compared.

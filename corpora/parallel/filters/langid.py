@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context
-from corpora.stages.langid import SURE, identify
 from xling.core.languages import Language
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context
+from xling.corpora.stages.langid import SURE, identify
 
 _OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
 _SAMPLE = 3000
@@ -45,7 +45,7 @@ class PairLangId:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         src = self._side(pairs["src"], context.src, context.tgt)
         tgt = self._side(pairs["tgt"], context.tgt, context.src)
         swapped = (src == _LIKE_OPPOSITE) & (tgt == _LIKE_OPPOSITE)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 # Characters that say what 100 characters of an alphabetic script say.
 _DENSITY = {
@@ -53,7 +53,7 @@ class Length:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
         ratio = (a + self.smoothing) / (b + self.smoothing)
         return first_reason(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 
 @PAIR_FILTERS.register("long_words")
@@ -25,7 +25,7 @@ class LongWords:
     reasons: ClassVar[dict[str, str]] = {"long_word": "a word is longer than any real one"}
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         test = pl.lit(False)
         for side, lang in context.sides:
             if lang.spaces:

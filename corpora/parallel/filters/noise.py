@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
@@ -40,7 +40,7 @@ class Noise:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         tests = {
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
@@ -40,7 +40,7 @@ class Numbers:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         digits = pl.col("src").str.contains(r"\d\d") | pl.col("tgt").str.contains(r"\d\d")
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         marked = pairs.select("src", "tgt", digits.alias("digits"), address.alias("address")).with_row_index()

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
-from corpora.parallel.pairs import near_key
-from corpora.stages.contamination import Stamped, stamped, texts_of
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.stages.contamination import Stamped, stamped, texts_of
+from xling.text.pairs import near_key
 
 
 @PAIR_FILTERS.register("overlap")
@@ -31,7 +31,7 @@ class Overlap:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         if not context.heldout:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
         known = _heldout(stamped(context.heldout), self.min_letters)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 
 @PAIR_FILTERS.register("repetition")
@@ -31,7 +31,7 @@ class Repetition:
     reasons: ClassVar[dict[str, str]] = {"repeated": "a segment is repeated on one side only"}
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         columns = []
         for side, lang in context.sides:
             # Characters repeat by chance, so for them a third of the share is asked.

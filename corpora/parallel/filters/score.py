@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 
 @PAIR_FILTERS.register("score")
@@ -36,7 +36,7 @@ class Score:
         return pairs.select("score")
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.CorpusFilter`."""
+        """See `xling.corpora.parallel.filters.CorpusFilter`."""
         low = (pl.col("score") < self.threshold).fill_null(False)
         tests = {"low_score": low}
         if self.top_k:

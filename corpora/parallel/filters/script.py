@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 _CLASSES = {
     "Latn": r"\p{Latin}", "Cyrl": r"\p{Cyrillic}", "Arab": r"\p{Arabic}", "Grek": r"\p{Greek}",
@@ -42,7 +42,7 @@ class Script:
     }
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.BatchFilter`."""
         tests = {}
         for side, lang in context.sides:
             if lang.script in _CLASSES:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from corpora.document import Document, Ledger
-from corpora.parallel.pairs import frame
 from xling.core.errors import UserError, unknown
 from xling.core.languages import Language
 from xling.core.registry import Registry
+from xling.text.document import Document, Ledger
+from xling.text.pairs import frame
 
 READ = "read"
 READ_REASONS = {

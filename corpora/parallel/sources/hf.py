@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from corpora.document import Ledger
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row
-from corpora.parallel.sources.tables import from_record
 from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row
+from xling.corpora.parallel.sources.tables import from_record
+from xling.text.document import Ledger
 
 
 @dataclass(frozen=True)

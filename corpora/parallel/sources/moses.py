@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from corpora import reader
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, existing
-from corpora.parallel.sources.archive import lines, open_zip
 from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, existing
+from xling.corpora.parallel.sources.archive import lines, open_zip
+from xling.text import reader
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 

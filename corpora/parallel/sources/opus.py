@@ -16,10 +16,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from corpora.fetch import Download, fetch
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, SourceContext
-from corpora.parallel.sources.moses import zip_rows
 from xling.core.errors import UserError, unknown
+from xling.corpora.fetch import Download, fetch
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, SourceContext
+from xling.corpora.parallel.sources.moses import zip_rows
 
 API = "https://opus.nlpl.eu/opusapi/"
 _MD5 = re.compile(r'^"?([0-9a-f]{32})"?$')

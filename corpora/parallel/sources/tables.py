@@ -17,9 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora import reader
-from corpora.document import Ledger, storable
-from corpora.parallel.sources import (
+from xling.core.errors import UserError
+from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
     PairSource,
     Row,
@@ -28,7 +27,8 @@ from corpora.parallel.sources import (
     drop_row,
     existing,
 )
-from xling.core.errors import UserError
+from xling.text import reader
+from xling.text.document import Ledger, storable
 
 _NAMES = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
 _DOC = ("doc", "doc_id", "document")

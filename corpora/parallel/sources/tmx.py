@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from corpora.document import Ledger
-from corpora.parallel.sources import (
+from xling.core.errors import UserError
+from xling.core.languages import Language
+from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
     PairSource,
     Row,
@@ -16,10 +17,9 @@ from corpora.parallel.sources import (
     drop_row,
     existing,
 )
-from corpora.parallel.sources.archive import open_zip
-from corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
-from xling.core.errors import UserError
-from xling.core.languages import Language
+from xling.corpora.parallel.sources.archive import open_zip
+from xling.corpora.parallel.sources.safe_xml import MAX_TEXT_CHARS, events, open_xml
+from xling.text.document import Ledger
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})

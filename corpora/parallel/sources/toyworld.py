@@ -1,13 +1,13 @@
-"""``toyworld[:NUM]``: synthetic pairs of `corpora.toyworld`, for trying things out."""
+"""``toyworld[:NUM]``: synthetic pairs of `xling.corpora.toyworld`, for trying things out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from corpora import toyworld
-from corpora.document import Ledger
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext
 from xling.core.errors import UserError, unknown
+from xling.corpora import toyworld
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext
+from xling.text.document import Ledger
 
 _NUM_PAIRS = 4000
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora import reader
-from corpora.document import Ledger
-from corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row, existing
-from corpora.parallel.sources.safe_xml import events, open_xml
 from xling.core.errors import UserError
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row, existing
+from xling.corpora.parallel.sources.safe_xml import events, open_xml
+from xling.text import reader
+from xling.text.document import Ledger
 
 
 @PAIR_SOURCES.register("verses")

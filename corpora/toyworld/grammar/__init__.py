@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from corpora.toyworld.grammar import de, en, es, fr, ru, sw, tr
-from corpora.toyworld.meaning import Meaning
-from corpora.toyworld.tokens import Token
 from xling.core.errors import unknown
+from xling.corpora.toyworld.grammar import de, en, es, fr, ru, sw, tr
+from xling.corpora.toyworld.meaning import Meaning
+from xling.corpora.toyworld.tokens import Token
 
 _RENDER: dict[str, Callable[[Meaning], list[Token]]] = {
     "en": en.render,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from corpora.toyworld.lexicon import load
-from corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
+from xling.corpora.toyworld.lexicon import load
+from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
+from xling.corpora.toyworld.tokens import Phrase, Token, name, sentence, seq, shown_name, time_phrase, words
 
 LEX = load("de")
 # Accusative singular: article after "ein"/"kein", ending of the adjective after it.

@@ -6,11 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.codeswitch.alm import AlmSettings, draw_sentence, switch
-from corpora.codeswitch.build import CodeswitchConfig, run
-from corpora.codeswitch.dictionary import Cosda, check_direction, read_dictionary, replacement_rates
-from corpora.codeswitch.documents import alternate, by_document
-from corpora.codeswitch.spans import (
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.stage import run_local
+from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence, switch
+from xling.corpora.codeswitch.build import CodeswitchConfig, run
+from xling.corpora.codeswitch.documents import alternate, by_document
+from xling.corpora.parallel.align import AlignerSettings
+from xling.corpora.parallel.align_stage import AlignConfig
+from xling.corpora.parallel.config import ParallelConfig
+from xling.corpora.toyworld import para
+from xling.text.dictionary import Cosda, check_direction, read_dictionary, replacement_rates
+from xling.text.pairs import spans, words
+from xling.text.spans import (
     Replacement,
     entities,
     keeps_entities,
@@ -19,14 +27,6 @@ from corpora.codeswitch.spans import (
     substitute,
     token_langs,
 )
-from corpora.parallel.align import AlignerSettings
-from corpora.parallel.align_stage import AlignConfig
-from corpora.parallel.config import ParallelConfig
-from corpora.parallel.pairs import spans, words
-from corpora.toyworld import para
-from xling.core import manifest
-from xling.core.errors import UserError
-from xling.core.stage import run_local
 
 WORDS = st.lists(st.sampled_from(["cat", "dog", "house", "red", "Anna", "Paris"]), min_size=1, max_size=12)
 DICTIONARIES = {

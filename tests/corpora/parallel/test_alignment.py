@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.parallel import eflomal, ibm, phrases, simalign, symmetrise
-from corpora.parallel.align import AlignerSettings, align
-from corpora.parallel.align_stage import AlignConfig
-from corpora.parallel.pairs import spans, words
-from corpora.parallel.symmetrise import alignment_error_rate, format_pharaoh, parse_pharaoh
-from corpora.toyworld import para
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.parallel import eflomal, ibm, phrases, simalign, symmetrise
+from xling.corpora.parallel.align import AlignerSettings, align
+from xling.corpora.parallel.align_stage import AlignConfig
+from xling.corpora.parallel.symmetrise import alignment_error_rate, format_pharaoh, parse_pharaoh
+from xling.corpora.toyworld import para
+from xling.text.pairs import spans, words
 
 GOLDEN = Path(__file__).parent / "golden" / "alignments.en-sw.tsv"
 QUICK = AlignerSettings(em_iterations=3, sweeps=10, averaged_sweeps=5)

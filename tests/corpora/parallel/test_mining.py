@@ -1,10 +1,17 @@
 import numpy as np
 import pytest
 
-from corpora.parallel.mine import MineConfig, f1_at_best_threshold, first_of_each, mine, nearest, normalised
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.parallel.mine import (
+    MineConfig,
+    f1_at_best_threshold,
+    first_of_each,
+    mine,
+    nearest,
+    normalised,
+)
 
 
 def planted(num_true=200, num_noise=800, dim=32, seed=0):

@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.document import Ledger
-from corpora.parallel import chain
-from corpora.parallel.filters import Context, load_all
-from corpora.parallel.filters.duplicates import Duplicates
-from corpora.parallel.filters.langid import PairLangId
-from corpora.parallel.filters.score import Score
-from corpora.parallel.pairs import SCHEMA, frame, near_key
-from corpora.toyworld import para
 from xling.core.errors import UserError
+from xling.corpora.parallel import chain
+from xling.corpora.parallel.filters import Context, load_all
+from xling.corpora.parallel.filters.duplicates import Duplicates
+from xling.corpora.parallel.filters.langid import PairLangId
+from xling.corpora.parallel.filters.score import Score
+from xling.corpora.toyworld import para
+from xling.text.document import Ledger
+from xling.text.pairs import SCHEMA, frame, near_key
 
 GOOD = ("The old woman sells fresh bread in the village.", "Die alte Frau verkauft frisches Brot im Dorf.")
 

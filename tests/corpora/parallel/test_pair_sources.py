@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpora.document import Ledger
-from corpora.parallel.sources import SourceContext, open_sources
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.text.document import Ledger
 
 EN, SW = ["A house", "Two dogs", "Good"], ["Nyumba", "Mbwa wawili", "Nzuri"]
 TMX = """<?xml version="1.0" encoding="UTF-8"?>

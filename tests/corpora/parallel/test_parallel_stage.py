@@ -11,15 +11,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from corpora.parallel.build import run_part
-from corpora.parallel.config import ParallelConfig
-from corpora.parallel.publish import split_of
-from corpora.toyworld import para
-from corpora.why import WhyConfig
-from corpora.why import run as why
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.stage import run_local
+from xling.corpora.parallel.build import run_part
+from xling.corpora.parallel.config import ParallelConfig
+from xling.corpora.parallel.publish import split_of
+from xling.corpora.toyworld import para
+from xling.corpora.why import WhyConfig
+from xling.corpora.why import run as why
 
 NAME = "corpus parallel"
 
@@ -180,7 +180,7 @@ def test_a_build_whose_twin_was_faster_is_done(tmp_path, pairs):
         raise FileNotFoundError(work)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpora.parallel.build._run_part", cleared)
+        patch.setattr("xling.corpora.parallel.build._run_part", cleared)
         assert run_part(cfg, "read", 0) is None
         assert str(run_part(cfg, "publish", 0)) == str(told)
         work.mkdir(parents=True)
@@ -201,7 +201,7 @@ def test_a_checkpoint_scores_the_pairs(tmp_path, pairs, monkeypatch):
             size = 1.0 if lang == "en" else -1.0
             return np.array([[1.0, 0.0] if "2" not in t else [size, 1e-6] for t in texts], np.float32)
 
-    monkeypatch.setattr("corpora.parallel.read.load", lambda target: Encoder)
+    monkeypatch.setattr("xling.corpora.parallel.read.load", lambda target: Encoder)
     settings = {"score": {"threshold": "0.5"}}
     cfg, _ = build(
         tmp_path, [write(tmp_path, pairs)], checkpoint="model", settings=settings, dev_pairs=0, test_pairs=0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from corpora.document import Document, Ledger
-from corpora.stages.langid import LangId, identify
 from xling.core.errors import UserError
+from xling.corpora.stages.langid import LangId, identify
+from xling.text.document import Document, Ledger
 
 TEXTS = {
     "en": "The committee will meet again next week to discuss the new proposals for the public library.",

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from corpora.document import Document, Ledger
-from corpora.stages import near_duplicates as near
-from corpora.stages.near_duplicates import NearDedup
 from xling.core.errors import UserError
+from xling.corpora.stages import near_duplicates as near
+from xling.corpora.stages.near_duplicates import NearDedup
+from xling.text.document import Document, Ledger
 
 HAN = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生"
 

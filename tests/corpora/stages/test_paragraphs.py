@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.document import Document, Ledger
-from corpora.normalize import for_dedup
-from corpora.stages import paragraphs
 from xling.core.errors import UserError
+from xling.corpora.stages import paragraphs
+from xling.text.document import Document, Ledger
+from xling.text.normalize import for_dedup
 
 Shards = list[list[list[str]]]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import kenlm
 import pytest
 
-from corpora.document import Document, Ledger
-from corpora.lm.model import LanguageModel, load
-from corpora.lm.train import LmConfig, run
-from corpora.normalize import for_lm
-from corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.core.errors import UserError
+from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
+from xling.text.document import Document, Ledger
+from xling.text.lm.model import LanguageModel, load
+from xling.text.lm.train import LmConfig, run
+from xling.text.normalize import for_lm
 
 SYLLABLES = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
 
@@ -189,7 +189,7 @@ def test_forgetting_words_changes_nothing(lm: Path, text: Path, monkeypatch: pyt
     lines = text.read_text(encoding="utf-8").splitlines()[:60]
     known = LanguageModel(lm).pieces
     expected = [known.of(line) for line in lines]
-    monkeypatch.setattr("corpora.lm.model._MAX_CACHED_BYTES", 50)
+    monkeypatch.setattr("xling.text.lm.model._MAX_CACHED_BYTES", 50)
     pieces = LanguageModel(lm).pieces
     assert [pieces.of(line) for line in lines] == expected
     assert len(pieces) < len(known)

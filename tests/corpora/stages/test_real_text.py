@@ -9,12 +9,12 @@ from statistics import mean
 
 import pytest
 
-from corpora.document import Document, Ledger
-from corpora.stages.filters import Filters
-from corpora.stages.langid import LangId, identify
-from corpora.stages.pii import mask
-from corpora.stages.repair import repair
 from xling.core import languages
+from xling.corpora.stages.filters import Filters
+from xling.corpora.stages.langid import LangId, identify
+from xling.corpora.stages.pii import mask
+from xling.corpora.stages.repair import repair
+from xling.text.document import Document, Ledger
 
 pytestmark = [
     pytest.mark.data,

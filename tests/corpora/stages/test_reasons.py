@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.document import Document, Ledger
-from corpora.stages import ConfiguredStage
-from corpora.stages.blocklist import Blocklist
-from corpora.stages.contamination import Contamination
-from corpora.stages.filters import Filters, Limits, failed
-from corpora.stages.length import Length
-from corpora.stages.pii import Pii, mask
-from corpora.stages.repair import Repair, repair
-from corpora.units import units, unspaced_share
 from xling.core.errors import UserError
+from xling.corpora.stages import ConfiguredStage
+from xling.corpora.stages.blocklist import Blocklist
+from xling.corpora.stages.contamination import Contamination
+from xling.corpora.stages.filters import Filters, Limits, failed
+from xling.corpora.stages.length import Length
+from xling.corpora.stages.pii import Pii, mask
+from xling.corpora.stages.repair import Repair, repair
+from xling.text.document import Document, Ledger
+from xling.text.units import units, unspaced_share
 
 LISTS = Path(__file__).parent / "lists"
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.document import Document, Ledger
-from corpora.stages import load_all
-from corpora.stages.blocklist import Blocklist
-from corpora.stages.contamination import Contamination
-from corpora.stages.filters import Filters, Limits
-from corpora.stages.langid import LangId
-from corpora.stages.length import Length
-from corpora.stages.pii import Pii
-from corpora.stages.repair import Repair
+from xling.corpora.stages import load_all
+from xling.corpora.stages.blocklist import Blocklist
+from xling.corpora.stages.contamination import Contamination
+from xling.corpora.stages.filters import Filters, Limits
+from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.length import Length
+from xling.corpora.stages.pii import Pii
+from xling.corpora.stages.repair import Repair
+from xling.text.document import Document, Ledger
 
 STAGES = load_all()
 LISTS = Path(__file__).parent / "lists"

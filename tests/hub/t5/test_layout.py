@@ -15,7 +15,6 @@ import sentencepiece as spm
 import torch
 from torch import nn
 
-from corpora import vocab as vocabulary
 from tests.hub.t5.conftest import KINDS, NUM_PIECES, SHAPE
 from tests.hub.test_export import ODD
 from tests.hub.test_import import set_config
@@ -34,7 +33,8 @@ from xling.models import checkpoint
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 from xling.objectives.span_corruption import split_spans
-from xling.settings import PretrainConfig
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
 from xling.transfer.encode import pieces
 
 

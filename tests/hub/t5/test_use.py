@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from corpora import binarize
-from corpora import vocab as vocabulary
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.test_mbart import LINES, ours
 from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
+from xling.corpora import binarize
 from xling.hub.config import TrimConfig
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
@@ -23,8 +22,9 @@ from xling.hub.imports import run_hf as import_hf
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
 from xling.models.generate import Search
-from xling.settings import PretrainConfig
-from xling.train import run as pretrain
+from xling.text import vocab as vocabulary
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import pieces

@@ -1,0 +1,1 @@
+"""The report: tables, figures and sections, rendered as a page."""

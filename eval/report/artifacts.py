@@ -1,0 +1,277 @@
+"""What a run has left behind, for its report: manifests in the order of making, scores, logs, predictions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.manifest import FILE_NAME, Manifest
+from xling.eval import results, stats
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import Array
+from xling.eval.results import CONTROLS, FORMAT, Score
+from xling.eval.suite import Example
+
+LOG = "log.jsonl"
+TEXT_STAGES = ("finetune mt", "umt", "finetune generate")
+"""Stages that keep the texts they wrote for their test sets, and the plain references' places."""
+_REACH = 3
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A published directory."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def stage(self) -> str:
+        """The stage that made it."""
+        return self.manifest.stage
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a report.
+
+    Attributes:
+        name: different for each run of the report.
+        folder: what the user named.
+        made: the directories in it and those they were made from, each behind its inputs.
+        own: how many of ``made`` are in the folder itself.
+        gone: inputs that are no longer there.
+        scores: of its evaluations, and of the texts that it wrote.
+        logs: name of a training -> its log, event by event.
+    """
+
+    name: str
+    folder: Path
+    made: tuple[Made, ...]
+    gone: tuple[str, ...]
+    scores: tuple[Score, ...]
+    logs: Mapping[str, Sequence[Event]]
+
+
+def open_runs(places: Sequence[str | Path]) -> list[Run]:
+    """The runs at these places, each a path or ``NAME=PATH``.
+
+    Raises:
+        UserError: there is nothing, or nothing that a stage has made; two runs of one name.
+    """
+    named = [str(place).partition("=") for place in places]
+    paths = [Path(path if sign else name) for name, sign, path in named]
+    given = [name if sign else "" for name, sign, _ in named]
+    names = [mine or short for mine, short in zip(given, short_names(paths), strict=True)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
+    return [open_run(path, name) for path, name in zip(paths, names, strict=True)]
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """The ends of paths, as long as they need to be to differ."""
+    homes = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
+    for length in range(1, max(map(len, homes), default=0) + 1):
+        # What all have in common at the end says nothing.
+        names = ["/".join(parts[-length:]) for parts in homes]
+        if len(set(names)) == len(set(homes)):
+            return names
+    return ["/".join(parts) for parts in homes]
+
+
+def open_run(path: Path, name: str) -> Run:
+    """What is at a path: a folder with published directories in it, one of them, or a file of scores.
+
+    Raises:
+        UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
+    """
+    if path.is_file():
+        return Run(name, path, (), (), tuple(results.read_scores(path)), {})
+    if not path.is_dir():
+        raise UserError(f"no run at {path}", "a folder that xling has written, or a scores.json")
+    own = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
+    own = [p for p in own if manifest.read(p).stage != "report"]
+    logs = sorted(p for p in path.rglob(f"*.partial/{LOG}") if not _is_hidden(p.relative_to(path)))
+    loose = [p for p in sorted(path.rglob("scores.json")) if p.parent not in own and _is_scores(p)]
+    if not own and not logs and not loose:
+        raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
+    made, gone = in_order(own)
+    mine = [item for item in made if item.path in own]
+    scores = results.merge([*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")])
+    for item in mine:
+        if item.stage in TEXT_STAGES:
+            scores += text_scores(item, _label(item.path, path))
+    found = {_label(p.parent, path): read_log(p) for p in logs}
+    found |= {_label(m.path, path): read_log(m.path / LOG) for m in made if (m.path / LOG).is_file()}
+    return Run(name, path, tuple(made), tuple(gone), tuple(scores), found)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _is_scores(path: Path) -> bool:
+    return FORMAT in path.read_text(encoding="utf-8")[:200]
+
+
+def _label(path: Path, folder: Path) -> str:
+    """The name of a directory in a run."""
+    inside = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+    return path.name if inside == "." else inside
+
+
+def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
+    """Published directories and all that they were made from, inputs first; then the inputs that are gone."""
+    made: dict[Path, Made] = {}
+    gone: dict[str, None] = {}
+
+    def visit(path: Path) -> None:
+        if path.absolute() in made:
+            return
+        found = manifest.read(path)
+        made[path.absolute()] = Made(path, found)
+        for name in inputs_of(found):
+            home = home_of(Path(name))
+            if home is not None and home.absolute() != path.absolute():
+                visit(home)
+            elif home is None and not Path(name).exists():
+                gone[name] = None
+        made[path.absolute()] = made.pop(path.absolute())  # behind its inputs
+
+    for place in places:
+        visit(place)
+    return list(made.values()), list(gone)
+
+
+def inputs_of(found: Manifest) -> list[str]:
+    """What a directory was made from; of an evaluation the models too, of a corpus the sources that are files."""
+    settings = found.counts.get("made_by", {}).get("settings", {})
+    models = [settings.get("checkpoint"), *(p.rpartition("=")[2] for p in settings.get("checkpoints", []))]
+    sources = [str(uri).partition(":")[2].partition("*")[0] for uri in found.config.get("source") or []]
+    local = [place for place in sources if home_of(Path(place))]
+    return [*filter(None, [*models, settings.get("data")]), *local, *found.inputs]
+
+
+def home_of(path: Path) -> Path | None:
+    """The published directory that holds a path or is it."""
+    near = [path, *list(path.parents)[:_REACH]] if path.parts else []
+    return next((p for p in near if (p / FILE_NAME).is_file()), None)
+
+
+def read_log(path: Path) -> list[Event]:
+    """The events of a training; a last line that was torn off is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Texts that a model wrote for a test set, with the row statistics of BLEU (num_rows, num_stats)."""
+
+    lang: str
+    bleu: float
+    signature: str
+    stats: Array | None
+
+
+def written(made: Made) -> Iterator[Written]:
+    """The test sets of a translation or generation model; no ``stats`` where the references are gone or changed."""
+    scores = made.manifest.counts.get("scores", {})
+    for lang, found in scores.get("test", scores).items():
+        mine = found.get("model", found)
+        rows = _rows(made, lang)
+        reached, metric = None, METRICS["bleu"]
+        if rows is not None:
+            reached = metric.stats(rows[0], rows[1], lang)
+            if abs(float(metric.reduce(reached.sum(axis=0))) - mine["bleu"]) > 0.005:
+                reached = None
+        yield Written(lang, mine["bleu"], mine["signature"], reached)
+
+
+def _rows(made: Made, lang: str) -> tuple[list[Example], list[str]] | None:
+    """References and texts, or None where they are not there any more."""
+    place = made.manifest.config["test"].get(lang)
+    names = [place] if isinstance(place, str) else list(place or [])
+    output = made.path / f"test.{lang}.txt"
+    if not names or not output.is_file() or not all(Path(name).is_file() for name in names):
+        return None
+    texts = [_lines(Path(name)) for name in names]
+    references = [row.partition("\t")[2] for row in texts[0]] if len(texts) == 1 else texts[1]
+    answers = _lines(output)
+    if len(answers) != len(references):
+        return None
+    return [Example(str(i), {}, text) for i, text in enumerate(references)], answers
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def text_scores(made: Made, name: str) -> list[Score]:
+    """BLEU of the texts that a model wrote, with bootstrap intervals where the references are at hand."""
+    scores = []
+    for item in written(made):
+        low, high = None, None
+        if item.stats is not None:
+            low, high = stats.bootstrap(item.stats, METRICS["bleu"], f"{made.stage}/{item.lang}/bleu")
+        scores.append(
+            Score(
+                suite=made.stage,
+                lang=item.lang,
+                metric="bleu",
+                value=item.bleu,
+                n=len(item.stats) if item.stats is not None else 1,
+                seed=int(made.manifest.config.get("seed", 1)),
+                system=name,
+                signature=item.signature,
+                source="",
+                protocol="none",
+                select="last",
+                low=low,
+                high=high,
+            )
+        )
+    return scores
+
+
+def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
+    """The scores of all runs, systems named apart, and what was done about it in words.
+
+    A system that several runs have in one suite takes its run's name; a control stays the first run's.
+    """
+    if len(runs) == 1:
+        return list(runs[0].scores), []
+    homes: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for suite, system in dict.fromkeys((s.suite, s.system) for s in run.scores):
+            homes.setdefault((suite, system), []).append(run.name)
+    scores, kept = [], False
+    for run in runs:
+        systems = {(s.suite, s.system) for s in run.scores if s.system not in CONTROLS}
+        suites_of = Counter(suite for suite, _ in systems)
+        for score in run.scores:
+            owners = homes[score.suite, score.system]
+            if len(owners) > 1 and score.system in CONTROLS:
+                kept = True
+                scores += [score] if owners[0] == run.name else []
+            elif len(owners) > 1:
+                scores.append(
+                    replace(score, system=system_name(run.name, score.system, suites_of[score.suite]))
+                )
+            else:
+                scores.append(score)
+    notes = [f"Controls are those of {runs[0].name}, or of the first run that has them."] if kept else []
+    return scores, notes
+
+
+def system_name(run: str, system: str, num_systems: int) -> str:
+    """The name of a system among several runs."""
+    return run if num_systems == 1 else f"{run} {system}"

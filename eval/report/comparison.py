@@ -1,0 +1,194 @@
+"""Several systems on the same rows, each against the first: differences, intervals and significance.
+
+A system is a column of the tables: the predictions of one name in one run, or the texts that a translation model
+wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their number (Holm 1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.eval import compare, predictions, stats
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import Array, Metric
+from xling.eval.report import artifacts
+from xling.eval.report.artifacts import Run
+from xling.eval.results import CONTROLS
+from xling.eval.stats import Comparison, Paired
+from xling.eval.suite import data_folder
+
+AVERAGE = "average"
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one system answered to the rows of one language.
+
+    Attributes:
+        metric: by which it is scored.
+        rows: what the rows are, to tell whether two systems had the same.
+        stats: row statistics (num_rows, num_stats).
+    """
+
+    metric: Metric
+    rows: list[tuple[str, str]]
+    stats: Array
+
+
+@dataclass(frozen=True)
+class System:
+    """A system in one suite: (lang, split, protocol, select, source, seed) -> how to get its answers."""
+
+    name: str
+    suite: str
+    answers: Mapping[Key, Callable[[], Answers]]
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Test:
+    """One system against another.
+
+    Attributes:
+        after: the system tested.
+        before: the one it is tested against.
+        suite: where.
+        metric: its main metric.
+        lang: a language, or `AVERAGE` over ``langs`` and seeds.
+        langs: languages of the average.
+        scores: of ``before`` and of ``after``.
+        comparison: difference, interval and p.
+        p_holm: p adjusted for the number of averages tested; None for a single language.
+    """
+
+    after: str
+    before: str
+    suite: str
+    metric: str
+    lang: str
+    langs: tuple[str, ...]
+    scores: tuple[float, float]
+    comparison: Comparison
+    p_holm: float | None = None
+
+
+def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
+    """Every system of the runs whose answers are at hand, controls of the first run last."""
+    found: list[System] = []
+    for run in runs:
+        files = sorted({p for m in run.made if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
+        files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
+        place = data or _data_of(run)
+        mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
+        for path in files if place else ():
+            origin = predictions.read_origin(path)
+            key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
+            mine.setdefault((origin.suite, origin.system), {})[key] = _reader(path, place)
+        for made in run.made:
+            for item in artifacts.written(made) if made.stage in artifacts.TEXT_STAGES else ():
+                if item.stats is not None:
+                    mine.setdefault((made.stage, made.path.name), {})[(item.lang,)] = _texts(item.stats)
+        for (suite, system), answers in mine.items():
+            is_control = system in CONTROLS
+            num = len([x for s, x in mine if s == suite and x not in CONTROLS])
+            if not is_control:
+                name = artifacts.system_name(run.name, system, num) if len(runs) > 1 else system
+                found.append(System(name, suite, answers))
+            elif run is runs[0]:
+                found.append(System(system, suite, answers, is_control))
+    return found
+
+
+def _data_of(run: Run) -> Path | None:
+    """The folder of the suites that a run was scored on."""
+    for made in run.made:
+        place = made.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
+        if place and Path(place).is_dir():
+            return Path(place)
+    try:
+        return data_folder(None)
+    except UserError:
+        return None
+
+
+def _reader(path: Path, data: Path | None) -> Callable[[], Answers]:
+    def read() -> Answers:
+        assert data is not None
+        found = compare.main_score(path, data)
+        return Answers(found.metric, [(row.id, repr(row.label)) for row in found.rows], found.stats)
+
+    return read
+
+
+def _texts(rows: Array) -> Callable[[], Answers]:
+    return lambda: Answers(METRICS["bleu"], [(str(i), "") for i in range(len(rows))], rows)
+
+
+def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
+    """Each suite's average and languages: every system against the first that has the suite.
+
+    A suite with one system alone is tested against its control ``random``, if that was run.
+
+    Returns:
+        Averages first, then languages; sentences on what could not be compared.
+    """
+    averages: list[Test] = []
+    single: list[Test] = []
+    notes: list[str] = []
+    for suite in dict.fromkeys(system.suite for system in systems):
+        there = [s for s in systems if s.suite == suite]
+        real = [s for s in there if not s.control]
+        if len(real) == 1:
+            real = [*(s for s in there if s.name == "random"), *real]
+        for system in real[1:]:
+            try:
+                found = _versus(real[0], system)
+            except ValueError as error:
+                notes.append(str(error))
+                continue
+            averages += found[:1]
+            single += found[1:]
+    return [*holm(averages), *single], notes
+
+
+def _versus(before: System, after: System) -> list[Test]:
+    suite = after.suite
+    keys = sorted(before.answers.keys() & after.answers.keys())
+    if not keys:
+        raise ValueError(
+            f"{suite}: {after.name} and {before.name} have no language, protocol and seed in common."
+        )
+    pairs: dict[Key, Paired] = {}
+    scores: dict[Key, tuple[float, float]] = {}
+    for key in keys:
+        a, b = before.answers[key](), after.answers[key]()
+        if a.rows != b.rows:
+            raise ValueError(f"{suite} {key[0]}: {after.name} and {before.name} were scored on other rows.")
+        pairs[key] = Paired("/".join(key), a.stats, b.stats)
+        first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
+        scores[key] = (first, second)
+    langs = tuple(dict.fromkeys(key[0] for key in keys))
+
+    def test(lang: str, chosen: Sequence[Key]) -> Test:
+        name = f"{suite}/{before.name}/{after.name}/{lang}"
+        found = stats.compare([pairs[key] for key in chosen], a.metric, name)
+        means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
+        over = langs if lang == AVERAGE else (lang,)
+        return Test(after.name, before.name, suite, a.metric.name, lang, over, (means[0], means[1]), found)
+
+    each = [test(lang, [key for key in keys if key[0] == lang]) for lang in langs]
+    return [test(AVERAGE, keys), *(each if len(langs) > 1 else [])]
+
+
+def holm(found: Sequence[Test]) -> list[Test]:
+    """The tests with p adjusted: the smallest of m times m, the next times m - 1, none below the one before."""
+    order = sorted(range(len(found)), key=lambda i: found[i].comparison.p_two_sided)
+    adjusted, least = list(found), 0.0
+    for rank, i in enumerate(order):
+        least = max(least, min(1.0, (len(found) - rank) * found[i].comparison.p_two_sided))
+        adjusted[i] = replace(found[i], p_holm=least)
+    return adjusted

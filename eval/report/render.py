@@ -1,0 +1,173 @@
+"""A `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+from xling.core.registry import Registry
+from xling.eval.report.tables import HOLE, Cell, Line, Table
+
+SYNTHETIC = "SYNTHETIC data"
+
+FORMATS: Registry[Callable[[Table], str]] = Registry("table format")
+
+
+def number(cell: Cell) -> str:
+    """The score with one decimal and its mark; a hole is a dash."""
+    return HOLE if cell.value is None else f"{cell.value:.1f}{cell.mark}"
+
+
+def spread(cell: Cell) -> str:
+    """``±`` the standard deviation over seeds, else the 95 % interval, else nothing."""
+    if cell.value is None:
+        return ""
+    if cell.spread is not None:
+        return f"±{cell.spread:.1f}"
+    if cell.low is not None and cell.high is not None:
+        return f"{cell.low:.1f}–{cell.high:.1f}"
+    return ""
+
+
+def _text(cell: Cell) -> str:
+    return " ".join(part for part in (number(cell), spread(cell)) if part)
+
+
+def _heads(table: Table) -> list[str]:
+    """Column names with the group's name in front."""
+    groups = [name for name, width in table.groups for _ in range(width)]
+    return [f"{group}: {name}" for group, name in zip(groups, table.columns, strict=True)]
+
+
+@FORMATS.register("md")
+def markdown(table: Table) -> str:
+    """A GitHub table with aligned columns; summary rows in bold."""
+    rows = [["", *_heads(table)]]
+    for line in table.lines:
+        cells = [_text(cell) for cell in line.cells]
+        bold = line.kind == "summary"
+        rows.append([f"**{line.name}**" if bold else line.name, *cells])
+    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
+
+    def written(row: list[str]) -> str:
+        first = row[0].ljust(widths[0])
+        return (
+            "| " + " | ".join([first, *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) + " |"
+        )
+
+    rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])]) + "|"
+    title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
+    body = [written(rows[0]), rule, *map(written, rows[1:])]
+    return "\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n"
+
+
+@FORMATS.register("csv")
+def comma_separated(table: Table) -> str:
+    """One row a line: kind, name, then value and spread of each column with all digits."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heads = [part for head in _heads(table) for part in (head, f"{head}: sd")]
+    writer.writerow(["kind", "name", *heads, *(["data"] if table.synthetic else [])])
+    for line in table.lines:
+        values = [v for c in line.cells for v in (c.value, c.spread)]
+        cells = ["" if v is None else repr(round(v, 6)) for v in values]
+        writer.writerow([line.kind, line.name, *cells, *([SYNTHETIC] if table.synthetic else [])])
+    return out.getvalue()
+
+
+@FORMATS.register("json")
+def as_json(table: Table) -> str:
+    """Every field of the table, one object."""
+    return json.dumps(asdict(table), ensure_ascii=False, indent=1) + "\n"
+
+
+@FORMATS.register("tex")
+def latex(table: Table) -> str:
+    """A table with the rules of the LaTeX package booktabs."""
+    spec = "l" + "".join("r" * width for _, width in table.groups)
+    heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
+    start, rules = 2, []
+    for _, width in table.groups:
+        rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+        start += width
+    body, before = [], "lang"
+    for line in table.lines:
+        if line.kind != before:
+            body.append(r"\midrule")
+            before = line.kind
+        body.append(" & ".join([tex(line.name), *(_tex_cell(c) for c in line.cells)]) + r" \\")
+    title = tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
+    notes = " ".join(map(tex, table.notes))
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{title}. {notes}}}",
+            rf"\begin{{tabular}}{{{spec}}}",
+            r"\toprule",
+            rf" & {heads} \\",
+            " ".join(rules),
+            " & ".join(["", *map(tex, table.columns)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+@FORMATS.register("html")
+def html_table(table: Table) -> str:
+    """A table element in a box that scrolls sideways, to be put into a page with `xling.eval.report.page.STYLE`."""
+    return html_under("h2", table)
+
+
+def html_under(heading: str, table: Table) -> str:
+    """`html_table` under a heading of another level."""
+    groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
+    starts, position = set(), 0
+    for _, width in table.groups:
+        starts.add(position)
+        position += width
+    heads = "".join(
+        f'<th scope="col"{_first(i, starts)}>{html.escape(n)}</th>' for i, n in enumerate(table.columns)
+    )
+    body = "\n".join(_html_line(line, starts) for line in table.lines)
+    flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    return (
+        f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
+        f'<div class="scroll"><table>\n<thead><tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody></table></div>\n" + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
+    )
+
+
+def _html_line(line: Line, starts: set[int]) -> str:
+    cells = []
+    for i, cell in enumerate(line.cells):
+        under = f"<small>{spread(cell)}</small>" if spread(cell) else ""
+        cells.append(f"<td{_first(i, starts)}>{number(cell)}{under}</td>")
+    return f'<tr class="{line.kind}"><th scope="row">{html.escape(line.name)}</th>{"".join(cells)}</tr>'
+
+
+def _first(position: int, starts: set[int]) -> str:
+    return ' class="first"' if position in starts else ""
+
+
+def tex(text: str) -> str:
+    """Text with LaTeX's own signs escaped."""
+    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    signs |= {"±": r"$\pm$", "–": "--"}
+    return "".join(signs.get(character, character) for character in text)
+
+
+def _tex_cell(cell: Cell) -> str:
+    under = spread(cell)
+    return tex(number(cell)) + (rf" {{\scriptsize {tex(under)}}}" if under else "")

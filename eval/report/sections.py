@@ -1,0 +1,387 @@
+"""The chapters of a report beside its tables of scores: each gathers its tables and pictures from the runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xling.core import command
+from xling.core.errors import UserError
+from xling.core.languages import split_pair
+from xling.eval.report import comparison, figure
+from xling.eval.report.artifacts import Event, Made, Run
+from xling.eval.report.comparison import AVERAGE, Test
+from xling.eval.report.sheet import Cell, Sheet
+from xling.eval.report.tables import PUBLISHED
+from xling.eval.results import CONTROLS, Score
+from xling.eval.suite import suites
+
+MANY = 60
+"""Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
+TRAIN, VALID = "train", "valid"
+WITH_INTERVALS = ("retrieval", "mining", "bli", "mt", "generation")
+"""Kinds of suites that have a table with the interval of every score."""
+
+
+@dataclass
+class Chapter:
+    """Part of a report.
+
+    Attributes:
+        title: heading.
+        lead: a sentence under it.
+        figures: pictures, for HTML only.
+        sheets: tables, for every format.
+        details: tables that HTML shows folded up.
+        commands: shell commands by what they are for.
+    """
+
+    title: str
+    lead: str = ""
+    figures: list[str] = field(default_factory=list)
+    sheets: list[Sheet] = field(default_factory=list)
+    details: list[Sheet] = field(default_factory=list)
+    commands: dict[str, list[str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.figures or self.sheets or self.details or self.commands)
+
+
+def transfer(scores: Sequence[Score]) -> Chapter:
+    """Heat maps: what was learned in one language (column) brings in another (row)."""
+    made = Chapter(
+        "Transfer",
+        "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
+        "The darker, the lower; the scale is that of each picture.",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for suite in dict.fromkeys(s.suite for s in scores):
+        own = [s for s in scores if s.suite == suite and s.system not in CONTROLS and s.select != PUBLISHED]
+        if not own:
+            continue
+        own = [s for s in own if own[0].metric == s.metric]
+        cells: dict[tuple[str, str], list[float]] = {}
+        systems = list(dict.fromkeys((s.system, s.select) for s in own))
+        for score in own:
+            source, target = _sides(score)
+            name = (
+                score.system
+                if len({x for x, _ in systems}) == len(systems)
+                else f"{score.system} {score.select}"
+            )
+            column = source if len(systems) == 1 else f"{name} {source}".strip()
+            cells.setdefault((target, column or name), []).append(score.value)
+        means = {place: sum(values) / len(values) for place, values in cells.items()}
+        langs = sorted({row for row, _ in means})
+        columns = list(dict.fromkeys(column for _, column in means))
+        if set(columns) <= set(langs):
+            columns.sort()  # as the rows are
+        if len(langs) < 2:
+            continue
+        made.figures.append(figure.matrix(langs, columns, means, f"{suite}, {own[0].metric}"))
+        rows += [(suite, own[0].metric, column, row, value) for (row, column), value in means.items()]
+    columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
+    if rows:
+        made.details.append(
+            Sheet("transfer", "The numbers of the transfer matrices", columns_of, tuple(rows))
+        )
+    return made
+
+
+def _sides(score: Score) -> tuple[str, str]:
+    """The language learned from and the language scored."""
+    if "-" in score.lang:
+        try:
+            return split_pair(score.lang)
+        except UserError:
+            pass
+    return score.source, score.lang
+
+
+def intervals(scores: Sequence[Score]) -> Chapter:
+    """Retrieval, mining, dictionaries, translation and generation: every score with its interval."""
+    known = suites()
+    columns = (
+        ("system", ""), ("test", ""), ("language", ""), ("metric", ""), ("score", ".2f"),
+        ("low", ".2f"), ("high", ".2f"), ("rows", ",d"), ("seed", "d"),
+    )  # fmt: skip
+    made = Chapter(
+        "Retrieval and translation", "Low and high are the ends of 95 % bootstrap intervals over rows."
+    )
+    for name, kinds in (("retrieval", WITH_INTERVALS[:3]), ("translation", WITH_INTERVALS[3:])):
+        own = [
+            s for s in scores
+            if (known[s.suite].kind in kinds if s.suite in known else name == "translation")
+        ]  # fmt: skip
+        rows = tuple(
+            (s.system, s.suite, s.lang, s.metric, s.value, s.low, s.high, s.n, s.seed)
+            for s in sorted(own, key=lambda s: (s.suite, s.metric, s.lang))
+        )
+        if rows:
+            place = made.sheets if len(rows) <= MANY else made.details
+            place.append(Sheet(name, name.capitalize(), columns, rows))
+    return made
+
+
+def significance(runs: Sequence[Run], data: Path | None) -> Chapter:
+    """Every system against the first one, suite by suite."""
+    found, notes = comparison.tests(comparison.systems_of(runs, data))
+    title = "Comparison"
+    lead = (
+        "Difference in points with its 95 % paired bootstrap interval; p by approximate randomisation, two-sided; "
+        "p (Holm) is adjusted for the number of averages compared here. Rows are what is drawn: the spread of "
+        "training over seeds is in it only as far as seeds were run."
+    )
+    made = Chapter(title, lead)
+    columns = (
+        ("system", ""), ("against", ""), ("test", ""), ("over", ""), ("difference", "+.2f"), ("low", "+.2f"),
+        ("high", "+.2f"), ("p", ".4f"), ("p (Holm)", ".4f"), ("before", ".2f"), ("after", ".2f"),
+        ("metric", ""), ("rows", ",d"),
+    )  # fmt: skip
+    averages = tuple(_row(t) for t in found if t.lang == AVERAGE)
+    single = tuple(_row(t) for t in found if t.lang != AVERAGE)
+    if averages or notes:
+        made.sheets.append(Sheet("comparison", "Averages", columns, averages, tuple(notes)))
+    if single:
+        made.details.append(Sheet("comparison_languages", "Language by language", columns, single))
+    return made
+
+
+def _row(t: Test) -> tuple[Cell, ...]:
+    c = t.comparison
+    over = t.lang if t.lang != AVERAGE else t.langs[0] if len(t.langs) == 1 else f"{len(t.langs)} languages"
+    found = (c.difference, c.low, c.high, c.p_two_sided, t.p_holm)
+    return (t.after, t.before, t.suite, over, *found, *t.scores, t.metric, c.n)
+
+
+def training(runs: Sequence[Run]) -> Chapter:
+    """Curves by objective and language, and the last values in a table."""
+    made = Chapter(
+        "Training",
+        "Losses in nats a prediction: of training since the point before, of validation on held-out text.",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        for name, events in run.logs.items():
+            title = f"{run.name}: {name}" if len(runs) > 1 else name
+            made.figures += [picture for split in (TRAIN, VALID) for picture in _panels(title, events, split)]
+            rows += [(run.name, name, *row) for row in _last_values(events)]
+    if len(runs) > 1:
+        made.figures = [*_runs_compared(runs), *made.figures]
+    columns = (
+        ("run", ""), ("training", ""), ("objective", ""), ("language", ""), ("updates", ",d"),
+        ("training loss", ".3f"), ("validation loss", ".3f"), ("first validation", ".3f"), ("perplexity", ",.1f"),
+    )  # fmt: skip
+    if rows:
+        made.details.append(Sheet("training", "Losses at the end", columns, tuple(rows)))
+    return made
+
+
+def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
+    """One chart an objective, lines by language; then one for whatever else was measured."""
+    word = {TRAIN: "training", VALID: "validation"}[split]
+    families = _families(events, split)
+    for family, series in families.items():
+        if not any(len(points) > 1 for points in series.values()):
+            continue
+        is_loss = family.startswith("loss")
+        what = f"{word} loss of {family[5:] or 'all objectives'}" if is_loss else f"{word}: {family}"
+        label = "loss in nats" if is_loss else family
+        yield from figure.curves(series, f"{title}, {what}", label)
+
+
+def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """What was measured by what belongs on one chart: objective -> language, or measure -> pair."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for event in events:
+        if event["split"] != split:
+            continue
+        for key, value in event.items():
+            place = _place(key)
+            if place and isinstance(value, (int, float)) and value == value:
+                family, line = place
+                found.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
+    if len(found) > 1:  # the sum of one objective is that objective's
+        found.pop("loss", None)
+    return found
+
+
+def _place(key: str) -> tuple[str, str] | None:
+    """Chart and line of a number in a log; None for what is no curve of learning."""
+    parts = key.split("/")
+    if parts[0] == "loss":
+        return "/".join(parts[:2]), parts[2] if len(parts) > 2 else "all"
+    if parts[0] in (
+        "update",
+        "split",
+        "ppl",
+        "count",
+        "tokens_per_s",
+        "skipped_updates",
+        "halved_batches",
+        "epoch",
+    ):
+        return None
+    return parts[-1], parts[0] if len(parts) > 1 else "all"
+
+
+def _runs_compared(runs: Sequence[Run]) -> list[str]:
+    """The validation loss of each objective, a line a training."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for run in runs:
+        for name, events in run.logs.items():
+            for family, series in _families(events, VALID).items():
+                line = run.name if len(run.logs) == 1 else f"{run.name} {name}"
+                if "all" in series:
+                    found.setdefault(family, {})[line] = series["all"]
+    return [
+        picture
+        for family, series in found.items()
+        if len(series) > 1
+        for picture in figure.curves(
+            series,
+            f"validation {'loss of ' + (family[5:] or 'all objectives') if family.startswith('loss') else family}",
+            "loss in nats" if family.startswith("loss") else family,
+        )
+    ]
+
+
+def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
+    """Objective, language, updates, last training loss, last and first validation loss, perplexity."""
+    train, valid = _families(events, TRAIN), _families(events, VALID)
+    last = next((e for e in reversed(events) if e["split"] == VALID), {})
+    for family in {**train, **valid}:
+        if not family.startswith("loss"):
+            continue
+        lines = {**train.get(family, {}), **valid.get(family, {})}
+        for line in sorted(lines, key=lambda name: (name != "all", name)):
+            learned, held = train.get(family, {}).get(line, []), valid.get(family, {}).get(line, [])
+            key = f"ppl{family[4:]}" + (f"/{line}" if line != "all" else "")
+            yield (
+                family[5:] or "all",
+                line,
+                int((held or learned)[-1][0]),
+                learned[-1][1] if learned else None,
+                held[-1][1] if held else None,
+                held[0][1] if held else None,
+                last.get(key),
+            )
+
+
+def corpus(runs: Sequence[Run]) -> Chapter:
+    """Text by language: read and kept by cleaning, there and drawn by sampling."""
+    made = Chapter("Corpus", "What there is by language, and what sampling makes of it.")
+    cleaned: dict[tuple[Cell, ...], None] = {}
+    sampled: list[tuple[Cell, ...]] = []
+    for run in runs:
+        for item in run.made:
+            if row := _cleaned(item):
+                cleaned[row] = None
+            for what, unit, amounts in _mixtures(item):
+                before = {name: float(there) for name, (there, _) in amounts.items()}
+                after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
+                title = f"{run.name}: {what}" if len(runs) > 1 else what
+                made.figures.append(figure.shares(before, after, f"{title}, share of {unit} by language"))
+                sampled += _sampled(run.name, what, unit, before, after)
+    if cleaned:
+        columns = (
+            ("language", ""), ("corpus", ""), ("unit", ""), ("read", ",d"), ("kept", ",d"),
+            ("characters read", ",d"), ("characters kept", ",d"), ("kept %", ".1f"),
+        )  # fmt: skip
+        made.details.append(Sheet("corpora", "Cleaning", columns, tuple(cleaned)))
+    if sampled:
+        columns_of = (
+            ("run", ""), ("sampling", ""), ("language", ""), ("unit", ""), ("there is", ",d"), ("share %", ".2f"),
+            ("drawn", ",d"), ("drawn %", ".2f"), ("times", ".2f"),
+        )  # fmt: skip
+        note = "In pre-training the amounts drawn are those of one epoch of the training."
+        made.details.append(
+            Sheet("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
+        )
+    return made
+
+
+def _cleaned(item: Made) -> tuple[Cell, ...] | None:
+    """One row on a corpus from its statistics, if it is one."""
+    path = item.path / "stats.json"
+    if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
+        return None
+    stats = json.loads(path.read_text(encoding="utf-8"))
+    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
+    kept = 100 * chars["corpus"] / max(1, chars["read"])
+    name, unit = stats.get("pair") or stats["lang"], stats.get("unit", "documents")
+    return (name, str(item.path), unit, seen["read"], seen["corpus"], chars["read"], chars["corpus"], kept)
+
+
+def _mixtures(item: Made) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
+    """Name, unit and language -> (there, drawn) of every sampling that a directory records."""
+    counts = item.manifest.counts
+    if item.stage == "corpus sample":
+        amounts = {
+            x: (c["there"], c["characters"])
+            for x, c in counts.items()
+            if isinstance(c, dict) and "there" in c
+        }
+        if amounts:
+            yield item.path.name, "characters", amounts
+    if item.stage == "vocab" and counts.get("chars"):
+        total = sum(counts["chars"].values())
+        yield (
+            item.path.name, "characters",
+            {x: (n, round(total * counts["shares"][x])) for x, n in counts["chars"].items()},
+        )  # fmt: skip
+    mixture: Mapping[str, Any] = counts.get("mixture", {})
+    by_objective: dict[str, dict[str, tuple[int, int]]] = {}
+    for key, (there, drawn) in mixture.items():
+        objective, _, name = key.rpartition(" ")
+        by_objective.setdefault(objective, {})[name] = (there, drawn)
+    for objective, amounts in by_objective.items():
+        yield f"{item.path.name} {objective}".strip(), "tokens", amounts
+
+
+def _sampled(
+    run: str, what: str, unit: str, before: Mapping[str, float], after: Mapping[str, float]
+) -> list[tuple[Cell, ...]]:
+    there, drawn = sum(before.values()) or 1.0, sum(after.values()) or 1.0
+    return [
+        (
+            run, what, name, unit, int(before[name]), 100 * before[name] / there,
+            int(after[name]), 100 * after[name] / drawn, after[name] / (before[name] or 1.0),
+        )
+        for name in sorted(before, key=lambda name: -before[name])
+    ]  # fmt: skip
+
+
+def reproduction(runs: Sequence[Run]) -> Chapter:
+    """The commands that make the runs again, in order, from their manifests; what each took."""
+    made = Chapter("How to make it again", "Commands from the manifests, each after what it needs.")
+    rows: list[tuple[Cell, ...]] = []
+    for run in runs:
+        lines = []
+        for item in run.made:
+            settings, stage = item.manifest.config, item.stage
+            if by := item.manifest.counts.get("made_by"):
+                settings, stage = by["settings"], by["stage"]
+            lines.append(shlex.join(command.words_of(stage, settings, str(item.path))))
+            facts = item.manifest
+            rows.append(
+                (
+                    run.name, str(item.path), stage, facts.seconds, facts.peak_memory_mb,
+                    facts.code_version, facts.digest()[:16],
+                )
+            )  # fmt: skip
+        if run.gone:
+            lines += [f"# no longer at hand: {name}" for name in run.gone]
+        if lines:
+            made.commands[run.name] = lines
+    columns = (
+        ("run", ""), ("directory", ""), ("stage", ""), ("seconds", ",.1f"), ("peak MiB", ",.0f"),
+        ("xling", ""), ("digest", ""),
+    )  # fmt: skip
+    if rows:
+        made.details.append(Sheet("stages", "What each stage took", columns, tuple(rows)))
+    return made

@@ -1,0 +1,295 @@
+"""``xling report``: one page a person reads after one or several runs, and its tables in other formats.
+
+The HTML needs nothing but itself. Everything in it comes from what the stages have left behind: manifests, logs,
+scores and predictions; nothing is trained or predicted here.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.eval.report import artifacts, figure, page, render, sections, sheet, tables
+from xling.eval.report.artifacts import Run
+from xling.eval.report.sections import Chapter
+from xling.eval.report.tables import Column, Table, Values
+from xling.eval.results import CONTROLS, Score
+
+STAGE = "report"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """Settings of ``xling report``.
+
+    Args:
+        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one
+            (``runs=NAME=PATH,NAME=PATH`` on the command line).
+        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and a CSV file a table.
+        title: heading of the page.
+        note: a sentence under the heading.
+        data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
+        allow_missing: take averages over the languages that have a score, and print which have not.
+    """
+
+    runs: tuple[str, ...] = field(default=())
+    out: Path = Path("report")
+    title: str = "Cross-lingual transfer"
+    note: str = ""
+    data: Path | None = None
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says, ready to be written in any format.
+
+    Attributes:
+        title: heading.
+        note: a sentence under it.
+        leads: warnings.
+        findings: the result in sentences.
+        tables: of scores, one a suite.
+        pictures: of scores, one a suite.
+        chapters: the rest, in order.
+        scores: what the tables are made of.
+    """
+
+    title: str
+    note: str
+    leads: list[str]
+    findings: list[str]
+    tables: list[Table]
+    pictures: list[str]
+    chapters: list[Chapter]
+    scores: list[Score]
+
+
+def run(cfg: ReportConfig) -> Answer:
+    """Write the report of the given runs and return its scores as Markdown.
+
+    Raises:
+        UserError: no run is given, or one holds nothing that a stage has made.
+    """
+    if not cfg.runs:
+        raise UserError("no run is given", "xling report RUN..., folders that xling has written")
+    runs = artifacts.open_runs(cfg.runs)
+    inputs = [path for run in runs for path in _inputs(run)]
+    settings = replace(cfg, out=Path())
+    if not manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+        made = build(runs, cfg)
+        with manifest.publish(cfg.out, STAGE, settings, inputs) as out:
+            for name, text in files(made).items():
+                (out.path / name).write_text(text, encoding="utf-8")
+            out.counts["scores"] = len(made.scores)
+    written = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
+    text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
+    facts = {
+        "written": sorted(str(p) for p in cfg.out.iterdir()),
+        "scores": [asdict(s) for s in artifacts.joined(runs)[0]],
+    }
+    return Answer(
+        f"{text.rstrip()}\n\nwritten: {', '.join(written)}, and its tables as CSV beside them", facts
+    )
+
+
+def _inputs(run: Run) -> list[Path]:
+    """What the report of a run depends on; text under a name of its own, so that nothing counts twice."""
+    if run.folder.is_file():
+        return [run.folder]
+    return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
+
+
+def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
+    """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
+    scores, notes = artifacts.joined(runs)
+    found = [
+        tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing)
+        for suite in dict.fromkeys(s.suite for s in scores)
+    ]
+    spoken: dict[str, set[str]] = {}
+    for score in scores:
+        spoken.setdefault(score.suite, set()).add(score.lang)
+    leads = []
+    if any(score.synthetic for score in scores):
+        leads.append(
+            f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
+            "not how good a model is on real language."
+        )
+    every = [
+        sections.transfer(scores),
+        sections.intervals(scores),
+        sections.significance(runs, cfg.data),
+        sections.training(runs),
+        sections.corpus(runs),
+        sections.reproduction(runs),
+    ]
+    return Report(
+        title=cfg.title,
+        note=cfg.note,
+        leads=[*leads, *notes],
+        findings=summary(scores),
+        tables=found,
+        pictures=[
+            figure.dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY
+        ],
+        chapters=[chapter for chapter in every if chapter],
+        scores=scores,
+    )
+
+
+def files(made: Report) -> dict[str, str]:
+    """File name -> content."""
+    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
+    return {
+        "report.html": html_page(made),
+        "report.md": markdown(made),
+        "report.tex": latex(made),
+        **{f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in made.tables},
+        **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
+    }
+
+
+def markdown(made: Report) -> str:
+    """The report without its pictures."""
+    parts = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
+    parts += [render.markdown(table).rstrip() for table in made.tables]
+    for chapter in made.chapters:
+        parts += [f"## {chapter.title}", chapter.lead]
+        parts += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
+        parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
+    parts.append(
+        "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))
+    )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def latex(made: Report) -> str:
+    """Every table, for a document with the packages booktabs and longtable."""
+    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
+    return "\n".join([*map(render.latex, made.tables), *map(sheet.latex, sheets)])
+
+
+def html_page(made: Report) -> str:
+    """The whole report as one page."""
+    names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
+    links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
+    body = [
+        f"<h1>{html.escape(made.title)}</h1>",
+        f"<p>{html.escape(made.note)}</p>" if made.note else "",
+        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in made.leads),
+        "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in made.findings) + "</ul>"
+        if made.findings
+        else "",
+        f"<nav>{links}</nav>",
+    ]
+    if made.tables:
+        body += [
+            _heading("Scores"),
+            *map(_score_table, made.tables),
+            figure.grid(made.pictures),
+        ]
+    body += [_chapter(chapter) for chapter in made.chapters]
+    if made.scores:
+        body.append(_folded(f"Signatures of the {len(made.scores)} scores", _signature_table(made.scores)))
+    return page.document(made.title, "\n".join(filter(None, body)))
+
+
+def _score_table(table: Table) -> str:
+    if len(table.lines) <= sections.MANY:
+        return render.html_under("h3", table)
+    return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
+
+
+def _chapter(chapter: Chapter) -> str:
+    parts = [_heading(chapter.title), f"<p>{html.escape(chapter.lead)}</p>" if chapter.lead else ""]
+    parts += [sheet.html_table(s) for s in chapter.sheets]
+    parts.append(figure.grid(chapter.figures))
+    parts += [_folded(s.title, sheet.html_table(s, heading=False)) for s in chapter.details]
+    for name, lines in chapter.commands.items():
+        shown = "\n\n".join(_broken(line) for line in lines)
+        parts.append(
+            _folded(
+                f"Commands of {name}", f"<pre>{html.escape(shown)}</pre>", is_open=len(chapter.commands) == 1
+            )
+        )
+    return "\n".join(filter(None, parts))
+
+
+def _broken(line: str) -> str:
+    """A command over several lines of a shell."""
+    return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
+
+
+def _wrapped(line: str, width: int = 100) -> list[str]:
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(line)):
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _heading(title: str) -> str:
+    return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _folded(title: str, inside: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{html.escape(title)}</summary>{inside}</details>"
+
+
+def summary(scores: Sequence[Score]) -> list[str]:
+    """One sentence per system and suite: its average without the source beside the controls'."""
+    table = tables.by_column(scores)
+    sentences = []
+    for column in tables.sorted_columns(table):
+        langs = [x for x in tables.languages_of(table, column.suite) if x != column.source]
+        if column.system in CONTROLS or not langs:
+            continue
+        mine = _complete_mean(table[column], langs)
+        if mine is None:
+            continue
+        beside = []
+        for control in (c for c in table if c.suite == column.suite and c.metric == column.metric):
+            other = _complete_mean(table[control], langs)
+            if control.system in CONTROLS and other is not None:
+                beside.append(f"{control.system} {other:.1f}")
+        against = f" (controls: {', '.join(beside)})" if beside else " (no control was run)"
+        over = (
+            f"the {len(langs)} languages other than {column.source}"
+            if column.source
+            else f"{len(langs)} {'pairs' if all('-' in x for x in langs) else 'languages'}"
+        )
+        sentences.append(
+            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
+        )
+    return sentences
+
+
+def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
+    cell = tables.average(values, Column("", "", "", "", "", ""), langs, tables._Holes(allow=False))
+    return cell.value
+
+
+def _signatures(scores: Sequence[Score]) -> list[tuple[str, str]]:
+    return [
+        (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
+    ]
+
+
+def _signature_table(scores: Sequence[Score]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(name)}</th><td class="text"><code>{html.escape(text)}</code></td></tr>'
+        for name, text in _signatures(scores)
+    )
+    return f'<div class="scroll"><table>{rows}</table></div>'

@@ -1,0 +1,460 @@
+"""Tables of scores: per language, averages, transfer gap, controls beside; a hole never gets an average."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from xling.core import languages
+from xling.core.errors import UserError, unknown
+from xling.eval.results import CONTROLS, Score
+from xling.eval.suite import suites
+
+HOLE = "-"
+AVERAGE = "average"
+"""Language code of the average that a published table prints."""
+PUBLISHED = "published"
+MIN_FOR_CORRELATION = 4
+
+
+class Column(NamedTuple):
+    """What the numbers of one column have in common."""
+
+    suite: str
+    metric: str
+    system: str
+    protocol: str
+    select: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number in a table.
+
+    Attributes:
+        value: mean over seeds, or None for a hole.
+        spread: standard deviation over seeds (n - 1), or None with one seed.
+        low: lower end of the bootstrap interval (mean over seeds), or None.
+        high: upper end.
+        mark: a sign that a note explains, such as ``*``.
+    """
+
+    value: float | None
+    spread: float | None = None
+    low: float | None = None
+    high: float | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: its name, what it is, and a cell per column."""
+
+    name: str
+    kind: Literal["lang", "summary"]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to be written in any format.
+
+    Attributes:
+        title: heading.
+        groups: (text, number of columns) above the column names.
+        columns: column names.
+        lines: rows.
+        notes: sentences under it: protocol, selection, holes, what signs mean.
+        synthetic: some rows were generated; every format says so.
+    """
+
+    title: str
+    groups: tuple[tuple[str, int], ...]
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    synthetic: bool = False
+
+
+_MEANINGS = (
+    ("random", "random: the same model and training with weights that were never pre-trained."),
+    ("majority", "majority: always the most frequent label of the training rows."),
+    ("ngram", "ngram: logistic regression on character n-grams, trained on the same rows."),
+    (
+        "oracle",
+        "oracle: the checkpoint was chosen on the target language's dev rows; not a zero-shot result.",
+    ),
+)
+
+Values = dict[str, dict[int, float]]
+"""lang -> seed -> score."""
+
+
+@dataclass
+class _Holes:
+    """The holes met while a table was made, so that its notes can name them."""
+
+    allow: bool
+    langs: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    used: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+
+def language_table(
+    scores: Sequence[Score],
+    title: str = "Scores per language",
+    allow_missing: bool = False,
+    groups: Mapping[str, Mapping[str, str]] | None = None,
+    corpus_sizes: Mapping[str, float] | None = None,
+) -> Table:
+    """Rows are languages, columns systems grouped by suite; below them averages and the transfer gap.
+
+    The average without the source is over every language but the one trained on; the transfer gap is the
+    source's score minus that average (Hu et al. 2020, XTREME, section 5). Spreads are over seeds. Published
+    columns (``select`` is ``published``) add no language and make no hole.
+
+    Args:
+        scores: of any number of suites, systems and seeds.
+        title: heading.
+        allow_missing: take averages over the languages that are there and print which are not.
+        groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
+        corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
+
+    Raises:
+        UserError: there is no score, or one measurement is there twice.
+    """
+    if not scores:
+        raise UserError("no scores to tabulate", fix="run an evaluation first, or give its scores.json")
+    table = by_column(scores)
+    columns = sorted_columns(table)
+    langs_of = {c: languages_of(table, c.suite) for c in columns}
+    langs = _ordered({lang for c in columns for lang in langs_of[c]}, {c.source for c in columns})
+    intervals = _intervals(scores)
+    holes = _Holes(allow_missing)
+    lines = [
+        Line(
+            lang, "lang", tuple(_lang_cell(table[c], c, lang, langs_of[c], intervals, holes) for c in columns)
+        )
+        for lang in langs
+    ]
+    notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
+    return Table(
+        title=title,
+        groups=tuple(_column_groups(columns)),
+        columns=tuple(column_name(c, columns) for c in columns),
+        lines=(*lines, *_summaries(table, columns, langs_of, groups or {}, holes)),
+        notes=(*notes, *_hole_notes(holes)),
+        synthetic=any(s.synthetic for s in scores),
+    )
+
+
+def _summaries(
+    table: Mapping[Column, Values],
+    columns: Sequence[Column],
+    langs_of: Mapping[Column, list[str]],
+    groups: Mapping[str, Mapping[str, str]],
+    holes: _Holes,
+) -> list[Line]:
+    """The averages and the transfer gap; a line without any number is left out."""
+    every = sorted({lang for langs in langs_of.values() for lang in langs})
+    wanted: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
+        ("average without source", average, lambda c: [x for x in langs_of[c] if x != c.source]),
+        ("average", average, lambda c: langs_of[c]),
+        ("transfer gap", transfer_gap, lambda c: langs_of[c]),
+    ]
+    for kind, group_of in groups.items():
+        for group in sorted({group_of[x] for x in every if x in group_of}):
+            members = {x for x in every if group_of.get(x) == group}
+            wanted.append((f"{kind} {group}", average, partial(_members, langs_of, members)))
+    lines = [
+        Line(name, "summary", tuple(cell(table[c], c, part(c), holes) for c in columns))
+        for name, cell, part in wanted
+    ]
+    printed = tuple(_printed_average(table[c]) for c in columns)
+    lines.append(Line("average as published", "summary", printed))
+    return [line for line in lines if any(cell.value is not None for cell in line.cells)]
+
+
+def _printed_average(values: Values) -> Cell:
+    printed = values.get(AVERAGE, {})
+    return Cell(statistics.fmean(printed.values()) if printed else None)
+
+
+def _correlations(
+    table: Mapping[Column, Values], columns: Sequence[Column], sizes: Mapping[str, float]
+) -> list[str]:
+    """Spearman's rank correlation of score and corpus size over the languages other than the source."""
+    notes = []
+    for column in columns:
+        langs = [x for x in table[column] if x in sizes and x != column.source]
+        if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
+            continue
+        found = spearman(
+            [statistics.fmean(table[column][x].values()) for x in langs], [sizes[x] for x in langs]
+        )
+        notes.append(
+            f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
+        )
+    return notes
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Rank correlation, ties at their mean rank; 0 when one side is constant."""
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return 0.0
+    return statistics.correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
+
+
+def read_sizes(path: Path) -> dict[str, float]:
+    """Corpus sizes from lines ``language<TAB>size``.
+
+    Raises:
+        UserError: the file is missing, or a line is no language and number.
+    """
+    if not path.is_file():
+        raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")
+    sizes = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        lang, _, size = line.partition("\t")
+        if not size.replace(".", "", 1).isdigit():
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a language and a number with a tab between")
+        sizes[languages.get(lang).code] = float(size)
+    return sizes
+
+
+def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Language -> group for each of ``family`` and ``script`` asked for; a pair counts by its first side.
+
+    Raises:
+        UserError: another kind of group, or a language that the table of languages lacks.
+    """
+    langs = {s.lang for s in scores}
+    for kind in kinds:
+        if kind not in ("family", "script"):
+            raise unknown("grouping", kind, ("family", "script"))
+    return {
+        kind: {lang: getattr(languages.get(lang.partition("-")[0]), kind) for lang in langs} for kind in kinds
+    }
+
+
+def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
+    """Scores as column -> language -> seed -> value.
+
+    Raises:
+        UserError: one measurement is there twice with different values.
+    """
+    table: dict[Column, Values] = defaultdict(lambda: defaultdict(dict))
+    for s in scores:
+        seeds = table[Column(s.suite, s.metric, s.system, s.protocol, s.select, s.source)][s.lang]
+        if seeds.setdefault(s.seed, s.value) != s.value:
+            raise UserError(
+                f"two scores of {s.suite}/{s.lang}/{s.metric}, {s.system}, seed {s.seed}: "
+                f"{seeds[s.seed]} and {s.value}",
+                "one score per measurement",
+                "give each system its own name",
+            )
+    return {column: dict(values) for column, values in table.items()}
+
+
+def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
+    """Columns by suite as given, systems before their controls."""
+    suites = list(dict.fromkeys(c.suite for c in table))
+    metrics = list(dict.fromkeys(c.metric for c in table))
+
+    def place(c: Column) -> tuple[int, int, int, int]:
+        control = CONTROLS.index(c.system) + 1 if c.system in CONTROLS else 0
+        control += len(CONTROLS) + 1 if c.select == PUBLISHED else 0
+        return suites.index(c.suite), metrics.index(c.metric), control, list(table).index(c)
+
+    return sorted(table, key=place)
+
+
+def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
+    """Every language that any column of a suite has: what each of its columns must have for an average."""
+    columns = [c for c in table if c.suite == suite]
+    own = [c for c in columns if c.select != PUBLISHED] or columns
+    return _ordered({lang for c in own for lang in table[c]} - {AVERAGE}, {c.source for c in own})
+
+
+def average(values: Values, column: Column, langs: Sequence[str], holes: _Holes) -> Cell:
+    """Mean over languages per seed, then mean and spread over seeds; no number when a language is missing."""
+    there, seeds = _complete(values, column, langs, holes)
+    if not there:
+        return Cell(None)
+    return over_seeds(
+        [statistics.fmean(values[lang][seed] for lang in there) for seed in seeds], holes, column
+    )
+
+
+def transfer_gap(values: Values, column: Column, langs: Sequence[str], holes: _Holes) -> Cell:
+    """Score of the source language minus the average of the others, per seed."""
+    others = [lang for lang in langs if lang != column.source]
+    if column.source not in values or not others:
+        return Cell(None)
+    there, seeds = _complete(values, column, [column.source, *others], holes)
+    there = [lang for lang in there if lang != column.source]
+    if not there:
+        return Cell(None)
+    gaps = [
+        values[column.source][seed] - statistics.fmean(values[lang][seed] for lang in there) for seed in seeds
+    ]
+    return over_seeds(gaps, holes, column)
+
+
+def over_seeds(values: Sequence[float], holes: _Holes | None = None, column: Column | None = None) -> Cell:
+    """Mean and sample standard deviation of one number per seed."""
+    incomplete = holes is not None and column is not None and bool(holes.used.get(_title(column)))
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    return Cell(statistics.fmean(values), spread, mark="*" if incomplete else "")
+
+
+def _members(langs_of: Mapping[Column, Sequence[str]], members: set[str], column: Column) -> list[str]:
+    return [lang for lang in langs_of[column] if lang in members and lang != column.source]
+
+
+def _complete(
+    values: Values, column: Column, langs: Sequence[str], holes: _Holes
+) -> tuple[list[str], list[int]]:
+    """The languages and seeds an average may use; none when a hole is not allowed."""
+    seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
+    # A language that lacks one seed of the others is a hole too; no seed at all leaves nothing to average.
+    missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
+    if not missing:
+        return list(langs), seeds
+    if column.select == PUBLISHED:
+        return [], []
+    title = _title(column)
+    holes.langs[title] = sorted({*holes.langs[title], *missing})
+    if not holes.allow:
+        return [], []
+    holes.used[title] = holes.langs[title]
+    there = [lang for lang in langs if lang not in missing]
+    return there, seeds if there else []
+
+
+def _lang_cell(
+    values: Values,
+    column: Column,
+    lang: str,
+    expected: Sequence[str],
+    intervals: Mapping[tuple[Column, str], tuple[float, float]],
+    holes: _Holes,
+) -> Cell:
+    if lang not in values:
+        named = column.select == PUBLISHED or lang in holes.langs[_title(column)]
+        if lang in expected and not named:
+            holes.langs[_title(column)].append(lang)
+        return Cell(None)
+    cell = over_seeds(list(values[lang].values()))
+    low, high = intervals.get((column, lang), (None, None))
+    return Cell(cell.value, cell.spread, low, high)
+
+
+def _intervals(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
+    """Bootstrap intervals, averaged over seeds."""
+    found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
+    for s in scores:
+        if s.low is not None and s.high is not None:
+            column = Column(s.suite, s.metric, s.system, s.protocol, s.select, s.source)
+            found[column, s.lang].append((s.low, s.high))
+    return {
+        key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
+        for key, ends in found.items()
+    }
+
+
+def _ordered(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
+    first = set(sources)
+    return sorted(langs, key=lambda lang: (lang not in first, lang))
+
+
+def _title(column: Column) -> str:
+    """A name that no other column has; what is usual is not said."""
+    usual = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
+    how = [x for x in (column.protocol, column.select, column.source) if x not in usual]
+    return f"{column.suite} {column.metric} of {' '.join([column.system, *how])}"
+
+
+def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    groups: list[tuple[str, int]] = []
+    for column in columns:
+        name = f"{column.suite} ({column.metric})"
+        if groups and groups[-1][0] == name:
+            groups[-1] = (name, groups[-1][1] + 1)
+        else:
+            groups.append((name, 1))
+    return groups
+
+
+def column_name(column: Column, columns: Sequence[Column]) -> str:
+    """The system's name, with protocol, selection and source where columns of its suite differ in them."""
+    alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
+    if column.select == PUBLISHED:
+        return column.system
+    alike = [c for c in alike if c.select != PUBLISHED]
+    parts = [column.system]
+    for part in ("protocol", "select", "source"):
+        value = getattr(column, part)
+        if value and column.system not in CONTROLS and len({getattr(c, part) for c in alike}) > 1:
+            parts.append(f"from {value}" if part == "source" else value)
+    return " ".join(parts)
+
+
+def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[str]:
+    """Training, selection, splits and seeds of every suite, in words."""
+    notes = []
+    for suite in dict.fromkeys(c.suite for c in columns):
+        own = [s for s in scores if s.suite == suite]
+        main = [s for s in own if s.system not in CONTROLS and s.select != PUBLISHED] or own
+        splits = defaultdict(set)
+        for s in own:
+            if s.select != PUBLISHED:
+                splits[s.split].add(s.lang)
+        where = "; ".join(
+            f"{split} rows" if len(splits) == 1 else f"{split} rows of {' '.join(sorted(langs))}"
+            for split, langs in sorted(splits.items())
+        )
+        seeds = sorted({s.seed for s in main})
+        trained = [s for s in main if s.source]
+        how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
+        select = ", ".join(dict.fromkeys(s.select for s in trained if s.select != "none"))
+        chosen = f" checkpoint chosen by {select};" if select else ""
+        notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed(s).")
+        notes += _unscored(suite, {s.lang for s in main})
+    cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
+    notes += cited
+    present = {name for c in columns for name in (c.system, c.select)}
+    return notes + [sentence for sign, sentence in _MEANINGS if sign in present]
+
+
+def _unscored(suite: str, langs: set[str]) -> list[str]:
+    """Languages of the published suite that no average here is over."""
+    every = suites()
+    known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
+    gone = [lang for lang in known.languages if lang not in langs] if known else []
+    if not known or not gone or len(gone) == len(known.languages):
+        return []
+    return [
+        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} "
+        "languages; "
+        f"not scored: {' '.join(gone)}."
+    ]
+
+
+def _hole_notes(holes: _Holes) -> list[str]:
+    notes = []
+    for title, langs in sorted(holes.langs.items()):
+        if langs and holes.allow:
+            notes.append(f"* {title}: averages leave out {' '.join(sorted(langs))}, which have no score.")
+        elif langs:
+            notes.append(f"{title}: no score in {' '.join(sorted(langs))}, so no average.")
+    return notes

@@ -1,0 +1,62 @@
+"""Texts and corpora as the later stages read them back, whatever they are stored as and however damaged."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+import zstandard
+
+from xling.core.errors import UserError
+from xling.text import reader
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+LINES = ["habari ya leo", "", "\u2028 si mwisho wa mstari", "neno\ufeff", "mwisho"]
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_lines_of_every_compression(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.txt{ending}"
+    for raw in ("\n".join(LINES), "\n".join(LINES) + "\n", "\ufeff" + "\r\n".join(LINES) + "\r\n"):
+        path.write_bytes(PACK[ending](raw.encode()))
+        assert list(reader.lines(path)) == LINES
+    # The bytes say what it is, not the name.
+    path.write_bytes(gzip.compress(b"moja\nmbili"))
+    assert list(reader.lines(path)) == ["moja", "mbili"]
+
+
+@pytest.mark.parametrize("ending", [e for e in PACK if e])
+@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+def test_damage_is_told_with_its_line(tmp_path: Path, ending: str, damage: str) -> None:
+    path = tmp_path / f"a.txt{ending}"
+    whole = PACK[ending]("".join(f"mstari wa {i * 7919 % 10_007}\n" for i in range(20_000)).encode())
+    middle = len(whole) // 2
+    path.write_bytes(
+        whole[:middle] if damage == "cut" else whole[:middle] + b"\xff" * 64 + whole[middle + 64 :]
+    )
+    with pytest.raises(UserError, match=rf"a\.txt{ending}( after)? line \d+: .+"):
+        list(reader.lines(path))
+
+
+def test_a_corpus_without_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    pl.DataFrame({"src": ["a"], "tgt": ["b"]}).write_parquet(path)
+    with pytest.raises(UserError, match="has no column text but src, tgt"):
+        list(reader.documents([str(path)]))
+    pl.DataFrame({"text": ["a", None]}).write_parquet(path)
+    with pytest.raises(UserError, match="not a string in every row"):
+        list(reader.documents([str(path)]))
+    path.write_bytes(b"PAR1 cut")
+    with pytest.raises(UserError, match="a whole Parquet file"):
+        list(reader.documents([str(path)]))

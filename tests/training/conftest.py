@@ -1,0 +1,49 @@
+"""Pre-training in this process, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from xling.core import config
+from xling.training import train
+from xling.training.settings import PretrainConfig
+
+Pretrain = Callable[..., Path]
+
+SCHEDULE = ("train.updates=24", "train.save_every=4", "train.valid_every=12", "train.lr=3e-3")
+
+
+@pytest.fixture
+def pretrain(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> Pretrain:
+    """Pre-train in this process; returns the published directory."""
+
+    def run(name: str, *words: str) -> Path:
+        train.run(settings(shards, tiny, tmp_path / name, *words))
+        return tmp_path / name
+
+    return run
+
+
+def settings(shards: Path, tiny: tuple[str, ...], out: Path, *words: str) -> PretrainConfig:
+    # The same name in both runs: the run key of a checkpoint holds all settings.
+    given = [*tiny, *SCHEDULE, f"data={shards}", f"out={out}", *words]
+    return config.load(PretrainConfig, overrides=given)
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    made: dict[str, torch.Tensor] = torch.load(directory / "model.pt", weights_only=True)["weights"]
+    return made
+
+
+def identical(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+
+
+def events(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]

@@ -1,0 +1,268 @@
+"""A run that was stopped, or whose files were damaged, goes on to the same weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.train.conftest import SCHEDULE, Pretrain, events, identical, weights
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.models import checkpoint
+from xling.training import log, train
+from xling.training.update import Updates
+
+
+class Killed(BaseException):
+    """Stands for a kill inside this process."""
+
+
+def stop_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Updates.make
+
+    def stopping(self: Updates, samples: Any) -> bool:
+        if self._trainer.get_num_updates() == update:
+            raise Killed
+        return make(self, samples)
+
+    monkeypatch.setattr(Updates, "make", stopping)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("train.accumulate=2", "model.precision=bf16"), ("langs=th", "train.accumulate=3")]
+)
+def test_a_run_goes_on_from_every_checkpoint_to_the_same_weights(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    straight = pretrain("out", *words)
+    wanted = weights(straight)
+    shutil.rmtree(straight)
+    # Killed after each checkpoint in turn; the tiny corpus has epochs of a few updates, so their ends are met.
+    for update in (3, 5, 9, 14, 18, 23):
+        with monkeypatch.context() as patch:
+            stop_after(update, patch)
+            with pytest.raises(Killed):
+                pretrain("out", *words)
+        assert not straight.exists(), "a run that was killed counts as complete"
+    resumed = pretrain("out", *words)
+    assert identical(wanted, weights(resumed))
+    updates = [(event["update"], event["split"]) for event in events(resumed)]
+    assert updates == sorted(set(updates)), "an event stands twice, or is missing its place"
+    assert [update for update, split in updates if split == "valid"] == [12, 24]
+
+
+def test_killed_after_training_it_publishes_without_training_again(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save_model", killed)
+        with pytest.raises(Killed):
+            pretrain("out")
+    monkeypatch.setattr(Updates, "make", killed)
+    assert manifest.verify(pretrain("out")).counts["updates"] == 24
+
+
+@pytest.fixture
+def interrupted(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
+    with monkeypatch.context() as patch:
+        stop_after(10, patch)
+        with pytest.raises(Killed):
+            pretrain("out")
+    return tmp_path / "out.partial"
+
+
+def test_as_many_checkpoints_are_kept_as_asked_for(interrupted: Path) -> None:
+    names = sorted(path.name for path in interrupted.iterdir())
+    pairs = [f"update-0000000{n}.{ending}" for n in (4, 8) for ending in ("pt", "sha256")]
+    assert names == ["log.jsonl", *pairs]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "no mark", "empty mark"])
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    interrupted: Path, pretrain: Pretrain, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    newest, mark = interrupted / "update-00000008.pt", interrupted / "update-00000008.sha256"
+    content = bytearray(newest.read_bytes())
+    if damage == "cut":
+        newest.write_bytes(content[:-100])
+    elif damage == "flip":
+        content[len(content) // 2] ^= 1
+        newest.write_bytes(content)
+    elif damage == "missing":
+        newest.unlink()
+    elif damage == "no mark":  # killed between the two files
+        mark.unlink()
+    else:
+        mark.write_text("")
+    starts: list[int] = []
+    original = log.Log
+
+    class Noting(original):  # type: ignore[misc, valid-type]
+        def __init__(self, path: Path, num_updates: int) -> None:
+            starts.append(num_updates)
+            super().__init__(path, num_updates)
+
+    train.Log = Noting  # type: ignore[misc]
+    try:
+        resumed = weights(pretrain("out"))
+    finally:
+        train.Log = original  # type: ignore[misc]
+    assert starts == [4]
+    assert identical(resumed, weights(pretrain("straight")))
+    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.checkpoint"]
+    assert len(warned) == (damage != "no mark")
+    assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
+
+
+def test_a_torn_line_of_the_log_is_dropped(interrupted: Path, pretrain: Pretrain) -> None:
+    with (interrupted / "log.jsonl").open("a") as log:
+        log.write('{"update": 9, "spl')
+    assert [event["update"] for event in events(pretrain("out"))] == [5, 10, 12, 15, 20, 24, 24]
+
+
+@pytest.mark.parametrize(
+    "word", ["train.lr=1e-3", "seed=2", "model.dim=16", "model.layers=1", "langs=en", "mix=sum"]
+)
+def test_other_settings_do_not_take_the_checkpoint(interrupted: Path, pretrain: Pretrain, word: str) -> None:
+    with pytest.raises(
+        UserError, match="was made with other settings or data; fix: give the old settings again"
+    ):
+        pretrain("out", word)
+    assert interrupted.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_sigkill_at_random_updates_ends_in_the_same_weights(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, pretrain: Pretrain, precision: str
+) -> None:
+    words = [
+        *tiny, *SCHEDULE, f"model.precision={precision}", "train.updates=150", "train.save_every=15",
+        "train.log_every=1", "train.valid_every=50",
+    ]  # fmt: skip
+    wanted = weights(pretrain("out", *words))
+    shutil.rmtree(tmp_path / "out")
+    command = [
+        sys.executable,
+        "-m",
+        "xling.cli",
+        "pretrain",
+        f"data={shards}",
+        f"out={tmp_path / 'out'}",
+        *words,
+    ]
+    log = tmp_path / "out.partial" / "log.jsonl"
+    seen = 0
+    for _ in range(2):
+        target = seen + random.randint(16, 50)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+            while seen < target and child.poll() is None:
+                time.sleep(0.005)
+                lines = log.read_text().splitlines() if log.is_file() else []
+                seen = max([seen, *(json.loads(line)["update"] for line in lines[:-1])])
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        assert child.returncode == -signal.SIGKILL, f"it ended by itself at update {seen}"
+        assert not (tmp_path / "out").exists() and list(log.parent.glob("update-*.sha256"))
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert identical(wanted, weights(tmp_path / "out")), f"killed near update {seen}"
+    assert not log.parent.exists()
+
+
+def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write ends only when more updates were made after it had begun."""
+    write, make, going_on, made = checkpoint.write_hashed, Updates.make, threading.Event(), []
+
+    def slow(*arguments: Any) -> str:
+        assert going_on.wait(60), "training waited for the checkpoint"
+        return write(*arguments)
+
+    def counting(self: Updates, samples: Any) -> bool:
+        made.append(self._trainer.get_num_updates())
+        if made[-1] == 6:
+            going_on.set()
+        return make(self, samples)
+
+    straight = weights(pretrain("straight"))
+    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(Updates, "make", counting)
+    assert identical(straight, weights(pretrain("out")))
+
+
+def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masters are changed in place while the thread writes; the file must not see it."""
+    names = ("update-00000004.pt", "update-00000008.pt")
+    states = [torch.load(interrupted / name, weights_only=True) for name in names]
+    masters = [state["last_optimizer_state"]["masters"] for state in states]
+    assert not any(torch.equal(a, b) for a, b in zip(*masters, strict=True))
+    shared = {tensor.untyped_storage().data_ptr() for tensor in states[1]["model"].values()}
+    assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, (
+        "float32 is written twice"
+    )
+    write, make, going_on = checkpoint.write_hashed, Updates.make, threading.Event()
+
+    def slow(*arguments: Any) -> str:
+        assert going_on.wait(60)
+        return write(*arguments)
+
+    def waking(self: Updates, samples: Any) -> bool:
+        if self._trainer.get_num_updates() == 7:
+            going_on.set()
+        return make(self, samples)
+
+    shutil.rmtree(interrupted)
+    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(Updates, "make", waking)
+    with monkeypatch.context() as patch:
+        stop_after(10, patch)
+        with pytest.raises(Killed):
+            pretrain("out")
+    late = torch.load(interrupted / names[0], weights_only=True)["last_optimizer_state"]["masters"]
+    assert all(torch.equal(a, b) for a, b in zip(masters[0], late, strict=True))
+
+
+@pytest.mark.parametrize("where", ["in the file", "before the checksum"])
+def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    shutil.rmtree(interrupted)
+    write, mark = checkpoint.write_hashed, manifest.write_atomic
+
+    def torn(state: Any, handle: Any) -> str:
+        if state["optimizer_history"][-1]["num_updates"] == 8 and where == "in the file":
+            handle.write(b"PK half of it")
+            raise OSError("no space left")
+        return write(state, handle)
+
+    def no_mark(path: Path, text: str) -> None:
+        if path.name == "update-00000008.sha256" and where != "in the file":
+            raise OSError("no space left")
+        mark(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_hashed", torn)
+        patch.setattr(manifest, "write_atomic", no_mark)
+        with pytest.raises(OSError, match="no space left"):
+            pretrain("out")
+    assert [path.name for path in interrupted.glob("*.sha256")] == ["update-00000004.sha256"]
+    assert identical(weights(pretrain("out")), weights(pretrain("straight")))
+    assert not list(interrupted.parent.rglob("*.tmp"))

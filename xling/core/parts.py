@@ -1,0 +1,92 @@
+"""The parts of a resumable build: each is a folder that is renamed into place when it is complete.
+
+The parts of output ``OUT`` are in ``.OUT.work/KEY/PHASE/INDEX/``. A part is written into a temporary folder and then
+renamed. A killed process leaves either a whole part or a temporary folder that nothing reads. ``KEY`` is a
+digest of the configuration: a build with other settings never reuses these parts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xling.core.answer import Answer
+
+
+@dataclass(frozen=True)
+class Work:
+    """The parts of one build under ``root``."""
+
+    root: Path
+
+    def part(self, phase: str, index: int) -> Path:
+        """Where part ``index`` of ``phase`` is, or will be."""
+        return self.root / phase / f"{index:05d}"
+
+    @contextmanager
+    def making(self, phase: str, index: int) -> Iterator[Path]:
+        """A folder for the files of a part; it becomes the part when the block ends without an error."""
+        target = self.part(phase, index)
+        temporary = target.with_name(f".{target.name}.{socket.gethostname()}.{os.getpid()}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        start, cpu_start = time.perf_counter(), time.process_time()
+        try:
+            yield temporary
+            facts = {
+                "seconds": round(time.perf_counter() - start, 3),
+                "cpu_seconds": round(time.process_time() - cpu_start, 3),
+                "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            }
+            write_json(temporary / "facts.json", facts)
+            self._install(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    @staticmethod
+    def _install(temporary: Path, target: Path) -> None:
+        try:
+            temporary.rename(target)
+        except OSError:
+            if not target.is_dir():  # else a second worker was given the same part and was faster
+                raise
+
+    def discard(self, *phases: str, name: str) -> None:
+        """Delete file ``name`` in all parts of ``phases``: nothing needs it any more."""
+        for phase in phases:
+            for path in sorted((self.root / phase).glob(f"*/{name}")):
+                path.unlink(missing_ok=True)
+
+
+def run_unless_published(
+    make: Callable[[], Answer | None],
+    work: Callable[[], Work],
+    is_published: Callable[[], object],
+    done: Callable[[], Answer | None],
+) -> Answer | None:
+    """What ``make`` returns, or ``done`` where the same build elsewhere was faster and has cleared the parts away."""
+    try:
+        return make()
+    except FileNotFoundError:
+        if work().root.exists() or not is_published():
+            raise
+        return done()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as JSON that is equal for equal values."""
+    path.write_text(json.dumps(value, ensure_ascii=False, sort_keys=True, indent=0) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,59 @@
+"""Write a model in ARPA format, which KenLM, SRILM and others read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from xling.text.lm.kneser_ney import Estimates
+from xling.text.lm.ngrams import Ints, Order
+
+_ROWS = 500_000
+
+
+def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: list[Estimates]) -> None:
+    """Write ``path`` whole or not at all.
+
+    Args:
+        path: the ARPA file.
+        vocabulary: word of each number.
+        orders: n-gram tables.
+        model: their estimates.
+    """
+    words = pl.Series(vocabulary, dtype=pl.String)
+    work = path.with_name(path.name + ".tmp")
+    with work.open("wb") as handle:
+        sizes = "".join(f"ngram {n}={int(e.kept.sum())}\n" for n, e in enumerate(model, start=1))
+        handle.write(f"\\data\\\n{sizes}".encode())
+        for n, estimates in enumerate(model, start=1):
+            handle.write(f"\n\\{n}-grams:\n".encode())
+            kept = np.flatnonzero(estimates.kept)
+            for start in range(0, len(kept), _ROWS):
+                rows = kept[start : start + _ROWS]
+                columns = {"log10": _log10(estimates.probability[rows]), **_words(words, orders, n, rows)}
+                if n < len(model):
+                    columns["backoff"] = _log10(estimates.backoff[rows])
+                frame = pl.DataFrame(columns)
+                ngram = pl.concat_str([f"w{i}" for i in range(n)], separator=" ")
+                ends = ["backoff"] if n < len(model) else []
+                frame.select("log10", ngram, *ends).write_csv(
+                    handle, include_header=False, separator="\t", quote_style="never", float_precision=7
+                )
+        handle.write(b"\n\\end\\\n")
+    work.rename(path)
+
+
+def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
+    """Base-10 logarithms, never above 0, which KenLM refuses."""
+    return pl.Series(np.minimum(0.0, np.log10(values)))
+
+
+def _words(words: pl.Series, orders: list[Order], n: int, rows: Ints) -> dict[str, pl.Series]:
+    """Columns ``w0`` to ``w{n-1}`` of the n-grams numbered ``rows``."""
+    columns = {}
+    for order in range(n - 1, -1, -1):
+        columns[f"w{order}"] = words.gather(orders[order].word[rows])
+        rows = orders[order].prefix[rows]
+    return columns

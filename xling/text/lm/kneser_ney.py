@@ -1,0 +1,107 @@
+"""Interpolated modified Kneser-Ney estimation, with the conventions of KenLM's lmplz.
+
+Source: Chen and Goodman 1998, section 3; Heafield et al. 2013, section 3 (adjusted counts, ``<s>``, ``<unk>``).
+
+Notation: ``a`` is the adjusted count: occurrences in the highest order and for n-grams that start with
+``<s>``, else the number of distinct words seen to the left. ``D(a)`` is the discount of ``a``. Then
+
+    p(w | h) = (a(hw) - D(a(hw))) / sum_x a(hx)  +  gamma(h) p(w | h without its first word)
+    gamma(h) = sum_x D(a(hx)) / sum_x a(hx)
+
+and below the unigrams lies the uniform distribution over all words but ``<s>``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xling.text.lm.ngrams import BOS_ID, UNK_ID, Order
+
+Floats = NDArray[np.float64]
+
+FALLBACK = (0.5, 1.0, 1.5)  # lmplz --discount_fallback, for texts too small or too regular to estimate from
+
+
+@dataclass
+class Estimates:
+    """One order of the model: natural probabilities, and backoff weights as contexts.
+
+    Args:
+        kept: which n-grams of the `Order` are in the model, ``(num,)``.
+        probability: interpolated probability, ``(num,)``.
+        backoff: weight of the order below after this context, ``(num,)``; 1 where nothing follows.
+    """
+
+    kept: NDArray[np.bool_]
+    probability: Floats
+    backoff: Floats
+
+
+def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates]:
+    """Estimate every order.
+
+    Args:
+        orders: tables of `xling.text.lm.ngrams.count_ngrams`.
+        prune: for orders from 1 on, n-grams with at most this count leave the model; the last value holds for
+            all higher orders. Unigrams always stay. As in lmplz, the mass of what leaves goes to the backoff.
+    """
+    thresholds = [prune[min(n, len(prune) - 1)] if prune and n else 0 for n in range(len(orders))]
+    assert thresholds == sorted(thresholds), f"pruning must not fall with the order: {prune}"
+    adjusted = adjusted_counts(orders)
+    model = [_unigrams(adjusted[0])]
+    for n in range(1, len(orders)):
+        order, counts = orders[n], adjusted[n]
+        kept = order.count > thresholds[n]
+        discounts = discounts_of(counts)[np.minimum(counts, 3)]
+        num_contexts = len(orders[n - 1])
+        total = np.bincount(order.prefix, weights=counts, minlength=num_contexts)
+        freed = np.bincount(order.prefix, weights=np.where(kept, discounts, counts), minlength=num_contexts)
+        gamma = np.divide(freed, total, out=np.ones(num_contexts), where=total > 0)
+        lower = model[-1].probability[order.suffix]
+        probability = (counts - discounts) / total[order.prefix] + gamma[order.prefix] * lower
+        model[-1].backoff = gamma
+        model.append(Estimates(kept, probability, np.ones(len(order))))
+    return model
+
+
+def adjusted_counts(orders: list[Order]) -> list[NDArray[np.int64]]:
+    """Adjusted count of every n-gram, by order; ``<s>`` alone has none."""
+    adjusted = []
+    for n, order in enumerate(orders):
+        if n + 1 == len(orders):
+            counts = order.count.copy()
+        else:
+            left = np.bincount(orders[n + 1].suffix, minlength=len(order))
+            counts = np.where(order.starts, order.count, left)
+        adjusted.append(counts.astype(np.int64))
+    adjusted[0][[BOS_ID, UNK_ID]] = 0
+    return adjusted
+
+
+def discounts_of(counts: NDArray[np.int64]) -> Floats:
+    """``(0, D1, D2, D3+)`` from the numbers of n-grams with adjusted counts 1 to 4.
+
+    D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK` where that is undefined or
+    outside [0, k].
+    """
+    t = np.bincount(counts[counts <= 4], minlength=5).astype(float)
+    if (t[1:5] == 0).any():
+        return np.array([0.0, *FALLBACK])
+    y = t[1] / (t[1] + 2 * t[2])
+    found = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
+    if any(not 0 <= d <= k for k, d in enumerate(found, start=1)):
+        return np.array([0.0, *FALLBACK])
+    return np.array([0.0, *found])
+
+
+def _unigrams(counts: NDArray[np.int64]) -> Estimates:
+    """Unigrams interpolated with the uniform distribution; ``<unk>`` has only its share of the latter."""
+    discounts = discounts_of(counts)[np.minimum(counts, 3)]
+    total = counts.sum()
+    uniform = discounts.sum() / total / (len(counts) - 1)
+    probability = (counts - discounts) / total + uniform
+    probability[BOS_ID] = 1.0  # never asked for; lmplz writes the same
+    return Estimates(np.ones(len(counts), dtype=bool), probability, np.ones(len(counts)))

@@ -1,0 +1,211 @@
+"""Train an n-gram language model for any language from clean text: ``xling corpus lm``.
+
+SentencePiece (Kudo and Richardson 2018) learns the pieces, modified Kneser-Ney the probabilities: by lmplz
+when it is found, else by `xling.text.lm.kneser_ney`, which gives the same model.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import sentencepiece as spm
+
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.text import reader
+from xling.text.lm.arpa import write_arpa
+from xling.text.lm.kneser_ney import estimate
+from xling.text.lm.model import ARPA, SPM, Pieces
+from xling.text.lm.ngrams import count_ngrams, read_tokens
+from xling.text.normalize import for_lm
+
+STAGE = "corpus lm"
+_TEXT, _PIECES = "text.txt", "pieces.txt"
+_MAX_SPM_CHARS = 4000  # of a line SentencePiece learns from
+_MIN_TOKENS = 1000
+
+
+@dataclass(frozen=True)
+class LmConfig:
+    """Settings of `run`.
+
+    Attributes:
+        lang: the language.
+        text: files, globs or corpus directories of clean text.
+        out: directory to publish: ``lm.arpa`` and ``spm.model``; ``runs/lm/LANG`` when empty.
+        order: length of the longest n-gram. CCNet: 5.
+        pieces: SentencePiece vocabulary; fewer where the text has fewer. CCNet: 65,536.
+        coverage: share of characters that get a piece of their own.
+        max_chars: text read, in characters; this bounds memory, at some 45 bytes a character.
+        prune: n-grams of orders 1, 2, ... with at most this count are left out, the last for higher orders.
+        estimator: ``lmplz``, ``builtin``, or ``auto``: lmplz if it is found.
+        seed: of SentencePiece's sampling of lines.
+    """
+
+    lang: str
+    text: tuple[str, ...]
+    out: str = ""
+    order: int = 5
+    pieces: int = 65_536
+    coverage: float = 0.9998
+    max_chars: int = 50_000_000
+    prune: tuple[int, ...] = (0, 0, 0, 1, 1)
+    estimator: Literal["auto", "builtin", "lmplz"] = "auto"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: a value out of range.
+        """
+        if not 2 <= self.order <= 6:
+            raise UserError(f"order={self.order}", "2 to 6, the orders that KenLM reads")
+        if any(a > b for a, b in zip(self.prune, self.prune[1:], strict=False)) or self.prune[:1] > (0,):
+            raise UserError(f"prune={','.join(map(str, self.prune))}", "0 first, then never falling")
+        if self.estimator == "lmplz" and not shutil.which("lmplz"):
+            raise UserError("lmplz is not on PATH", fix="install KenLM, or leave estimator=auto")
+
+
+def run(cfg: LmConfig) -> manifest.Manifest:
+    """Train the model on the files that ``cfg.text`` names and publish it.
+
+    Raises:
+        UserError: an unknown language, unreadable files, or too little text.
+    """
+    language = languages.get(cfg.lang)
+    out = Path(cfg.out or f"runs/lm/{language.code}")
+    inputs = reader.resolve(cfg.text)
+    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
+        return done
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        texts = (" ".join(paragraphs) for paragraphs in reader.documents(cfg.text))
+        made.counts |= train(texts, made.path, cfg)
+    return manifest.read(out)
+
+
+def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
+    """Write ``lm.arpa`` and ``spm.model`` into ``out`` and return counts.
+
+    Args:
+        texts: clean documents of one language.
+        out: an existing directory.
+        cfg: settings; ``lang``, ``text`` and ``out`` are not looked at.
+
+    Raises:
+        UserError: there is too little text to learn from.
+    """
+    text, pieces = out / _TEXT, out / _PIECES
+    num_docs, num_chars = _write_normalized(texts, text, cfg.max_chars)
+    if num_chars < _MIN_TOKENS:
+        raise UserError(
+            f"{num_chars} characters of text to train a language model on", f"{_MIN_TOKENS} or more"
+        )
+    _train_pieces(text, out, cfg)
+    encode = Pieces(out / SPM)
+    with pieces.open("wb") as handle:
+        for line in _lines(text):
+            handle.write(encode.of(line) + b"\n")
+    counts = {"documents": num_docs, "chars": num_chars}
+    if cfg.estimator != "builtin" and shutil.which("lmplz"):
+        _lmplz(pieces, out, cfg)
+    else:
+        counts |= train_builtin(_lines(pieces), out / ARPA, cfg.order, cfg.prune)
+    text.unlink()
+    pieces.unlink()
+    return counts
+
+
+def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int, ...] = ()) -> dict[str, int]:
+    """Write an ARPA file of tokenised lines and return counts; see `LmConfig` for ``order`` and ``prune``."""
+    vocabulary, tokens = read_tokens(lines)
+    orders = count_ngrams(tokens, len(vocabulary), order)
+    model = estimate(orders, prune)
+    write_arpa(out, vocabulary, orders, model)
+    counts = {"tokens": len(tokens)}
+    return counts | {f"{n}-grams": int(e.kept.sum()) for n, e in enumerate(model, start=1)}
+
+
+def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple[int, int]:
+    """Write one normalised document a line until there are ``max_chars``; return documents and characters."""
+    num_docs = num_chars = 0
+    with path.open("w", encoding="utf-8") as handle:
+        for text in texts:
+            line = for_lm(text.replace("\n", " "))
+            if line:
+                handle.write(line + "\n")
+                num_docs += 1
+                num_chars += len(line)
+            if num_chars >= max_chars:
+                break
+    return num_docs, num_chars
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", newline="\n") as handle:
+        for line in handle:
+            yield line.rstrip("\n")
+
+
+def _sentences(path: Path) -> Iterator[str]:
+    """Lines cut at spaces where they are longer than SentencePiece takes."""
+    for line in _lines(path):
+        while len(line) > _MAX_SPM_CHARS:
+            cut = line.rfind(" ", 1, _MAX_SPM_CHARS)
+            cut = cut if cut > 0 else _MAX_SPM_CHARS
+            yield line[:cut]
+            line = line[cut:].lstrip()
+        yield line
+
+
+def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
+    """Learn the pieces; one thread and a fixed seed make the model reproducible."""
+    spm.set_random_generator_seed(cfg.seed)
+    model = io.BytesIO()  # a file's name would stand in the model
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=_sentences(text),
+            model_writer=model,
+            vocab_size=cfg.pieces,
+            hard_vocab_limit=False,
+            character_coverage=cfg.coverage,
+            normalization_rule_name="identity",  # for_lm has normalised
+            input_sentence_size=200_000,
+            shuffle_input_sentence=True,
+            max_sentence_length=4 * _MAX_SPM_CHARS,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"SentencePiece cannot learn pieces: {' '.join(str(error).split())}", fix="give more text"
+        ) from None
+    (out / SPM).write_bytes(model.getvalue())
+
+
+def _lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
+    prune = [str(cfg.prune[min(n, len(cfg.prune) - 1)]) for n in range(cfg.order)] if cfg.prune else ["0"]
+    command = [
+        "lmplz",
+        "-o",
+        str(cfg.order),
+        "-S",
+        "1G",
+        "-T",
+        str(out),
+        "--discount_fallback",
+        "0.5",
+        "1",
+        "1.5",
+    ]
+    command += ["--prune", *prune, "--text", str(pieces), "--arpa", str(out / ARPA)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"lmplz failed: {last}", fix="set estimator=builtin")

@@ -1,0 +1,63 @@
+"""Batches of sentence pairs: their columns, the words of a sentence, and the key by which texts are compared."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from xling.text.units import marks
+
+# id: stable name; src, tgt: one line each; doc: document, "" where unknown; source: the URI read from;
+# score: of a model or a file, null where there is none.
+SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.String(),
+    "src": pl.String(),
+    "tgt": pl.String(),
+    "doc": pl.String(),
+    "source": pl.String(),
+    "score": pl.Float32(),
+}
+SIDES = ("src", "tgt")
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u0f40-\u0f6c\u1000-\u109f\u1780-\u17df\u3005-\u3007\u3041-\u30ff\u3105-\u312f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_WORD = re.compile(
+    f"[{_UNSPACED}][{marks()}]*"
+    rf"|\d+(?:[.,:]\d+)*"
+    rf"|[^\W\d_{_UNSPACED}](?:[^\W{_UNSPACED}]|[{marks()}]|['’\-](?=[^\W\d_]))*"
+    r"|\S"
+)
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of ``text`` stand, as (start, end) in code points; a punctuation mark is a word.
+
+    Scripts without spaces between words give one word a character; marks stay with theirs.
+    """
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``, as `spans` cuts them, in their own case."""
+    return _WORD.findall(text)
+
+
+def near_key(column: str | pl.Expr) -> pl.Expr:
+    """Text by which near-duplicates are equal: lower-cased letters alone, without marks, digits and spaces."""
+    text = pl.col(column) if isinstance(column, str) else column
+    return text.str.to_lowercase().str.replace_all(r"[^\p{L}]+", "")
+
+
+def frame(columns: dict[str, list[str]], source: str, first: int = 0, name: str = "") -> pl.DataFrame:
+    """A batch from ``src``, ``tgt`` and perhaps ``doc``; ids are ``name/number`` from ``first``."""
+    made = pl.DataFrame({key: pl.Series(key, values, pl.String) for key, values in columns.items()})
+    number = pl.int_range(first, first + made.height).cast(pl.String)
+    extra = [(pl.lit(f"{name or source}/") + number).alias("id"), pl.lit(source).alias("source")]
+    if "doc" not in columns:
+        extra.append(pl.lit("").alias("doc"))
+    if "score" not in columns:
+        extra.append(pl.lit(None).cast(pl.Float32).alias("score"))
+    return made.with_columns(extra).select(pl.col(key).cast(kind) for key, kind in SCHEMA.items())

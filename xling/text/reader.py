@@ -1,0 +1,101 @@
+"""Read corpora back as documents of paragraphs: published corpora, Parquet, or plain text files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from glob import glob
+from pathlib import Path
+
+import polars as pl
+
+from xling.core.errors import UserError
+from xling.text.stored import DAMAGED, whole_lines
+
+# A text file without blank lines is no single document; it is cut after this many lines.
+MAX_DOC_LINES = 64
+
+
+def resolve(paths: Iterable[str]) -> list[Path]:
+    """The files behind paths, globs and published corpus directories, in a stable order.
+
+    Raises:
+        UserError: a path or glob matches nothing, or a directory holds no Parquet or text file.
+    """
+    found: list[Path] = []
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            files = sorted([*path.glob("*.parquet"), *path.glob("shards/*.parquet")]) or sorted(
+                path.glob("*.txt*")
+            )
+        else:
+            files = [path] if path.is_file() else [Path(p) for p in sorted(glob(given))]  # noqa: PTH207 - absolute globs
+        if not files:
+            raise UserError(
+                f"nothing to read at {given!r}", "a file, a glob or a corpus directory", "check the path"
+            )
+        found += files
+    return found
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, plain or compressed (gzip, bzip2, xz, zstd), without line ends and byte order mark.
+
+    Raises:
+        UserError: the file is not UTF-8, is cut off in the middle, or is empty.
+    """
+    number = 0
+    try:
+        for number, raw in enumerate(whole_lines(path), 1):
+            line = raw.decode("utf-8").rstrip("\r")
+            yield line.removeprefix("\ufeff") if number == 1 else line
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+            "UTF-8 text",
+            f"convert it, for example iconv -f latin1 -t utf-8 {path.name}",
+        ) from None
+    except (EOFError, *DAMAGED) as error:
+        raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
+    if number == 0:
+        raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
+
+
+def documents(paths: Iterable[str]) -> Iterator[list[str]]:
+    """Documents as lists of non-empty paragraphs.
+
+    Text files hold one paragraph a line and a blank line between documents (CC-100's format); Parquet
+    files hold one document a row in the column ``text`` with paragraphs separated by newlines.
+
+    Raises:
+        UserError: what `lines` raises; a Parquet file that is damaged, or without text in every row.
+    """
+    for path in resolve(paths):
+        if path.suffix == ".parquet":
+            for text in _texts(path):
+                if paragraphs := [line for line in text.split("\n") if line.strip()]:
+                    yield paragraphs
+            continue
+        gathered: list[str] = []
+        for line in lines(path):
+            if line.strip():
+                gathered.append(line)
+            if gathered and (not line.strip() or len(gathered) == MAX_DOC_LINES):
+                yield gathered
+                gathered = []
+        if gathered:
+            yield gathered
+
+
+def _texts(path: Path) -> pl.Series:
+    """The column ``text`` of a Parquet file."""
+    try:
+        texts = pl.read_parquet(path, columns=["text"])["text"]
+    except pl.exceptions.ColumnNotFoundError:
+        columns = ", ".join(pl.read_parquet_schema(path))
+        raise UserError(f"{path} has no column text but {columns}", "a corpus of xling corpus mono") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
+    if texts.dtype != pl.String or texts.null_count():
+        raise UserError(f"{path}: text is not a string in every row", "a document a row")
+    return texts

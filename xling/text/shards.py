@@ -1,0 +1,137 @@
+"""Write and read fairseq's memory-mapped shards as flat token streams."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.core.errors import UserError
+
+EOS, UNK = 2, 3
+NUM_SPECIALS = 4
+NUM_LATER_SYMBOLS = 1024  # room for <mask>, language tokens and sentinels when the integer type is chosen
+
+_MAGIC = b"MMIDIDX\x00\x00"
+_DTYPES = {
+    1: np.uint8,
+    2: np.int8,
+    3: np.int16,
+    4: np.int32,
+    5: np.int64,
+    6: np.float64,
+    7: np.float32,
+    8: np.uint16,
+}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One dataset as a stream of tokens and the items it is cut into; nothing is read until it is used.
+
+    Attributes:
+        tokens: every token in order, unsigned or signed integers of shape (num_tokens,), memory-mapped.
+        sizes: tokens per item, int32 of shape (num_items,), memory-mapped.
+    """
+
+    tokens: np.ndarray
+    sizes: np.ndarray
+
+    def starts(self) -> np.ndarray:
+        """Offset of each item in ``tokens``, int64 of shape (num_items,)."""
+        return np.cumsum(self.sizes, dtype=np.int64) - self.sizes
+
+
+def open_shard(prefix: Path) -> Shard:
+    """Map ``prefix.bin`` and ``prefix.idx``.
+
+    Raises:
+        UserError: a file is missing, is no fairseq index, or has another size than the index says.
+    """
+    index, data = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
+    for path in (index, data):
+        if not path.is_file():
+            raise UserError(
+                f"shard {path} is missing", "prefix.bin and prefix.idx", "run `xling binarize` again"
+            )
+    with index.open("rb") as handle:
+        head = handle.read(len(_MAGIC) + 17)
+    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 17:
+        raise UserError(f"{index} is no fairseq memory-mapped index", fix="run `xling binarize` again")
+    version, code, num_items = struct.unpack("<QBQ", head[len(_MAGIC) :])
+    if version != 1 or code not in _DTYPES:
+        raise UserError(f"{index}: version {version}, type {code}", "version 1", "run `xling binarize` again")
+    dtype = np.dtype(_DTYPES[code])
+    if index.stat().st_size < len(head) + 12 * num_items:
+        raise UserError(f"{index} is cut off", f"{num_items} items", "run `xling binarize` again")
+    sizes = np.memmap(index, np.int32, "r", len(head), (num_items,)) if num_items else np.zeros(0, np.int32)
+    num_tokens = int(sizes.sum(dtype=np.int64))
+    if data.stat().st_size != num_tokens * dtype.itemsize:
+        raise UserError(
+            f"{data} has {data.stat().st_size} bytes",
+            f"{num_tokens * dtype.itemsize}",
+            "run `xling binarize` again",
+        )
+    tokens = np.memmap(data, dtype, "r") if num_tokens else np.zeros(0, dtype)
+    # As plain arrays, whose slices cost a third of a memmap's.
+    return Shard(np.asarray(tokens), np.asarray(sizes))
+
+
+def languages_in(directory: Path) -> list[str]:
+    """Languages that have a monolingual training shard under a binarised directory, sorted."""
+    return sorted(p.parent.name for p in directory.glob("*/train.idx"))
+
+
+def pairs_in(directory: Path) -> list[str]:
+    """Pairs ``src-tgt`` that have a training shard under a binarised directory, sorted."""
+    return sorted({p.parent.name for p in directory.glob("*-*/train.*.idx")})
+
+
+def encode(processor: Any, lines: list[str]) -> list[np.ndarray]:
+    """Fairseq ids of each line with </s> behind, int32 arrays of shape (num_pieces + 1,)."""
+    return [
+        np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
+        for ids in processor.encode(lines)
+    ]
+
+
+class ShardWriter:
+    """Writes one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
+
+    Tokens are uint16 where the vocabulary fits, else int32, as fairseq chooses. Written here and not by fairseq,
+    whose import alone takes seconds and brings torch; a test reads the result with fairseq.
+    """
+
+    def __init__(self, prefix: Path, vocab_size: int) -> None:
+        self._prefix = prefix
+        self._dtype = np.dtype(np.uint16 if vocab_size + NUM_LATER_SYMBOLS < 65500 else np.int32)
+        self._file = prefix.with_name(f"{prefix.name}.bin").open("wb")
+        self._sizes = array("i")
+        self.num_tokens = self.num_unknown = 0
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def add(self, item: np.ndarray) -> None:
+        """Append one item, an integer array of shape (num_tokens,)."""
+        self._file.write(item.astype(self._dtype).tobytes())
+        self._sizes.append(len(item))
+        self.num_tokens += len(item)
+        self.num_unknown += int((item == UNK).sum())
+
+    def close(self) -> dict[str, int]:
+        """Write the index and return the counts."""
+        self._file.close()
+        sizes = np.array(self._sizes, dtype=np.int32)
+        starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
+        with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
+            index.write(_MAGIC + struct.pack("<QBQ", 1, 8 if self._dtype == np.uint16 else 4, len(sizes)))
+            index.write(sizes.tobytes() + starts.tobytes())
+        return {"items": len(sizes), "tokens": self.num_tokens, "unknown": self.num_unknown}

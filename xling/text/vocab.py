@@ -1,0 +1,189 @@
+"""One SentencePiece vocabulary for all languages, balanced by alpha.
+
+Piece ids follow XLM-R: fairseq's four symbols ``<s> <pad> </s> <unk>`` are 0 to 3 and piece i of
+SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes last and is added by the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import sentencepiece as spm
+from sentencepiece import sentencepiece_model_pb2 as proto
+
+from xling.core import languages, manifest
+from xling.core.errors import UserError
+from xling.core.sampling import alpha_shares, rng
+from xling.text import reader
+
+NUM_SPM_SPECIALS = 3
+MAX_LINE_CHARS = 4000
+SCORE_STEPS = 256
+SPM, WORDPIECE, DICTIONARY = "spm.model", "wordpiece.json", "dict.txt"
+"""Files of a vocabulary: the dictionary, and one of the others."""
+
+
+@dataclass(frozen=True)
+class VocabConfig:
+    """Settings of `run`.
+
+    Attributes:
+        corpora: language -> files, globs or corpus directories.
+        out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
+        size: number of pieces, SentencePiece's three specials included.
+        alpha: exponent of the language shares, by characters.
+        num_sentences: lines to train on, over all languages.
+        coverage: share of characters that get a piece of their own.
+        model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe``.
+    """
+
+    corpora: dict[str, tuple[str, ...]]
+    out: str
+    size: int = 8000
+    alpha: float = 0.3
+    num_sentences: int = 500_000
+    coverage: float = 0.9998
+    model: Literal["unigram", "bpe"] = "unigram"
+    num_threads: int = 1
+    seed: int = 1
+
+
+def run(cfg: VocabConfig) -> manifest.Manifest:
+    """Train the vocabulary and publish it.
+
+    Raises:
+        UserError: an unknown language, an alpha out of range, an unreadable file, too little text for ``size`` pieces.
+    """
+    if not cfg.corpora:
+        raise UserError("no text to learn a vocabulary from", "corpora.LANG=PATH", "name some text")
+    for lang in cfg.corpora:
+        languages.get(lang)
+    if not 0 <= cfg.alpha <= 1:
+        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
+    out = Path(cfg.out)
+    inputs = [path for paths in cfg.corpora.values() for path in reader.resolve(paths)]
+    if done := manifest.up_to_date(out, "vocab", cfg, inputs):
+        return done
+    chars, num_lines = {}, {}
+    for lang, paths in cfg.corpora.items():
+        sizes = [len(line) for doc in reader.documents(paths) for line in doc]
+        chars[lang], num_lines[lang] = sum(sizes), len(sizes)
+        if not sizes:
+            raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
+    shares = alpha_shares(chars, cfg.alpha)
+    with manifest.publish(out, "vocab", cfg, inputs) as made:
+        _train(cfg, made.path, _sample(cfg, shares, chars, num_lines))
+        _round_scores(made.path)
+        _write_dictionary(made.path)
+        made.counts |= {
+            "chars": chars,
+            "shares": {lang: round(share, 4) for lang, share in shares.items()},
+            "vocab_digest": vocab_digest(made.path),
+        }
+    return manifest.read(out)
+
+
+def _sample(
+    cfg: VocabConfig, shares: dict[str, float], chars: dict[str, int], num_lines: dict[str, int]
+) -> Iterator[str]:
+    """Lines of every language, each taken 0, 1 or more times so that the shares of characters hold."""
+    mean_chars = sum(chars.values()) / sum(num_lines.values())
+    budget_chars = min(sum(chars.values()), cfg.num_sentences * mean_chars)
+    for lang, paths in cfg.corpora.items():
+        rate = shares[lang] * budget_chars / chars[lang]
+        generator = rng(cfg.seed, "vocab", lang)
+        for doc in reader.documents(paths):
+            for line in doc:
+                for _ in range(int(rate + generator.random())):
+                    yield line[:MAX_LINE_CHARS]
+
+
+def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=sentences,
+            model_prefix=str(out / "spm"),
+            vocab_size=cfg.size,
+            model_type=cfg.model,
+            character_coverage=cfg.coverage,
+            num_threads=cfg.num_threads,
+            max_sentence_length=4 * MAX_LINE_CHARS,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=-1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
+            fix="set a smaller size=, or give more text",
+        ) from None
+
+
+def _round_scores(out: Path) -> None:
+    """Round the scores to multiples of 2^-8, whose sums are exact in single precision up to 65,536.
+
+    Two cuts of a word into the same pieces in another order have the same score. With sums that are rounded on the
+    way, what stands before the word decides between them, and no other implementation cuts alike.
+    """
+    model = proto.ModelProto()
+    model.ParseFromString((out / "spm.model").read_bytes())
+    for piece in model.pieces:
+        piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    (out / "spm.model").write_bytes(model.SerializeToString())
+    lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
+    (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
+
+
+def _write_dictionary(out: Path) -> None:
+    pieces = (out / "spm.vocab").read_text(encoding="utf-8").rstrip("\n").split("\n")[NUM_SPM_SPECIALS:]
+    with (out / "dict.txt").open("w", encoding="utf-8") as handle:
+        handle.writelines(f"{line.split(chr(9))[0]} 1\n" for line in pieces)
+
+
+def copy(directory: Path, out: Path) -> None:
+    """Copy the files of the vocabulary in ``directory`` into ``out``.
+
+    Raises:
+        UserError: there is none.
+    """
+    vocab_digest(directory)
+    load(directory)
+    for name in (DICTIONARY, SPM, WORDPIECE):
+        if (directory / name).is_file():
+            shutil.copy(directory / name, out / name)
+
+
+def load(directory: Path) -> Any:
+    """The SentencePiece model of a published vocabulary, or what stands for it in an imported one of WordPieces.
+
+    Raises:
+        UserError: the directory holds no vocabulary or a damaged one.
+    """
+    if (directory / WORDPIECE).is_file():
+        from xling.text.wordpiece import WordPieceProcessor
+
+        return WordPieceProcessor(directory / WORDPIECE)
+    path = directory / SPM
+    if not path.is_file():
+        raise UserError(
+            f"no vocabulary at {directory}", "a directory with spm.model", "run `xling vocab` first"
+        )
+    try:
+        return spm.SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError) as error:
+        raise UserError(f"{path} is damaged: {error}", fix="run `xling vocab` again") from None
+
+
+def vocab_digest(directory: Path) -> str:
+    """SHA-256 of ``dict.txt``: shards and checkpoints fit together when theirs are equal."""
+    path = directory / "dict.txt"
+    if not path.is_file():
+        raise UserError(f"no dictionary at {path}", fix="run `xling vocab` or `xling binarize` again")
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,222 @@
+"""From settings to fairseq's Trainer: task, model, start, what is frozen or sharded, and what does not fit together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import tasks
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from xling.core import config
+from xling.core.errors import UserError
+from xling.models import checkpoint, ddp
+from xling.models.adapters import is_adapter
+from xling.objectives import OBJECTIVES
+from xling.objectives.multi import MIX_SETTINGS, MultiConfig
+from xling.text import vocab
+from xling.training.settings import ModelConfig, PretrainConfig
+from xling.training.update import SafeTrainer
+
+EMBEDDINGS = (
+    "encoder.tokens.weight",
+    "lm_head.weight",
+    "lm_head.bias",
+    "decoder.head.weight",
+    "decoder.head.bias",
+)
+DECODER_SETTINGS = ("decoder_layers", "plain_head", "unbiased_head", "untied_head", "source_lang")
+WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
+
+
+def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
+    """The Trainer and task of fairseq for a recipe."""
+    full = fairseq_config(cfg, save_dir)
+    task = tasks.setup_task(full.task)
+    _check_sizes(cfg, task.max_positions())
+    torch.manual_seed(cfg.seed)
+    model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
+    if cfg.init:
+        init, data = Path(cfg.init), Path(cfg.data)
+        checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
+        task.attach(model)
+    if cfg.freeze != "none":
+        freeze(model, cfg.freeze)
+        if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):
+            freeze(model, "embeddings")
+    if cfg.train.sharding == "full":
+        _check_sharding(cfg)
+        if ddp.size() > 1:
+            decoder = getattr(model, "decoder", None)
+            layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
+            criterion.around = ddp.shard(model.cuda() if torch.cuda.is_available() else model, layers)
+    return SafeTrainer(full, task, model, criterion), task
+
+
+def _leaves_embeddings(cfg: PretrainConfig) -> bool:
+    """Whether the embeddings of ``init`` are replaced by new ones."""
+    with_adapters = cfg.model.lang_adapter or cfg.model.invertible
+    same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
+    return cfg.freeze == "body" and not same
+
+
+def freeze(model: Any, part: str) -> None:
+    """Keep a part of a model from training, see `PretrainConfig`; adapters and what objectives add always train."""
+    for name, parameter in model.named_parameters():
+        if not name.startswith("extras.") and not is_adapter(name) and _is_in(name, part):
+            parameter.requires_grad_(False)
+
+
+def _is_in(name: str, part: str) -> bool:
+    if part in ("embeddings", "body"):
+        return (name in EMBEDDINGS) == (part == "embeddings")
+    is_decoder = name.startswith("decoder.")
+    return is_decoder or name in EMBEDDINGS if part == "decoder" else not is_decoder
+
+
+def frozen_digest(model: Any) -> dict[str, Any]:
+    """How many parameters are frozen, and a SHA-256 of their bits; what objectives keep for themselves moves."""
+    kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
+    found = hashlib.sha256()
+    for name, parameter in sorted(kept.items()):
+        whole = checkpoint.snapshot(parameter, {})
+        found.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
+    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
+
+
+def _check_sharding(cfg: PretrainConfig) -> None:
+    """Refuse what would make the processes of a sharded model wait for different layers."""
+    given = "train.sharding=full"
+    if cfg.mix == "alternate" and len(cfg.objectives) > 1:
+        raise UserError(f"{given} with mix=alternate", "one objective, or mix=sum")
+    for name in cfg.objectives:
+        if not OBJECTIVES[name].shardable:
+            others = [other for other, entry in OBJECTIVES.items() if entry.shardable]
+            raise UserError(f"{given} with objectives.{name}", ", ".join(others))
+
+
+def _check_sizes(cfg: PretrainConfig, length: int) -> None:
+    """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
+    model, train = cfg.model, cfg.train
+    for name in ("layers", "dim", "heads", "ffn_dim", "max_positions"):
+        if getattr(model, name) < 1:
+            raise UserError(f"model.{name}={getattr(model, name)}", "a whole number from 1")
+    if model.decoder_layers < 0:
+        raise UserError(
+            f"model.decoder_layers={model.decoder_layers}", "a number from 1, or 0 for as many as layers"
+        )
+    if model.head_dim < 0:
+        raise UserError(f"model.head_dim={model.head_dim}", "a width from 1, or 0 for dim / heads")
+    if not model.head_dim and model.dim % model.heads:
+        raise UserError(f"model.dim={model.dim} with model.heads={model.heads}", "a multiple of the heads")
+    if length > model.max_positions:
+        raise UserError(
+            f"tokens_per_sample={length} with model.max_positions={model.max_positions}", "at most as many"
+        )
+    if length > train.batch_tokens:
+        raise UserError(
+            f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
+        )
+    for name in ("unbiased_head", "untied_head"):
+        if getattr(model, name) and not model.plain_head:
+            raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
+    if model.norm_eps <= 0:
+        raise UserError(f"model.norm_eps={model.norm_eps}", "a number above 0")
+    for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
+        if getattr(train, name) < 1:
+            raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
+    if not 0 < train.lr < math.inf:
+        raise UserError(f"train.lr={train.lr}", "a number above 0")
+    for name in ("warmup", "weight_decay", "clip", "threads"):
+        if not 0 <= getattr(train, name) < math.inf:
+            raise UserError(f"train.{name}={getattr(train, name)}", "a number from 0")
+    for name in ("dropout", "attention_dropout"):
+        if not 0 <= getattr(model, name) < 1:
+            raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
+    if model.lang_adapter < 0:
+        raise UserError(f"model.lang_adapter={model.lang_adapter}", "a width from 1, or 0 for none")
+    if model.invertible and model.dim % 2:
+        raise UserError(f"model.invertible with model.dim={model.dim}", "an even width")
+    if not 0 < train.beta2 < 1:
+        raise UserError(f"train.beta2={train.beta2}", "a number between 0 and 1")
+
+
+def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
+    """The recipe as fairseq's own configuration."""
+    task_name, task_settings = _task_of(cfg)
+    full = OmegaConf.structured(FairseqConfig)
+    with_name: dict[str, tuple[str, Any]] = {
+        "task": (task_name, task_settings),
+        "model": _model_of(cfg),
+        "criterion": ("xling_objective", OmegaConf.create({})),
+        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": cfg.train.beta2, "eps": 1e-6})),
+        "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
+    }
+    for key, (registered, value) in with_name.items():
+        plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
+        node = OmegaConf.create({**plain, "_name": registered})  # type: ignore[dict-item]
+        OmegaConf.update(full, key, node, force_add=True)
+    full.optimizer.weight_decay = cfg.train.weight_decay
+    full.optimizer.lr = [cfg.train.lr]
+    full.lr_scheduler.update(
+        {
+            "lr": [cfg.train.lr],
+            "force_anneal": None,
+            "end_learning_rate": 0.0,
+            "power": 1.0,
+            "total_num_update": float(cfg.train.updates),
+        }
+    )
+    full.common.seed = cfg.seed
+    full.common.cpu = not torch.cuda.is_available()
+    full.common.log_format = "none"
+    full.dataset.max_tokens = cfg.train.batch_tokens
+    full.dataset.max_tokens_valid = cfg.train.batch_tokens
+    full.dataset.num_workers = 0
+    full.optimization.max_update = cfg.train.updates
+    full.optimization.clip_norm = cfg.train.clip
+    full.optimization.update_freq = [cfg.train.accumulate]
+    full.optimization.lr = [cfg.train.lr]
+    full.checkpoint.save_dir = str(save_dir)
+    # Else rank 0 sends the state in classes that the restricted unpickler of the others refuses.
+    full.checkpoint.load_checkpoint_on_all_dp_ranks = True
+    ddp.configure(full.distributed_training)
+    return full
+
+
+def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
+    """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
+    shape = asdict(cfg.model)
+    if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
+        for name in ("lang_adapter", "invertible", "segment_embeddings"):
+            if shape[name]:
+                raise UserError(
+                    f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"
+                )
+        return "xling_seq2seq", OmegaConf.create(shape)
+    for name in DECODER_SETTINGS:
+        if shape.pop(name) != getattr(ModelConfig(), name):
+            raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
+    return "xling_encoder", OmegaConf.create(shape)
+
+
+def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
+    """Name and settings of the task for fairseq: one objective's own, or the mix of several."""
+    known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
+    if len(cfg.objectives) == 1:
+        ((name, settings),) = cfg.objectives.items()
+        if settings.get("schedule"):
+            raise UserError(
+                f"objectives.{name}.schedule with one objective", "a mix of several", "leave it out"
+            )
+        own = {key: value for key, value in settings.items() if key not in MIX_SETTINGS}
+        return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
+    mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
+    return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

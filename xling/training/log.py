@@ -1,0 +1,102 @@
+"""What a training says while it runs: ``log.jsonl``, and once how long the rest will take."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+
+from xling.core import manifest
+from xling.core.progress import say
+from xling.models import ddp
+from xling.training.track import Show
+from xling.training.update import Updates
+
+MISHAPS = ("skipped_updates", "halved_batches")
+
+
+class Clock:
+    """Says once on standard error how long the rest of a training will take, after `WARM` updates and `TIMED` more."""
+
+    WARM, TIMED = 5, 20
+
+    def __init__(self, what: str) -> None:
+        self._what, self._updates, self._since = what, 0, 0.0
+
+    def made(self, left: int) -> None:
+        """Count an update; ``left`` are still to be made."""
+        self._updates += 1
+        if self._updates == self.WARM:
+            self._since = time.perf_counter()
+        if self._updates == self.WARM + self.TIMED and left and ddp.rank() == 0:
+            seconds = (time.perf_counter() - self._since) / self.TIMED
+            text = f"{self._what}: {left:,} updates left, about {left * seconds / 60:,.1f} min without validation"
+            say(text)
+
+
+class Log:
+    """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed.
+
+    Attributes:
+        show: gets every event too.
+        mishaps: updates skipped and batches halved before the checkpoint.
+    """
+
+    def __init__(self, path: Path, num_updates: int) -> None:
+        self.path = path
+        self.show: Show = lambda event: None
+        # What stands behind the last line end was torn off when the process was killed.
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
+        kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
+        manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
+        metrics.reset_meters("train")  # of a run before this one in the same process
+        self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
+        events = [json.loads(line) for line in kept]
+        self._epoch = max((event.get("epoch", 0) for event in events), default=0)
+        seen = [event for event in events if event["split"] == "train"][-1:]
+        self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
+
+    def count(self, samples: list[Any]) -> None:
+        """Count the real tokens of an update."""
+        self._tokens += sum(sample["ntokens"] for sample in samples if sample)
+
+    def write_train(self, trainer: Trainer, updates: Updates) -> str:
+        """Write the training loss since the last line; returns it in short for the progress bar.
+
+        The first line of an epoch also says how much of each language, or pair, the epoch holds.
+        """
+        values = metrics.get_smoothed_values("train")
+        rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
+        self._tokens, self._since = 0, time.perf_counter()
+        metrics.reset_meters("train")
+        # A language that had no turn since the last line has an empty meter.
+        losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
+        counts = {
+            "tokens_per_s": round(rate),
+            **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
+        }
+        counts |= self._of_epoch(trainer.task.dataset("train"))
+        self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
+        return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
+
+    def _of_epoch(self, dataset: Any) -> dict[str, Any]:
+        """Its number and tokens by language, ``drawn/sw``, when it has not been written yet."""
+        if dataset.epoch <= self._epoch:
+            return {}
+        self._epoch = dataset.epoch
+        return {"epoch": dataset.epoch} | {f"drawn/{name}": n for name, (_, n) in dataset.mixture().items()}
+
+    def write_valid(self, trainer: Trainer, losses: dict[str, float], more: dict[str, float]) -> None:
+        """Write validation losses and their perplexities, by objective and language, and what a `Watch` measured."""
+        ppl = {f"ppl{key[4:]}": round(math.exp(min(value, 50)), 3) for key, value in losses.items()}
+        self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl, **more})
+
+    def _write(self, event: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(event) + "\n")
+        self.show(event)

@@ -1,0 +1,228 @@
+"""Pre-training: a recipe into fairseq's Trainer. The only place that starts training.
+
+While it trains, checkpoints and the log stand in ``OUT.partial``; at the end ``OUT`` is published with
+``model.pt`` (float32 weights and shape, no pickled code), the vocabulary and the log. Killed at any moment, the
+same command goes on from the last good checkpoint and reaches the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import iterators
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+
+from xling.core import config, job, manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.core.stage import STAGES
+from xling.models import checkpoint, ddp
+from xling.models.encoder import num_parameters
+from xling.text import vocab, wordbyword
+from xling.training import memory, plan, track
+from xling.training.assemble import build_trainer, frozen_digest
+from xling.training.log import Clock, Log
+from xling.training.settings import PretrainConfig
+from xling.training.track import LogTo
+from xling.training.update import Updates
+
+__all__ = ["run"]
+
+STAGE = "pretrain"
+assert STAGE in STAGES
+SELECTED = "selected.pt"
+DIRECTORIES = (
+    "data",
+    "teacher",
+    "back_translated",
+)  # settings of objectives that name what another stage published
+Watch = Callable[[Trainer, Path], dict[str, float]]
+
+
+def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | Answer:
+    """Train and publish, or return the plan of a dry run.
+
+    Args:
+        cfg: settings.
+        watch: called at every validation with the trainer and ``OUT.partial``; what it returns is logged. A model
+            that it writes there as `SELECTED` is published instead of the last; an error that it raises stops the run.
+
+    Raises:
+        UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
+            ``OUT.partial`` belongs to other settings.
+    """
+    track.check(cfg.log)
+    log, cfg = cfg.log, replace(cfg, log="none")  # no part of what is made
+    out, data = Path(cfg.out), Path(cfg.data)
+    named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
+    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, *named)) if name)]
+    dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
+    inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
+    if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
+        return done
+    for path in published:
+        manifest.verify(path)
+    if cfg.train.threads > 0:
+        torch.set_num_threads(cfg.train.threads)
+    # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
+    # whose gradient is not finite uses old hooks.
+    for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
+        warnings.filterwarnings("ignore", message=message)
+    if cfg.dry_run:
+        with tempfile.TemporaryDirectory() as folder:
+            trainer, _ = build_trainer(cfg, Path(folder))
+            with memory.kept():
+                return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
+    with ddp.joined(), memory.kept():
+        _train_and_publish(cfg, out, inputs, watch, log)
+        ddp.wait()
+    return manifest.read(out)
+
+
+def _train_and_publish(
+    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: LogTo
+) -> None:
+    partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
+    run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
+    trainer, task = build_trainer(cfg, partial)
+    frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
+    updates, seen = _train(cfg, trainer, partial, run_key, watch, log)
+    assert not frozen or frozen == frozen_digest(trainer.get_model()), (
+        f"freeze={cfg.freeze}: frozen weights have changed"
+    )
+    model = trainer.get_model()
+    state = checkpoint.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+    if ddp.rank() > 0:
+        return
+    with manifest.publish(out, STAGE, cfg, inputs) as made:
+        vocab.copy(data, made.path)
+        shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
+        if (selected := partial / SELECTED).is_file():
+            shutil.copy(selected, made.path / "model.pt")
+        else:
+            checkpoint.save_model(made.path / "model.pt", model, task.langs, data, state)
+        made.counts |= {
+            "updates": trainer.get_num_updates(),
+            "parameters": num_parameters(model),
+            "skipped_updates": updates.skipped,
+            "halved_batches": updates.halved,
+            "langs": task.langs,
+            "mixture": task.dataset("train").mixture(),
+            "frozen": frozen,
+            "seen": seen,
+            "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
+        }
+    shutil.rmtree(partial)
+
+
+def _train(
+    cfg: PretrainConfig,
+    trainer: Trainer,
+    partial: Path,
+    run_key: dict[str, Any],
+    watch: Watch | None,
+    log_to: LogTo,
+) -> tuple[Updates, dict[str, Any]]:
+    partial.mkdir(parents=True, exist_ok=True)
+    epoch_itr = checkpoint.resume(trainer, partial, run_key)
+    trainer.task.load_dataset("valid")
+    if not len(trainer.task.dataset("valid")):
+        raise UserError(
+            f"no validation text in {cfg.data}: every language is a single document",
+            fix="separate documents by blank lines, or give more text",
+        )
+    rank = ddp.rank()
+    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
+    updates.skipped, updates.halved = log.mishaps
+    told, clock = 0, Clock(f"pretrain {cfg.out}")
+    sharded = ddp.is_sharded(trainer.get_model())
+    writer = checkpoint.Writer(partial, cfg.train.keep)
+    title, seen = f"pretrain {cfg.out}", dict[str, Any]()
+    shown = track.shown(log_to if rank == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    with (
+        job.resumable(),
+        writer,
+        shown as log.show,
+        Progress(title, cfg.train.updates, "updates") as progress,
+    ):
+        progress.update(trainer.get_num_updates())
+        while trainer.get_num_updates() < cfg.train.updates:
+            for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
+                if not updates.make(samples):
+                    continue
+                done = trainer.get_num_updates()
+                log.count(samples)
+                clock.made(cfg.train.updates - done)
+                last = done == cfg.train.updates
+                stop = ddp.agreed(bool(job.stop_requested()))
+                if done % cfg.train.log_every == 0 or last:
+                    progress.update(done - progress.done, log.write_train(trainer, updates))
+                    job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * ddp.size())
+                if done % cfg.train.valid_every == 0 or last:
+                    losses = validate(trainer, updates)
+                    log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
+                if done % cfg.train.save_every == 0 or last or stop:
+                    for objective in trainer.task.objectives.values():
+                        objective.before_save(trainer.get_model())
+                    if rank == 0 or sharded:
+                        writer.save(trainer, epoch_itr, run_key)
+                    if last or stop:
+                        writer.wait()
+                if writer.saved > told:
+                    told = writer.saved
+                    job.beat(done, cfg.train.updates, "updates", saved=told)
+                if last:
+                    seen = text_seen(trainer, epoch_itr)
+                    break
+                if stop:
+                    ddp.wait()
+                    raise job.Stopped
+            epoch_itr = _next_epoch(trainer, epoch_itr)
+    return updates, seen or text_seen(trainer, epoch_itr)
+
+
+def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
+    """How many epochs were made, and by language, pair or objective the tokens that are there and those read.
+
+    Read are the tokens of the present epoch as often as there were epochs; the draw of another differs little.
+    """
+    before = getattr(epoch_itr, "begins_at", 0)
+    made = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    epochs = epoch_itr.epoch - 1 + made / max(before + len(epoch_itr.frozen_batches), 1)
+    mixture = trainer.task.dataset("train").mixture()
+    tokens = {
+        name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
+    }
+    return {"epochs": round(epochs, 4), "tokens": tokens}
+
+
+def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
+    """The batches of the current epoch, ``accumulate`` to an update."""
+    trainer.begin_epoch(epoch_itr.next_epoch_idx)
+    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
+    yield from iterators.GroupedIterator(itr, accumulate)
+
+
+def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
+    return trainer.get_train_iterator(epoch_itr.next_epoch_idx, load_dataset=False)
+
+
+@torch.no_grad()
+def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
+    """Mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
+    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    with metrics.aggregate(new_root=True) as seen:
+        for sample in iterator:
+            updates.measure(sample)
+    return {key: float(value) for key, value in seen.get_smoothed_values().items() if key.startswith("loss")}
