@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.train.conftest import SCHEDULE, Pretrain, events, identical, weights
+from tests.training.conftest import SCHEDULE, Pretrain, events, identical, weights
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import checkpoint

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.train.conftest import Pretrain, events, identical, settings, weights
+from tests.training.conftest import Pretrain, events, identical, settings, weights
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.core.sampling import alpha_shares
