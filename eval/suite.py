@@ -215,6 +215,8 @@ SUITES: Registry[Suite] = Registry("suite")
 
 def suites() -> Registry[Suite]:
     """Every suite, after importing the files of `xling.eval.suites`."""
+    import xling.eval.suites  # noqa: F401
+
     return SUITES
 
 
