@@ -32,7 +32,8 @@ from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
 from xling.eval.predictions import Origin
 from xling.eval.publish import RescoreConfig, TableConfig, rescore, score_files
-from xling.eval.run import EvalConfig, evaluate_systems
+from xling.eval.run import evaluate_systems
+from xling.eval.settings import EvalConfig
 from xling.eval.stats import Paired
 from xling.eval.suite import Example, Suite, languages_at, load, scored_split, suites
 

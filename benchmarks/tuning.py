@@ -29,9 +29,10 @@ from xling.transfer import tune
 from xling.transfer.backend import labels_of
 from xling.transfer.heads import TaskModel
 from xling.transfer.regime import Regime
+from xling.transfer.settings import TuneConfig
 
 PAD_TO = 128
-CFG = tune.TuneConfig(precision="fp32")
+CFG = TuneConfig(precision="fp32")
 
 
 def main(ckpt: str = "", blocks: str = "3", batches: str = "8") -> int:

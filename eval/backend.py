@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from xling.core.registry import Registry
-from xling.core.stage import load
 from xling.eval.retrieval import Vectors
 from xling.eval.suite import Example, Suite
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings of fine-tuning, named as in `xling.transfer.tune.TuneConfig`.
+    """Settings of fine-tuning, named as in `xling.transfer.settings.TuneConfig`.
 
     Args:
         seed: of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
@@ -120,17 +119,16 @@ class Backend(Protocol):
         ...
 
 
-# Text only, so that a rerun without a new prediction imports no model.
-BACKENDS: Registry[str] = Registry("system")
-"""Name of a system -> ``module:function`` from an `xling.eval.run.EvalConfig` to its backend."""
+BACKENDS: Registry[Callable[[Any], Backend]] = Registry("system", plugin="system")
+"""Name of a system -> what makes its backend from an `xling.eval.settings.EvalConfig`."""
 
-BACKENDS.add("pretrained", "xling.transfer.backend:pretrained")
-BACKENDS.add("random", "xling.transfer.backend:random")
-BACKENDS.add("majority", "xling.eval.controls:majority")
-BACKENDS.add("ngram", "xling.eval.controls:ngram")
+# References, so that a rerun without a new prediction imports no model.
+BACKENDS.refer("pretrained", "xling.transfer.backend:pretrained")
+BACKENDS.refer("random", "xling.transfer.backend:random")
+BACKENDS.refer("majority", "xling.eval.controls:majority")
+BACKENDS.refer("ngram", "xling.eval.controls:ngram")
 
 
 def build(name: str, cfg: Any) -> Backend:
     """The backend of a registered system."""
-    made: Backend = load(BACKENDS[name])(cfg)
-    return made
+    return BACKENDS[name](cfg)

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from xling.eval.backend import Backend
 from xling.eval.predictions import Origin
 from xling.eval.results import CONTROLS
 from xling.eval.retrieval import Vectors
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, Suite, data_digest, load
-
-if TYPE_CHECKING:
-    from xling.eval.run import EvalConfig
 
 KINDS = ("retrieval", "mining", "bli")
 

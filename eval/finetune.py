@@ -11,7 +11,6 @@ from xling.eval.backend import FitConfig
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.suite import Suite, data_folder, suites
-from xling.training.track import LogTo
 
 STAGE = "finetune"
 
@@ -40,7 +39,7 @@ class FinetuneConfig:
     train_rows: int = 0
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
     fit: FitConfig = field(default_factory=FitConfig)
-    log: LogTo = "none"
+    log: str = "none"
 
 
 def run(cfg: FinetuneConfig) -> manifest.Manifest:

@@ -12,14 +12,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
 from xling.eval import embedding, predictions
-from xling.eval.backend import BACKENDS, Backend, FitConfig, SearchConfig, build
+from xling.eval.backend import BACKENDS, Backend, FitConfig, build
 from xling.eval.groups import GROUPS
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.predictions import Origin
@@ -34,9 +34,9 @@ from xling.eval.protocols import (
     training_rows,
     training_suite,
 )
-from xling.eval.publish import TableConfig, check_workers, publish
+from xling.eval.publish import check_workers, publish
 from xling.eval.results import CONTROLS
-from xling.eval.retrieval import Distance
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import (
     Example,
     Suite,
@@ -50,67 +50,6 @@ from xling.eval.suite import (
 from xling.eval.translations import Translations
 
 FIXED_SEED = -1
-
-
-@dataclass(frozen=True)
-class EvalConfig:
-    """Settings of ``xling eval``.
-
-    Args:
-        suites: names of suites.
-        out: folder of the run.
-        data: folder of the suites' files; default: what XLING_DATA names.
-        systems: names in `xling.eval.backend.BACKENDS`; the controls stand beside the others in every table.
-        checkpoint: model for the systems that need one.
-        checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
-            their names, or NAME=DIRECTORY. The other systems take the first one.
-        langs: languages to score; default: all that are at hand. A named one that is missing is an error.
-        source: language of the training rows.
-        train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
-            is held out to choose on, and only languages with test rows are scored.
-        train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
-        protocol: name in `xling.eval.protocols.PROTOCOLS`.
-        shots: rows per class for few_shot.
-        select: ways of choosing the checkpoint, side by side.
-        seeds: of fine-tuning, for systems that depend on one.
-        fit: settings of fine-tuning.
-        layer: hidden layer of sentence vectors; -1 is the last.
-        pooling: of sub-word vectors: mean, cls or max.
-        distance: cosine, margin or csls.
-        centred: take off the mean vector of each side first, which is mostly its language.
-        precision: of the weights that make sentence vectors: bf16 is twice as fast on a CPU that multiplies it.
-        search: how texts are looked for, in translation and generation.
-        translator: model of ``xling finetune mt`` for the protocols that translate.
-        int8: encoders predict in 8-bit integers (`xling.models.int8`); they are fine-tuned as ever.
-        table: settings of the tables.
-        num_workers: processes that score files.
-    """
-
-    suites: tuple[str, ...]
-    out: Path
-    data: Path | None = None
-    systems: tuple[str, ...] = ("pretrained", "random", "majority")
-    checkpoint: Path | None = None
-    checkpoints: tuple[str, ...] = ()
-    langs: tuple[str, ...] = ()
-    source: str = "en"
-    train_split: Literal["train", "dev"] = "train"
-    train_rows: int = 0
-    protocol: str = "zero_shot"
-    shots: int = 10
-    select: tuple[str, ...] = ("source-dev",)
-    seeds: tuple[int, ...] = (1, 2, 3)
-    fit: FitConfig = field(default_factory=FitConfig)
-    layer: int = -1
-    pooling: Literal["mean", "cls", "max"] = "mean"
-    distance: Distance = "cosine"
-    centred: bool = False
-    precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    search: SearchConfig = field(default_factory=SearchConfig)
-    translator: Path | None = None
-    int8: bool = False
-    table: TableConfig = field(default_factory=TableConfig)
-    num_workers: int = 1
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -182,12 +183,11 @@ def test_every_setting_of_ours_is_an_option_of_fairseq() -> None:
 
     from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-    from xling.compat import import_door
     from xling.models.encoder import EncoderConfig
     from xling.models.optim import AdamWConfig
     from xling.objectives import OBJECTIVES
 
-    import_door()
+    importlib.import_module("xling.tasks.register")
     for config in (EncoderConfig, AdamWConfig, *(entry.config for entry in OBJECTIVES.values())):
         parser = ArgumentParser()
         gen_parser_from_dataclass(parser, config())

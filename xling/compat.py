@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import importlib
+import pkgutil
 import typing
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -83,7 +86,7 @@ def _allow_own_checkpoints() -> None:
 
 
 def _import_tasks_of_loaded_package() -> None:
-    """Cause: ``--user-dir`` imports nothing when the package is already loaded, and never its criterions.
+    """Cause: ``--user-dir`` imports no tasks when the package is already loaded.
 
     `xling` may be loaded before fairseq parses its arguments (an editable install, an in-process launch).
     """
@@ -93,7 +96,10 @@ def _import_tasks_of_loaded_package() -> None:
 
     def import_user_module(args: Any) -> None:
         original(args)
-        import_door()
+        if user_dir := getattr(args, "user_dir", None):
+            tasks = f"{Path(user_dir).name}.tasks"
+            for module in pkgutil.iter_modules(importlib.import_module(tasks).__path__):
+                importlib.import_module(f"{tasks}.{module.name}")
 
     import_user_module.memo = set()  # type: ignore[attr-defined]
     utils.import_user_module = import_user_module
@@ -115,18 +121,11 @@ def _gather_without_gpu() -> None:
     utils.all_gather_list = all_gather_list
 
 
-def import_door() -> None:
-    """Register everything of ours with fairseq."""
-    import importlib
-
-    importlib.import_module("xling.tasks.register")
-
-
 def resolve_annotations() -> None:
     """Cause: fairseq makes command-line options from ``field.type`` of a configuration.
 
     That is text where annotations are postponed (``from __future__ import annotations``), and fairseq stops
-    with "field should be a type". Called when everything of ours is imported.
+    with "field should be a type". Called when everything of ours, and of packages that add to it, is imported.
     """
     from fairseq.dataclass import FairseqDataclass
 
@@ -134,7 +133,7 @@ def resolve_annotations() -> None:
     while waiting:
         cls = waiting.pop()
         waiting += cls.__subclasses__()
-        if cls.__module__.startswith("xling."):
+        if any(isinstance(field.type, str) for field in dataclasses.fields(cls)):
             hints = typing.get_type_hints(cls)
             for field in dataclasses.fields(cls):
                 field.type = hints[field.name]

@@ -14,7 +14,7 @@ from xling.eval.backend import FitConfig
 from xling.eval.controls import EMBED_DIM, Majority, Ngram
 from xling.eval.results import read_scores
 from xling.eval.retrieval import nearest
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, suites
 
 FIT = FitConfig()

@@ -13,7 +13,7 @@ from xling.core.errors import UserError
 from xling.eval import finetune, predictions, run
 from xling.eval.backend import FitConfig
 from xling.eval.results import read_scores
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import load, suites
 
 PLACES = ("river", "village", "market")

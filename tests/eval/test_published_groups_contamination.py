@@ -21,7 +21,7 @@ from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, audit, beside, published
 from xling.eval.report.tables import AVERAGE, language_table
 from xling.eval.results import Score
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import suites
 
 

@@ -24,7 +24,7 @@ from xling.eval.report import artifacts, comparison, figure, sheet, stage
 from xling.eval.report.sheet import Sheet
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 
 LANGS = ("en", "de", "sw")
 RIGHT = {"one": {"en": 12, "sw": 6, "de": 9}, "two": {"en": 12, "sw": 12, "de": 10}}

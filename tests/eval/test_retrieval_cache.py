@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from xling.eval import run
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import Suite, suites
 from xling.models.encoder import Encoder
 

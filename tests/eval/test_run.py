@@ -17,7 +17,7 @@ from xling.eval import embedding, publish, run
 from xling.eval.controls import Majority, Ngram
 from xling.eval.publish import RescoreConfig, TableConfig
 from xling.eval.results import read_scores
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import suites
 
 RIGHT = {"en": [4, 12, 12, 6], "sw": [12, 3, 6, 9], "de": [0, 6, 12, 12]}

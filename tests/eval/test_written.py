@@ -18,7 +18,7 @@ from xling.eval import predictions, publish, run
 from xling.eval.backend import FitConfig, SearchConfig
 from xling.eval.publish import RescoreConfig
 from xling.eval.results import read_scores
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, load, suites
 from xling.eval.translations import Translations
 from xling.models.generate import Search

@@ -13,6 +13,7 @@ import pytest
 from xling.core import manifest
 from xling.models import checkpoint
 from xling.transfer import tune
+from xling.transfer.settings import TuneConfig
 
 LABELS = ("no", "yes", "maybe")
 
@@ -67,7 +68,7 @@ def task(model: Path, tmp_path: Path) -> Callable[..., tuple[tune.Tuned, Path, l
     """``task(kind, **settings)``: a fine-tuned model, where it is published, and rows it has seen."""
 
     def made(kind: str, **settings: Any) -> tuple[tune.Tuned, Path, list[Any]]:
-        cfg = tune.TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32", **settings)
+        cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32", **settings)
         labels = (*(f"intent:{name}" for name in LABELS), *LABELS) if kind == "intent_slots" else LABELS
         labels = () if kind in ("span", "choice") else labels
         tuned = tune.fit(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.encode import encode_row, pieces
+from xling.transfer.settings import TuneConfig
 
 WORDS = (
     "the",
@@ -178,7 +179,7 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
     import transformers
 
     labels = () if kind == "span" else LABELS
-    cfg = tune.TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
+    cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
     tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
         tune.save(tuned, made.path, imported, ["en"])

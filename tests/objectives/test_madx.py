@@ -16,6 +16,7 @@ from xling.models import adapters, checkpoint
 from xling.models.encoder import EncoderModel
 from xling.training import assemble, train
 from xling.transfer import swap, tune
+from xling.transfer.settings import TuneConfig
 
 WITH = ("model.lang_adapter=6", "model.invertible=true", "freeze=body", "train.lr=1e-2")
 
@@ -24,7 +25,7 @@ ROWS = [
     Sentence("The teacher sees a red boat", "boat"),
     Sentence("My neighbour likes fresh bread", "bread"),
 ] * 4
-TUNE = tune.TuneConfig(lr=1e-2, epochs=1, batch_rows=4, task_adapter=4, precision="fp32")
+TUNE = TuneConfig(lr=1e-2, epochs=1, batch_rows=4, task_adapter=4, precision="fp32")
 
 
 @pytest.fixture(scope="module")

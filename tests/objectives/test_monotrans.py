@@ -18,6 +18,7 @@ from xling.text.vocab import VocabConfig, vocab_digest
 from xling.text.vocab import run as make_vocab
 from xling.training import train
 from xling.transfer import swap, tune
+from xling.transfer.settings import TuneConfig
 
 
 def shards_of(lang: str, corpus: Path, folder: Path) -> Path:
@@ -57,7 +58,7 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
         Sentence("The teacher sees a red boat", "boat"),
         Sentence("My neighbour likes fresh bread", "bread"),
     ] * 4
-    cfg = tune.TuneConfig(lr=1e-3, epochs=1, batch_rows=4, freeze_embeddings=True, precision="fp32")
+    cfg = TuneConfig(lr=1e-3, epochs=1, batch_rows=4, freeze_embeddings=True, precision="fp32")
     (tuned,) = tune.fit(steps / "body", "classify", ("boat", "bread"), rows, cfg)
     body, _ = checkpoint.load_model(steps / "body")
     assert torch.equal(tuned.model.encoder.tokens.weight, body.encoder.tokens.weight)

@@ -12,7 +12,7 @@ import torch
 from xling.eval import predictions, run
 from xling.eval.backend import FitConfig
 from xling.eval.results import read_scores
-from xling.eval.run import EvalConfig
+from xling.eval.settings import EvalConfig
 from xling.models.int8 import Int8Linear
 from xling.transfer.backend import EncoderBackend
 

@@ -10,6 +10,7 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.transfer import tune
+from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
 
 
@@ -70,7 +71,7 @@ def test_a_model_learns_from_words_it_would_never_have_met(model: Path, dictiona
         Given(str(i), {"text": "the dog" if i % 2 else "the cat"}, "yes" if i % 2 else "no")
         for i in range(16)
     ]
-    cfg = tune.TuneConfig(lr=4e-3, epochs=20, batch_rows=8, dropout=0.0, precision="fp32")
+    cfg = TuneConfig(lr=4e-3, epochs=20, batch_rows=8, dropout=0.0, precision="fp32")
     other = [Given(str(i), {"text": f"the {word}"}, "yes") for i, word in enumerate(("hund", "chien"))]
     plain = tune.fit(model, "classify", ["no", "yes"], rows, cfg)[-1]
     switched = tune.fit(

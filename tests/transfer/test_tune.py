@@ -21,7 +21,8 @@ from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import INTENT, Kind
 from xling.transfer.heads import Features, log_softmax_within, matched, unmatched
-from xling.transfer.tune import TuneConfig, batches_by_tokens
+from xling.transfer.settings import TuneConfig
+from xling.transfer.tune import batches_by_tokens
 
 KINDS: tuple[Kind, ...] = ("classify", "pair", "tag", "span", "choice", "intent_slots")
 LABELS = ("no", "yes", "maybe")

@@ -197,7 +197,7 @@ for _stage in (
     ),
     Stage(
         "eval",
-        config="xling.eval.run:EvalConfig",
+        config="xling.eval.settings:EvalConfig",
         run="xling.eval.run:run",
         positional="suites",
         help="score a checkpoint on a suite in every language, with controls beside it",

@@ -128,7 +128,7 @@ class Objective(ABC):
         """Called when an update is given up, for what its forward passes left to `after_update`."""
 
 
-OBJECTIVES: Registry[type[Objective]] = Registry("objective")
+OBJECTIVES: Registry[type[Objective]] = Registry("objective", folder="xling.objectives", plugin="objective")
 
 
 class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]

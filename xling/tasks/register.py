@@ -1,8 +1,10 @@
-"""Registers every objective as a fairseq task, the criterion, the models and the optimiser."""
+"""Registers every objective as a fairseq task, those of other packages too, the criterion, models and optimiser."""
 
-import xling.objectives
 from xling import compat
+from xling.models import encoder, optim, seq2seq
+from xling.objectives import OBJECTIVES, criterion, multi
 
-__all__ = ["xling"]
+__all__ = ["criterion", "encoder", "multi", "optim", "seq2seq"]
 
+tuple(OBJECTIVES.values())  # the tasks of other packages are registered when they are imported
 compat.resolve_annotations()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from xling.training.track import LogTo
-
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -114,5 +112,5 @@ class PretrainConfig:
     init: str = ""
     init_layers: tuple[int, ...] = ()
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
-    log: LogTo = "none"
+    log: str = "none"
     dry_run: bool = False

@@ -12,44 +12,76 @@ import hashlib
 import importlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 from xling.core import config
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
 from xling.core.registry import Registry
 
-LogTo = Literal["none", "tensorboard", "wandb"]
 Event = Mapping[str, Any]
 Show = Callable[[Event], None]
-_NEEDS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 PROJECT = "xling"
+OFF = "none"
+"""What ``log=`` says where nothing is shown."""
 
-TRACKERS: Registry[Callable[[Path, Any, int], Any]] = Registry("log")
+
+class Tracker(ABC):
+    """Shows the curves of one training.
+
+    Attributes:
+        needs: module that has to be installed.
+
+    Args:
+        out: output directory of the training, whose name the curves take.
+        settings: configuration of the training, to be shown beside them.
+        num_updates: updates that a resumed training has behind it.
+    """
+
+    needs: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, out: Path, settings: Any, num_updates: int) -> None: ...
+
+    @classmethod  # noqa: B027 - most need nothing
+    def prepare(cls) -> None:
+        """Called before ``needs`` is imported."""
+
+    @abstractmethod
+    def show(self, event: Event) -> None:
+        """Add the numbers of an event."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is held."""
 
 
-def check(log: LogTo) -> None:
+TRACKERS: Registry[type[Tracker]] = Registry("log", plugin="tracker")
+
+
+def check(log: str) -> None:
     """Refuse a setting whose package is not there, before the work starts.
 
     Raises:
-        UserError: it is not installed, or cannot be loaded.
+        UserError: no such setting, or its package is not installed or cannot be loaded.
     """
-    if log == "none":
+    if log == OFF:
         return
-    if log == "wandb":
-        # Read when it is imported. Without the second it reports on itself over the network, offline or not.
-        os.environ.setdefault("WANDB_MODE", "offline")
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    if log not in TRACKERS:
+        raise unknown("log", log, [OFF, *TRACKERS])
+    tracker = TRACKERS[log]
+    tracker.prepare()
     try:
-        importlib.import_module(_NEEDS[log])
+        importlib.import_module(tracker.needs)
     except ImportError as error:
         raise UserError(f"log={log}: {error}", "log=none", f"pip install {log}") from None
 
 
 @contextmanager
-def shown(log: LogTo, out: Path, settings: Any, num_updates: int = 0) -> Iterator[Show]:
+def shown(log: str, out: Path, settings: Any, num_updates: int = 0) -> Iterator[Show]:
     """Inside, the function that is given shows an event: ``update``, ``split`` and numbers by name.
 
     Args:
@@ -61,7 +93,7 @@ def shown(log: LogTo, out: Path, settings: Any, num_updates: int = 0) -> Iterato
     Raises:
         UserError: as `check`.
     """
-    if log == "none":
+    if log == OFF:
         yield lambda event: None
         return
     check(log)
@@ -82,8 +114,10 @@ def numbers(event: Event) -> dict[str, float]:
 
 
 @TRACKERS.register("tensorboard")
-class TensorBoard:
+class TensorBoard(Tracker):
     """Writes TensorBoard's event files."""
+
+    needs = "torch.utils.tensorboard"
 
     def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -105,8 +139,16 @@ class TensorBoard:
 
 
 @TRACKERS.register("wandb")
-class WeightsAndBiases:
+class WeightsAndBiases(Tracker):
     """Writes a run of Weights & Biases; a resumed training goes on in the same one."""
+
+    needs = "wandb"
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Stay off the network unless WANDB_MODE says otherwise: wandb reads both when it is imported."""
+        os.environ.setdefault("WANDB_MODE", "offline")
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 
     def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
         import wandb

@@ -33,7 +33,6 @@ from xling.training import memory, plan, track
 from xling.training.assemble import build_trainer, frozen_digest
 from xling.training.log import Clock, Log
 from xling.training.settings import PretrainConfig
-from xling.training.track import LogTo
 from xling.training.update import Updates
 
 __all__ = ["run"]
@@ -90,7 +89,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
 
 
 def _train_and_publish(
-    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: LogTo
+    cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
@@ -131,7 +130,7 @@ def _train(
     partial: Path,
     run_key: dict[str, Any],
     watch: Watch | None,
-    log_to: LogTo,
+    log_to: str,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key)

@@ -22,6 +22,7 @@ from xling.models.int8 import quantised
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
+from xling.transfer.settings import TuneConfig
 from xling.transfer.write import TEXT_KINDS, Writer, search_of
 
 POOLINGS = ("mean", "cls", "max")
@@ -88,16 +89,16 @@ class EncoderBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[Any]:
-        """One model per epoch; ``cfg`` has the fields of `xling.transfer.tune.TuneConfig` that it sets."""
+        """One model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets."""
         what = f"{suite.name}, {self.name}, seed {cfg.seed}"
         if suite.kind in TEXT_KINDS:
             return list(self._writer.fit(what, train, lang, cfg))
         _answerable(suite)
         if not self.seeded:
             return [self._ready(suite)]
-        known = {f.name for f in fields(tune.TuneConfig)}
+        known = {f.name for f in fields(TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
-        settings = tune.TuneConfig(**given, random_init=self.random_init)
+        settings = TuneConfig(**given, random_init=self.random_init)
         return tune.fit(
             self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what, self._tell
         )

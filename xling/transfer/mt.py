@@ -27,7 +27,6 @@ from xling.objectives.seq2seq import pairs_of_directions
 from xling.text import shards
 from xling.training import train
 from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
-from xling.training.track import LogTo
 from xling.transfer.translate import Translator
 
 STAGE = "finetune mt"
@@ -74,7 +73,7 @@ class MtConfig:
     search: Search = field(default_factory=Search)
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     seed: int = 1
-    log: LogTo = "none"
+    log: str = "none"
 
 
 def run(cfg: MtConfig) -> manifest.Manifest:

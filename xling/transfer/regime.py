@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +24,7 @@ from xling.models import adapters
 from xling.models.encoder import Encoder
 from xling.models.optim import AdamWConfig, Share, XlingAdamW
 from xling.transfer.heads import TaskModel
-
-if TYPE_CHECKING:
-    from xling.transfer.tune import TuneConfig
+from xling.transfer.settings import TuneConfig
 
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 

@@ -32,7 +32,6 @@ from xling.objectives.seq2seq import example, sequence_loss
 from xling.text import vocab
 from xling.training import track
 from xling.training.assemble import freeze
-from xling.training.track import LogTo
 from xling.transfer.mt import scores_of, tokeniser
 from xling.transfer.translate import Translator
 
@@ -88,7 +87,7 @@ class GenerateConfig:
     fit: FitConfig = field(default_factory=FitConfig)
     search: Search = field(default_factory=Search)
     seed: int = 1
-    log: LogTo = "none"
+    log: str = "none"
 
 
 def run(cfg: GenerateConfig) -> manifest.Manifest:

@@ -31,7 +31,6 @@ from xling.objectives.umt import count_pieces
 from xling.text import shards, vocab, wordbyword
 from xling.training import train
 from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
-from xling.training.track import LogTo
 from xling.transfer.mt import aligned, scores_of, start_of
 from xling.transfer.translate import Translator
 from xling.transfer.unsupervised import CollapseConfig, Examiner, Held, check_alive
@@ -88,7 +87,7 @@ class UmtConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 1
-    log: LogTo = "none"
+    log: str = "none"
 
 
 def run(cfg: UmtConfig) -> manifest.Manifest:

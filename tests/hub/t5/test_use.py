@@ -28,6 +28,7 @@ from xling.training.train import run as pretrain
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import pieces
+from xling.transfer.settings import TuneConfig
 from xling.transfer.translate import TranslateConfig, Translator, translate_lines
 
 
@@ -71,7 +72,7 @@ def test_every_recipe_goes_on_from_it(
 @pytest.mark.parametrize("kind", ["classify", "tag"])
 def test_its_encoder_is_evaluated_and_fine_tuned(imported: Path, tmp_path: Path, kind: str) -> None:
     """As any encoder here; XLM-R's classes have no place for it."""
-    cfg = tune.TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=64, precision="fp32")
+    cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=64, precision="fp32")
     tuned = tune.fit(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
         tune.save(tuned, made.path, imported, ["en"])
