@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -169,7 +170,7 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
     facts = Facts(stats)
     (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
-    page = Template(Path(__file__).with_name("card.html").read_text(encoding="utf-8"))
+    page = Template((files("xling.corpora") / "card.html").read_text(encoding="utf-8"))
     text = page.substitute(title=html.escape(f"Corpus card: {facts.title}"), body="\n".join(_page(facts)))
     (folder / HTML).write_text(text, encoding="utf-8")
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from xling.core.errors import UserError
 from xling.eval.report.tables import AVERAGE, PUBLISHED
 from xling.eval.results import Score
 
-FILE = Path(__file__).with_name("published.yaml")
+FILE = Path(str(files("xling.eval") / "published.yaml"))
 ROUNDING = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -220,11 +221,11 @@ def suites() -> Registry[Suite]:
     return SUITES
 
 
-def recorded_files(suite_file: str) -> tuple[SuiteFile, ...]:
-    """The table of digests beside a suite's own file; call it with ``__file__``."""
-    table = Path(suite_file).with_suffix(".tsv")
-    with table.open(encoding="utf-8", newline="") as handle:
-        rows = list(csv.DictReader(handle, delimiter="\t"))
+def recorded_files(module: str) -> tuple[SuiteFile, ...]:
+    """The table of digests beside the module of a suite, which is in a package; call it with ``__name__``."""
+    package, _, name = module.rpartition(".")
+    lines = (files(package) / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(lines, delimiter="\t"))
     return tuple(SuiteFile(r["lang"], r["split"], r["path"], int(r["num_rows"]), r["sha256"]) for r in rows)
 
 

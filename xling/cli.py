@@ -8,6 +8,7 @@ Usage::
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
     xling completion bash|zsh|fish                print what completes these words in your shell
+    xling --version                               print the version
 
 Common to all: ``--json`` prints what the command answers as one JSON value, ``cluster=local|slurm|debug`` says
 where it runs, ``workers=N`` how many processes a stage of several parts may use here, ``slurm.nodes=2`` and the
@@ -26,6 +27,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -40,6 +42,7 @@ _CLUSTERS = ("local", "slurm", "debug", "plan")
 OTHER_WORDS = ("run", "quickstart", "config", "slurm", "completion")
 JSON = "--json"
 HELP = ("-h", "--help")
+VERSION = "--version"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,6 +70,8 @@ def dispatch(arguments: list[str]) -> Any:
     if not arguments or arguments[0] in (*HELP, "help"):
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
     word, rest = arguments[0], arguments[1:]
+    if word == VERSION:
+        return Answer(f"xling {metadata.version('xling')}", {"xling": metadata.version("xling")})
     if word == "slurm" and rest[:1] != ["plan"]:
         return load("xling.slurm.commands:main")(rest)
     if word == "slurm":

@@ -20,7 +20,7 @@ SUITES.add(
         reader=READER,
         patterns=("nli/americasnli.{split}.{code}.tsv",),
         codes={"ay": "aym", "qu": "quy"},
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("accuracy",),
         licence="CC BY-SA 4.0",
         citation=(

@@ -13,7 +13,7 @@ SUITES.add(
         reader=dictionary,
         patterns=("bli/{lang}.{split}.tsv",),
         split_codes={"train": "train5k", "test": "test2k"},
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("bli_p1",),
         licence="none stated; cite the paper",
         citation="Glavas et al. 2019, How to (properly) evaluate cross-lingual word embeddings",

@@ -13,7 +13,7 @@ SUITES.add(
         labels=LABELS,
         reader=READER,
         patterns=("nli/indonli.{split}.{lang}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("accuracy",),
         licence="CC BY-SA (premises) or IndoSum terms; annotations: none stated",
         citation="Mahendra et al. 2021, IndoNLI: A natural language inference dataset for Indonesian",

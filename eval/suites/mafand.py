@@ -12,7 +12,7 @@ SUITES.add(
         splits=("train", "dev"),
         reader=translation,
         patterns=("mafand/{lang}.{split}.{src}", "mafand/{lang}.{split}.{tgt}"),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("bleu", "chrf", "ter", "in_language"),
         licence="CC BY-NC 4.0; the articles carry their publishers' terms",
         citation=(

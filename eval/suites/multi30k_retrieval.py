@@ -3,7 +3,7 @@
 from xling.eval.readers import parallel
 from xling.eval.suite import SUITES, Suite, recorded_files
 
-FILES = recorded_files(__file__)
+FILES = recorded_files(__name__)
 
 SUITES.add(
     "multi30k_retrieval",

@@ -21,7 +21,7 @@ SUITES.add(
         scheme="IOB2",
         reader=columns(),
         patterns=("ner/panx/{lang}.{split}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         online=Online(
             "unimelb-nlp/wikiann",
             "{lang}",

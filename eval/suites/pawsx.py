@@ -13,7 +13,7 @@ SUITES.add(
         labels=("0", "1"),
         reader=table({"text_a": "sentence1", "text_b": "sentence2"}, "label"),
         patterns=("pawsx/{split}.{lang}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         translated_train=True,
         online=Online(
             "google-research-datasets/paws-x",

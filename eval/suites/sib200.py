@@ -5,7 +5,7 @@ from pathlib import Path
 from xling.eval.readers import table
 from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
-FILES = recorded_files(__file__)
+FILES = recorded_files(__name__)
 
 SUITES.add(
     "sib200",

@@ -5,7 +5,7 @@ from pathlib import Path
 from xling.eval.readers import parallel
 from xling.eval.suite import SUITES, Suite, recorded_files
 
-FILES = recorded_files(__file__)
+FILES = recorded_files(__name__)
 _CODES = (
     "af ar bg bn de el es et eu fa fi fr he hi hu id it ja jv ka kk ko ml mr nl pt ru sw ta te th "
     "tl tr ur vi zh"

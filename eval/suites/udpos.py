@@ -34,7 +34,7 @@ SUITES.add(
         ),
         reader=columns(),
         patterns=("ud/{lang}.{split}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("tag_accuracy",),
         licence="CC BY-SA 3.0 and 4.0; eu CC BY-NC-SA 3.0",
         citation=(

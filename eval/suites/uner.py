@@ -6,7 +6,7 @@ from xling.eval.readers import columns
 from xling.eval.suite import SUITES, Suite, recorded_files
 from xling.eval.suites.panx import ENTITIES
 
-FILES = recorded_files(__file__)
+FILES = recorded_files(__name__)
 
 SUITES.add(
     "uner",

@@ -24,7 +24,7 @@ SUITES.add(
         reader=json_lines(to_example),
         patterns=("xcopa/{split}.{lang}.jsonl",),
         split_codes={"dev": "val"},
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         online=Online("cambridgeltl/xcopa", "{lang}", to_example),
         metrics=("choice_accuracy",),
         licence="CC BY 4.0",

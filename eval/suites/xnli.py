@@ -19,7 +19,7 @@ SUITES.add(
         labels=LABELS,
         reader=READER,
         patterns=("nli/xnli.{split}.{lang}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         translated_train=True,
         online=Online(
             "facebook/xnli",

@@ -13,7 +13,7 @@ SUITES.add(
         labels=LABELS,
         reader=READER,
         patterns=("nli/xnli_native.{lang}.tsv",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("accuracy",),
         licence="CC BY-NC 4.0",
         citation="Native Basque XNLI pairs (XNLIvar)",

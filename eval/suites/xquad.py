@@ -26,7 +26,7 @@ SUITES.add(
         splits=("test",),
         reader=squad,
         patterns=("xquad/xquad.{lang}.json",),
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         online=Online("google/xquad", "xquad.{lang}", to_example, {"test": "validation"}),
         metrics=("squad_f1", "squad_em"),
         licence="CC BY-SA 4.0",

@@ -35,7 +35,7 @@ SUITES.add(
         patterns=("xsid/{lang}.{split}.conll",),
         codes={"de_st": "de-st"},
         split_codes={"dev": "valid"},
-        files=recorded_files(__file__),
+        files=recorded_files(__name__),
         metrics=("slot_f1", "intent_accuracy", "fully_correct"),
         licence="CC BY-SA 4.0",
         citation=(

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
+from importlib.resources import files
 from types import MappingProxyType
 
 from xling.core.errors import UserError, nearest, unknown
@@ -71,17 +71,15 @@ class Language:
         return self.code.partition("_")[0]
 
 
-def _read(path: Path) -> Iterator[Language]:
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            spaces, also = row.pop("spaces"), row.pop("also")
-            assert spaces in ("yes", "no"), f"{path}: spaces is {spaces!r} for {row['code']}"
-            yield Language(spaces=spaces == "yes", also=tuple(also.split()), **row)
+def _read() -> Iterator[Language]:
+    lines = (files("xling.core") / "languages.tsv").read_text(encoding="utf-8").splitlines()
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        spaces, also = row.pop("spaces"), row.pop("also")
+        assert spaces in ("yes", "no"), f"languages.tsv: spaces is {spaces!r} for {row['code']}"
+        yield Language(spaces=spaces == "yes", also=tuple(also.split()), **row)
 
 
-LANGUAGES: Mapping[str, Language] = MappingProxyType(
-    {lang.code: lang for lang in _read(Path(__file__).with_name("languages.tsv"))}
-)
+LANGUAGES: Mapping[str, Language] = MappingProxyType({lang.code: lang for lang in _read()})
 
 
 def get(code: str, scheme: str = "") -> Language:
