@@ -6,13 +6,15 @@ Usage::
     xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
+    xling why-rerun STAGE [RECIPE.yaml] [...]     say whether the stage would run, and what differs; run nothing
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
     xling completion bash|zsh|fish                print what completes these words in your shell
     xling --version                               print the version
 
 Common to all: ``--json`` prints what the command answers as one JSON value, ``cluster=local|slurm|debug`` says
 where it runs, ``workers=N`` how many processes a stage of several parts may use here, ``slurm.nodes=2`` and the
-like what it asks of the cluster, ``sweep.seed=1,2`` runs a stage once per value. A stage is imported only when it
+like what it asks of the cluster, ``sweep.seed=1,2`` runs a stage once per value, ``overwrite=true`` lets a stage
+replace a finished output that was made with other settings or inputs. A stage is imported only when it
 is called, so a login node never loads torch.
 """
 
@@ -26,12 +28,12 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from xling.core import config
+from xling.core import config, manifest
 from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
@@ -39,8 +41,9 @@ from xling.core.stage import STAGES, Stage, load, run_local
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _CLUSTERS = ("local", "slurm", "debug", "plan")
-OTHER_WORDS = ("run", "quickstart", "config", "slurm", "completion")
+OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion")
 JSON = "--json"
+OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
 HELP = ("-h", "--help")
 VERSION = "--version"
 
@@ -50,7 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
-        return show(dispatch(arguments), JSON in arguments)
+        with asked_by_environment(arguments) as words:
+            return show(dispatch(words), JSON in arguments)
+    except manifest.WhyAnswer as answer:
+        return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
     except UserError as error:
         print(f"xling: {error}", file=sys.stderr)
         if JSON in arguments and error.data is not None:
@@ -64,6 +70,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+@contextlib.contextmanager
+def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
+    """Put ``overwrite=true`` and ``why-rerun`` into the environment, which workers inherit; yield the other words."""
+    words = [word for word in arguments if word not in OVERWRITING]
+    asked = {manifest.OVERWRITE: len(words) < len(arguments), manifest.ONLY_WHY: words[:1] == ["why-rerun"]}
+    before = {name: os.environ.get(name) for name in asked}
+    os.environ.update({name: "true" for name, is_asked in asked.items() if is_asked})
+    try:
+        yield words[1:] if asked[manifest.ONLY_WHY] else words
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def dispatch(arguments: list[str]) -> Any:
     """Run what the words say and return what it answers."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
@@ -72,6 +95,10 @@ def dispatch(arguments: list[str]) -> Any:
     word, rest = arguments[0], arguments[1:]
     if word == VERSION:
         return Answer(f"xling {metadata.version('xling')}", {"xling": metadata.version("xling")})
+    if os.environ.get(manifest.ONLY_WHY) == "true" and (word in OTHER_WORDS or word == "eval"):
+        raise UserError(
+            f"xling why-rerun {word}", "one stage that publishes a directory, for example pretrain"
+        )
     if word == "slurm" and rest[:1] != ["plan"]:
         return load("xling.slurm.commands:main")(rest)
     if word == "slurm":

@@ -82,7 +82,7 @@ def run(cfg: ReportConfig) -> Answer:
     runs = artifacts.open_runs(cfg.runs)
     inputs = [path for run in runs for path in _inputs(run)]
     settings = replace(cfg, out=Path())
-    if not manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+    if not manifest.up_to_date(cfg.out, STAGE, settings, inputs, replaceable=True):
         made = build(runs, cfg)
         with manifest.publish(cfg.out, STAGE, settings, inputs) as out:
             for name, text in files(made).items():

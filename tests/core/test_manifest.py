@@ -102,27 +102,41 @@ def test_a_kill_while_the_new_result_takes_its_place(
     )
 
 
-def test_up_to_date_only_while_everything_is_the_same(tmp_path: Path, source: Path) -> None:
+def test_up_to_date_while_settings_and_contents_are_the_same(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     assert manifest.up_to_date(out, "demo", Config(), [source]) is None
     make(out, Config(), [source])
     assert manifest.up_to_date(out, "demo", Config(), [source]) == manifest.read(out)
-    assert manifest.up_to_date(out, "demo", Config(4), [source]) is None
-    assert manifest.up_to_date(out, "demo", Config(), []) is None
+    with pytest.raises(UserError, match=r"size=3, now 4;.*fix: add overwrite=true"):
+        manifest.up_to_date(out, "demo", Config(4), [source])
+    with pytest.raises(UserError, match=r"1 inputs, now 0"):
+        manifest.up_to_date(out, "demo", Config(), [])
     source.write_text("changed")
-    assert manifest.up_to_date(out, "demo", Config(), [source]) is None
+    with pytest.raises(UserError, match=r"source.txt has other content"):
+        manifest.up_to_date(out, "demo", Config(), [source])
     source.write_text("text")
     assert manifest.up_to_date(out, "demo", Config(), [source]) is not None
-    (out / "sub" / "a.txt").write_text("hell")
-    assert manifest.up_to_date(out, "demo", Config(), [source]) is None
 
 
-def test_up_to_date_notices_another_version_of_the_code(
+def test_a_damaged_output_is_made_again_and_said(
+    tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "out", Config(), [source])
+    (tmp_path / "out" / "sub" / "a.txt").write_text("hell")
+    assert manifest.up_to_date(tmp_path / "out", "demo", Config(), [source]) is None
+    assert "a.txt has 4 bytes" in capsys.readouterr().err
+    with pytest.raises(UserError, match="size=3, now 4"):
+        manifest.up_to_date(tmp_path / "out", "demo", Config(4), [source])
+
+
+def test_overwrite_replaces_an_output_of_other_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path / "out", Config(), [])
-    monkeypatch.setattr(manifest, "version", lambda name: "99.0")
-    assert manifest.up_to_date(tmp_path / "out", "demo", Config()) is None
+    assert manifest.up_to_date(tmp_path / "out", "demo", Config(4), replaceable=True) is None
+    monkeypatch.setenv(manifest.OVERWRITE, "true")
+    assert manifest.up_to_date(tmp_path / "out", "demo", Config(4)) is None
+    assert manifest.up_to_date(tmp_path / "out", "demo", Config()) is not None
 
 
 def test_a_changed_input_directory_is_noticed(tmp_path: Path) -> None:
@@ -132,14 +146,21 @@ def test_a_changed_input_directory_is_noticed(tmp_path: Path) -> None:
     (plain / "x").write_text("1")
     make(second, Config(), [first, plain])
     assert manifest.up_to_date(second, "demo", Config(), [first, plain])
+
+    def refused(changed: str) -> None:
+        with pytest.raises(UserError, match=rf"{changed} has other content"):
+            manifest.up_to_date(second, "demo", Config(), [first, plain])
+
     (plain / "y").write_text("")
-    assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
+    refused("plain")
     (plain / "y").unlink()
     (plain / "x").write_text("2")
-    assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
+    refused("plain")
     (plain / "x").write_text("1")
     make(first, Config(), [], "other text")
-    assert not manifest.up_to_date(second, "demo", Config(), [first, plain])
+    refused("first")
+    make(first, Config(9), [])  # equal files from other settings are the same input
+    assert manifest.up_to_date(second, "demo", Config(), [first, plain])
 
 
 def test_byte_equal_results_have_equal_digests(tmp_path: Path) -> None:

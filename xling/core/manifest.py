@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,9 +23,10 @@ from typing import Any
 
 from xling.core.config import to_dict
 from xling.core.errors import UserError
+from xling.core.rerun import differences
 
 FILE_NAME = "manifest.json"
-_CHUNK_BYTES = 1 << 22
+OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its processes
 
 
 @dataclass
@@ -56,10 +58,10 @@ class Manifest:
         same = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
         return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
 
-    def key(self) -> str:
-        """What a rerun is compared by: stage, configuration, inputs and code version."""
-        same = [self.stage, self.config, self.inputs, self.code_version]
-        return json.dumps(same, sort_keys=True)
+    def content(self) -> str:
+        """SHA-256 over stage and files: how other outputs record that they were made from this one."""
+        same = {"stage": self.stage, "files": self.files}
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
@@ -84,6 +86,15 @@ def digest(path: Path) -> str:
         )
     parts = [f"{p.relative_to(path)}:{sha256(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def content(path: Path) -> str:
+    """SHA-256 of what a file or directory holds: of a published directory without its settings and paths.
+
+    Raises:
+        UserError: as `digest`.
+    """
+    return read(path).content() if (path / FILE_NAME).is_file() else digest(path)
 
 
 def digests_in(settings: Any) -> dict[str, str]:
@@ -163,23 +174,73 @@ class Publication:
         self.counts: dict[str, Any] = {}
 
 
-def up_to_date(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Manifest | None:
+def up_to_date(
+    out: Path, stage: str, config: Any, inputs: Iterable[Path] = (), replaceable: bool = False
+) -> Manifest | None:
     """The published manifest if a rerun would only repeat it, else None.
 
+    Args:
+        out: the output directory.
+        stage: name of the stage.
+        config: its settings, a dataclass or plain values.
+        inputs: files and directories that it reads.
+        replaceable: whether an output of other settings may be replaced without being asked: true of tables and pages
+            that are made again in seconds.
+
     Raises:
-        UserError: an input is missing, or ``out`` exists and is no published directory: said before the work
-            starts, not after it.
+        UserError: an input is missing; ``out`` is no published directory; or it is a finished output of other settings
+            or inputs and ``overwrite=true`` was not given. The message names what differs.
     """
     inputs = list(inputs)
     _refuse_foreign(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
+        _answer_why(f"{out} does not exist yet: the stage would run")
         return None
-    wanted = Manifest(stage, to_dict(config), _digests(inputs), code_version=_version())
+    digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
     try:
-        found = verify(out)
-    except UserError:
+        found = read(out)
+    except UserError as error:
+        _answer_why(f"{error.given}: the stage would run again")
+        _say(f"{error.given}; it is made again")
         return None
-    return found if found.key() == wanted.key() else None
+    changed = differences((found.config, found.inputs), (to_dict(config), digests), config)
+    if changed:
+        _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
+        if replaceable or may_overwrite():
+            return None
+        raise UserError(
+            f"{out} is finished and was made with other settings or inputs: {'; '.join(changed)}",
+            "the settings and inputs of the finished output, or another out=",
+            "add overwrite=true to replace it",
+        )
+    try:
+        verify(out)
+    except UserError as error:
+        _answer_why(f"{error.given}: the stage would run again")
+        _say(f"{error.given}; {out} is made again")
+        return None
+    _answer_why(f"{out} is finished and up to date: nothing would run")
+    if found.code_version != _version():
+        _say(f"{out} is kept: made by xling {found.code_version}, this is {_version()}")
+    return found
+
+
+class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error
+    """Stops a stage that was only asked whether it would run; the text says why or why not."""
+
+
+def may_overwrite() -> bool:
+    """Whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
+    return os.environ.get(OVERWRITE) == "true"
+
+
+def _say(text: str) -> None:
+    print(f"xling: {text}", file=sys.stderr, flush=True)
+
+
+def _answer_why(text: str) -> None:
+    if os.environ.get(ONLY_WHY) == "true":
+        raise WhyAnswer(text)
 
 
 @contextmanager
@@ -281,7 +342,7 @@ def _alive(pid: int) -> bool:
 
 
 def _digests(inputs: Iterable[Path]) -> dict[str, str]:
-    return {str(path): digest(Path(path)) for path in inputs}
+    return {str(path): content(Path(path)) for path in inputs}
 
 
 def _version() -> str:

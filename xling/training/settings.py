@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from xling.core.rerun import UNCHANGED
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -70,13 +72,13 @@ class TrainConfig:
     beta2: float = 0.98
     weight_decay: float = 0.01
     clip: float = 1.0
-    log_every: int = 50
+    log_every: int = field(default=50, metadata=UNCHANGED)
     valid_every: int = 500
-    save_every: int = 500
-    keep: int = 2
+    save_every: int = field(default=500, metadata=UNCHANGED)
+    keep: int = field(default=2, metadata=UNCHANGED)
     max_skipped: int = 10
     sharding: Literal["none", "full"] = "none"
-    threads: int = 0
+    threads: int = field(default=0, metadata=UNCHANGED)
 
 
 @dataclass(frozen=True)
