@@ -405,6 +405,31 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == "" and len(done.stdout) == 5
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("{xling} --help >/dev/full", "No space left on device; fix: free space"),
+        ("{xling} toyworld {small} out=/proc/x", "out=/proc/x: /proc/"),
+        (
+            "ulimit -f 1; {xling} toyworld {small} out={tmp}/toy",
+            "out={tmp}/toy: File too large; fix: raise the limit",
+        ),
+        ("{xling} toyworld {small} out={tmp}/" + "x" * 250, "File name too long; fix: choose a shorter name"),
+    ],
+)
+def test_a_failing_disk_gives_one_line(tmp_path: Path, command: str, message: str) -> None:
+    names = {
+        "xling": f"{sys.executable} -m xling.cli",
+        "small": "num_docs=4 num_pairs=8 num_ner=8 num_nli=10 langs=en,de",
+    }
+    names["tmp"] = str(tmp_path)
+    done = subprocess.run(command.format(**names), shell=True, capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if "s left" not in line]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert message.format(**names) in lines[0]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_word_of_two_may_be_written_as_an_option() -> None:
     for words in (["eval", "list"], ["eval", "--list"]):
         stage, rest = cli.find_stage([*words, "data=x"])

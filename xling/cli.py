@@ -21,6 +21,7 @@ is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import logging
@@ -54,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         with asked_by_environment(arguments) as words:
-            return show(dispatch(words), JSON in arguments)
+            code = show(dispatch(words), JSON in arguments)
+        sys.stdout.flush()
+        return code
     except manifest.WhyAnswer as answer:
         return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
     except UserError as error:
@@ -66,8 +69,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("xling: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except (OSError, MemoryError) as error:
+        if os.environ.get("XLING_TRACEBACK"):
+            raise
+        if sys.stdout is sys.__stdout__:
+            _discard_output()
+        out = next((word.partition("=")[2] for word in arguments if word.startswith("out=")), "")
+        print(f"xling: {machine_error(error, out)}", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Let what is still buffered for a closed or full standard output go nowhere, so that exit does not fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def machine_error(error: OSError | MemoryError, out: str = "") -> UserError:
+    """A failure of the disk, the file system or the memory, with its path and what to do about it.
+
+    Args:
+        error: what the system raised.
+        out: the output directory, if the command has one; a full disk names no file.
+    """
+    fix = "XLING_TRACEBACK=1 shows where it happened"
+    if isinstance(error, MemoryError):
+        return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
+    place = "".join(f"{each}: " for each in (out and f"out={out}", error.filename) if each)
+    remedies = {
+        errno.ENOSPC: "free space on that disk or choose another out=",
+        errno.EDQUOT: "free space in your quota or choose another out=",
+        errno.EFBIG: "raise the limit of file sizes (ulimit -f) or choose another file system",
+        errno.EROFS: "choose an out= that can be written",
+        errno.EACCES: "choose a path that you may read and write",
+        errno.EPERM: "choose a path that you may read and write",
+        errno.ENAMETOOLONG: "choose a shorter name",
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    }
+    return UserError(
+        f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
+    )
 
 
 @contextlib.contextmanager
