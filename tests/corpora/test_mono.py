@@ -145,13 +145,19 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_changed_lists_of_a_stage_are_seen(tmp_path: Path, crawl: str) -> None:
+def test_changed_lists_of_a_stage_are_seen(
+    tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held, out = tmp_path / "held.txt", tmp_path / "sw"
     settings = {"contamination": {"files": str(held)}}
     held.write_text("moja mbili tatu nne tano sita saba nane tisa kumi\n", encoding="utf-8")
     build(out, "sw", crawl, settings=settings)
     document = next(iter(read_corpus(out)))
     held.write_text(document.text.replace("\n", " ") + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"files.*now.*overwrite=true"):
+        build(out, "sw", crawl, settings=settings)
+    assert document.text in {doc.text for doc in read_corpus(out)}
+    monkeypatch.setenv(manifest.OVERWRITE, "true")
     build(out, "sw", crawl, settings=settings)
     assert document.text not in {doc.text for doc in read_corpus(out)}
 

@@ -9,7 +9,7 @@ import sys
 # In a process of its own: what earlier allocations left free would count here.
 PROGRAM = """
 import json, resource, torch
-from xling import memory
+from xling.training import memory
 
 def fewest(megabytes, rounds=3):
     found = []
