@@ -291,7 +291,10 @@ def test_a_second_run_does_nothing(xling: Xling, corpus: Path, tmp_path: Path) -
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
     assert xling(*words)[0] == 0
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
-    assert xling(*words, "size=51")[0] == 0
+    code, _, err = xling(*words, "size=51")
+    assert code == 2 and "size=50, now 51" in err
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
+    assert xling(*words, "size=51", "overwrite=true")[0] == 0
     assert before != {p: p.stat().st_mtime_ns for p in (tmp_path / "v").iterdir()}
 
 
