@@ -285,6 +285,33 @@ def test_a_checkpoint_of_another_vocabulary(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_recipe_of_a_stage_is_no_pipeline(refuse: Callable[..., None]) -> None:
+    refuse(
+        r"xlmr_base.yaml is a recipe of the stage 'pretrain'.*fix: xling pretrain xlmr_base.yaml",
+        "run",
+        "xlmr_base",
+    )
+    refuse(r"fix: xling corpus parallel parallel.yaml", "run", "parallel")
+
+
+def test_a_folder_of_hugging_face_is_recognised(refuse: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    refuse(
+        rf"fix: .*xling import hf {tmp_path} out=DIR",
+        "export",
+        "hf",
+        f"checkpoint={tmp_path}",
+        f"out={tmp_path}/o",
+    )
+
+
+def test_a_whole_number_may_be_written_with_an_exponent(xling: Xling) -> None:
+    words = ["config", "vocab", "corpora.en=a", "out=x"]
+    assert json.loads(xling(*words, "size=1e4")[1])["size"] == 10_000
+    for wrong in ("1.5e0", "1e", "1e400", "nan", "12.0"):
+        assert xling(*words, f"size={wrong}")[0] == 2
+
+
 def test_a_second_run_does_nothing(xling: Xling, corpus: Path, tmp_path: Path) -> None:
     words = ["vocab", f"corpora.en={corpus}/en.txt", f"out={tmp_path}/v", "size=50"]
     assert xling(*words)[0] == 0

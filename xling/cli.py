@@ -310,6 +310,12 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     from xling.core import pipeline
 
     launch, overrides = split_launch(words)
+    if stage := stage_of(path):
+        raise UserError(
+            f"{path.name} is a recipe of the stage {stage!r}",
+            "a pipeline; `xling run` lists them",
+            f"xling {stage} {path.name}",
+        )
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
         return load("xling.slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
@@ -334,6 +340,15 @@ def usage() -> str:
     return "\n".join(
         [(__doc__ or "").strip(), "", "Stages:", *lines, "", "`xling STAGE --help` lists its settings."]
     )
+
+
+def stage_of(path: Path) -> str:
+    """The stage whose settings a recipe holds, or nothing for a pipeline and for keys that fit no stage."""
+    keys = config.read_yaml(path).keys() - {"scales"}
+    if not keys or keys & {"steps", "base"}:
+        return ""
+    fitting = (name for name, stage in STAGES.items() if keys <= get_type_hints(load(stage.config)).keys())
+    return next(fitting, "")
 
 
 def recipes_help() -> Answer:

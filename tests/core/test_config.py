@@ -102,7 +102,7 @@ def test_scale_lies_between_recipe_and_overrides(tmp_path: Path) -> None:
         (["nam=x"], r"unknown setting 'nam'.*did you mean 'name'"),
         (["train.updatse=3"], r"unknown setting 'train.updatse'.*did you mean 'train.updates'"),
         (["train.updates=many"], r"train.updates='many'; valid: a value of type int"),
-        (["train.updates=1e3"], r"train.updates='1e3'"),
+        (["train.updates=1.5e0"], r"train.updates='1.5e0'"),
         (["train.updates=3.5"], r"train.updates='3.5'"),
         (["train.lr=fast"], r"train.lr='fast'; valid: a value of type float"),
         (["train.fast=yes"], r"train.fast='yes'; valid: a value of type bool"),

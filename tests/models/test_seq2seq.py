@@ -217,7 +217,7 @@ def test_a_published_model_comes_back_whole_and_as_an_encoder(published: Path) -
 
 def test_an_encoder_is_no_model_to_generate_with(model: Path) -> None:
     assert not checkpoint.has_decoder(model)
-    with pytest.raises(UserError, match=r"model.pt is no checkpoint of ours; valid: xling-seq2seq-1"):
+    with pytest.raises(UserError, match=r"model.pt holds an encoder; valid: a model with a decoder"):
         checkpoint.load_seq2seq(model)
 
 

@@ -165,9 +165,9 @@ def test_random_init_has_the_shape_but_not_the_weights(model: Path) -> None:
     ("content", "message"),
     [
         (None, r"no checkpoint at .*; fix: run `xling pretrain` first"),
-        (b"no archive at all", r"model.pt is no checkpoint of ours"),
-        ({"format": "another"}, r"model.pt is no checkpoint of ours"),
-        ([1], r"model.pt is no checkpoint of ours"),
+        (b"no archive at all", r"model.pt was not written by xling"),
+        ({"format": "another"}, r"model.pt was not written by xling"),
+        ([1], r"model.pt was not written by xling"),
     ],
 )
 def test_what_is_no_checkpoint_is_a_user_error(tmp_path: Path, content: Any, message: str) -> None:

@@ -377,7 +377,7 @@ def test_mistakes_are_one_line(
 
 
 def test_a_model_without_decoder_is_refused(model: Path) -> None:
-    with pytest.raises(UserError, match="is no checkpoint of ours; valid: xling-seq2seq-1"):
+    with pytest.raises(UserError, match="holds an encoder; valid: a model with a decoder"):
         Translator(model, Search())
 
 

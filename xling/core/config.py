@@ -163,8 +163,15 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is int and isinstance(value, (bool, float)):  # int() would round it in silence
         raise wrong
     try:
+        if (
+            kind is int
+            and isinstance(value, str)
+            and (number := float(value)).is_integer()
+            and "e" in value.lower()
+        ):
+            return int(number)  # 1e6
         return kind(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise wrong from None
 
 

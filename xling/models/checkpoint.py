@@ -34,6 +34,7 @@ AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
+_KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
 SAME = (
     "pre_norm",
     "scale_embeddings",
@@ -274,21 +275,26 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
         UserError: no such file, a damaged or foreign one, or a vocabulary beside it that it was not trained with.
     """
     if not path.is_file():
-        stage = "pretrain" if path.name == "model.pt" else "finetune"
-        raise UserError(
-            f"no checkpoint at {path.parent}", f"a directory with {path.name}", f"run `xling {stage}` first"
-        )
+        fix = f"run `xling {'pretrain' if path.name == 'model.pt' else 'finetune'}` first"
+        if (path.parent / "config.json").is_file():
+            fix = (
+                f"it looks like a model of Hugging Face: xling import hf {path.parent} out=DIR, then use DIR"
+            )
+        raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise UserError(
-            f"{path} is no checkpoint of ours: {str(error).splitlines()[0]}", " or ".join(kinds)
+            f"{path} was not written by xling: {str(error).splitlines()[0]}",
+            " or ".join(_KINDS.get(kind, kind) for kind in kinds),
         ) from None
     if not isinstance(state, dict) or state.get("format") not in kinds:
+        known = isinstance(state, dict) and state.get("format") in _KINDS
+        held = f"holds {_KINDS[state['format']]}" if known else "was not written by xling"
         raise UserError(
-            f"{path} is no checkpoint of ours",
-            " or ".join(kinds),
-            "make it with `xling pretrain` or `xling finetune`",
+            f"{path} {held}",
+            " or ".join(_KINDS.get(kind, kind) for kind in kinds),
+            "choose another checkpoint, or make one with `xling pretrain` or `xling finetune`",
         )
     check_vocabulary(state["vocab_digest"], path.parent, path)
     for name, (values, scales) in state.get(INT8, {}).items():
