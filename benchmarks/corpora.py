@@ -86,14 +86,14 @@ def front_end(clock: Clock, path: Path, num_bytes: int, work: Path) -> list[Docu
 
     def find() -> None:
         for p, file in enumerate(files):
-            paragraphs.find_duplicates([paragraphs.partition_file(work / "h", p)], file)
+            paragraphs.find_duplicates([work / "h"], p, NUM_PARTITIONS, file)
 
     clock.time("find duplicates", in_bytes, find)
     copies = fresh(docs)
     kept = clock.time(
         "drop duplicates",
         in_bytes,
-        lambda: list(paragraphs.drop_duplicates(copies, work / "h", files, ledger)),
+        lambda: list(paragraphs.drop_duplicates(copies, work / "h", 0, files, ledger)),
     )
     print(
         f"{len(docs):,} documents; paragraph dedup keeps {size(kept) / in_bytes:.1%} of the bytes, "
@@ -131,7 +131,7 @@ def other_stages(clock: Clock, docs: list[Document], work: Path, evaluation: Pat
         files = [work / f"pairs-{band}.parquet" for band in range(cfg.bands)]
         for band, file in enumerate(files):
             near_duplicates.find_pairs([work / "sketch.parquet"], band, file)
-        near_duplicates.choose(files, work / "choice.parquet", cfg)
+        near_duplicates.choose(files, 1, work / "choice.u64", cfg)
 
     clock.time("near-duplicates: pair, choose", num_bytes, pairs)
     clock.time("write Parquet", num_bytes, lambda: write_documents(work / "docs.parquet", docs))

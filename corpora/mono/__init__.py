@@ -68,7 +68,7 @@ def phases(cfg: MonoConfig) -> Sequence[Phase]:
     return (
         Phase("plan"),
         Phase("read", num_parts),
-        *([Phase("dedup", plan.num_partitions)] if cfg.dedup else []),
+        *([Phase("dedup", plan.num_ranges)] if cfg.dedup else []),
         Phase("filter", num_parts),
         *([Phase("near", cfg.near.bands)] if cfg.near_dedup else []),
         *([Phase("shingle", num_parts)] if cfg.near_dedup and cfg.near.min_jaccard else []),

@@ -68,7 +68,11 @@ class MonoConfig:
         max_chars: longer documents are dropped, which bounds memory.
         seed: which shards are drawn.
         before_dedup: streaming stages, by name, that run before paragraphs are compared.
-        dedup: drop paragraphs that occur in two or more documents, by CCNet's rules.
+        dedup: drop paragraphs that occur in an earlier document. Reference sources (``lm.reference``) come first,
+            then the others in the order given.
+        dedup_scope: which documents are compared: ``all``, those of one ``dump`` (a source URI), or those of one
+            ``group`` of ``dedup_group`` files of a source.
+        dedup_group: files of a group. CCNet: 50.
         after_dedup: streaming stages, by name, that run on what is left.
         near_dedup: drop documents nearly the same as an earlier one, by MinHash.
         near: settings of near-deduplication.
@@ -97,6 +101,8 @@ class MonoConfig:
     seed: int = 1
     before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
     dedup: bool = True
+    dedup_scope: Literal["all", "dump", "group"] = "all"
+    dedup_group: int = 50
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     near_dedup: bool = True
     near: NearDedup = field(default_factory=NearDedup)
@@ -121,7 +127,7 @@ class MonoConfig:
         for name in ("part_mb", "shard_mb"):
             if getattr(self, name) <= 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
-        for name in ("memory_mb", "num_connections", "max_chars"):
+        for name in ("memory_mb", "num_connections", "max_chars", "dedup_group"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
         for name in ("size", "max_docs", "num_samples", "reject_chars"):
@@ -149,6 +155,10 @@ class MonoConfig:
     def uris(self) -> tuple[str, ...]:
         """The sources, the default ones when none is given."""
         return self.source or ("wiki:", f"cc:{self.dump}")
+
+    def is_reference(self, uri: str) -> bool:
+        """Whether the text of a source is clean enough to train a language model on."""
+        return uri.startswith(self.lm.reference)
 
     def content(self) -> dict[str, Any]:
         """The settings that decide what the corpus holds, with digests of the files that they name."""

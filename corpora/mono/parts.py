@@ -39,7 +39,7 @@ _TRAINED = (
     "Language model trained on {:,} characters of this corpus; those documents read too well, stand apart on "
     "the left and are left out when the cut-offs are fitted."
 )
-CHOICE, CUTOFFS = "choice.parquet", "cutoffs.json"
+DUPLICATES, CHOICE, CUTOFFS = "duplicates.u64", "choice.u64", "cutoffs.json"
 _MB = 1 << 20
 
 
@@ -70,17 +70,18 @@ def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
         docs = _chain(cfg.stages(cfg.before_dedup), _documents(cfg, shards, log), log)
         docs = _written(docs, made / DOCS)
         if cfg.dedup:
-            dedup.hash_shard(docs, made / HASHES, plan.num_partitions)
+            dedup.hash_shard(docs, made / HASHES, plan.scope_of(index).num_ranges)
         else:
             _exhaust(docs)
 
 
 def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Find the keys of one range that occur in two or more documents of all parts."""
+    """Find the paragraphs of one range of keys that occur in an earlier part of their scope."""
     work = cfg.work()
+    scope, number = plan.range_at(index)
     with work.making("dedup", index) as made:
-        folders = [work.part("read", i) / HASHES for i in range(len(plan.parts))]
-        dedup.find_duplicates([dedup.partition_file(f, index) for f in folders], made / "duplicates.u64")
+        folders = [work.part("read", i) / HASHES for i in scope.parts]
+        dedup.find_duplicates(folders, number, scope.num_ranges, made / DUPLICATES)
 
 
 def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -90,8 +91,9 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     with work.making("filter", index) as made, _log(cfg, made) as log:
         docs: Iterable[Document] = read_documents(read / DOCS)
         if cfg.dedup:
-            found = [work.part("dedup", p) / "duplicates.u64" for p in range(plan.num_partitions)]
-            docs = dedup.drop_duplicates(docs, read / HASHES, found, log)
+            scope = plan.scope_of(index)
+            found = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
+            docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, found, log)
         docs = _written(_chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
         if cfg.near_dedup:
             near.sketch_shard(docs, made / SKETCH, cfg.near)
@@ -126,7 +128,7 @@ def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
             pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
             checked = range(len(plan.parts)) if cfg.near.min_jaccard else ()
             shingles = [work.part("shingle", i) / SHINGLES for i in checked]
-            near.choose(pairs, made / CHOICE, cfg.near, shingles)
+            near.choose(pairs, len(plan.parts), made / CHOICE, cfg.near, shingles)
         write_json(made / "lm.json", _train(cfg, plan, made / "lm"))
 
 
@@ -137,7 +139,7 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     docs = (
         doc for i in range(len(plan.parts)) for doc in read_documents(cfg.work().part("filter", i) / DOCS)
     )
-    texts = [doc.text for doc in _limited((d for d in docs if _is_reference(cfg, d)), cfg.lm.max_chars)]
+    texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
     num_chars = sum(map(len, texts))
     if num_chars < cfg.lm.min_chars:
         note = f"No perplexity: {num_chars:,} characters of reference text, {cfg.lm.min_chars:,} are needed."
@@ -146,10 +148,6 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     settings = LmConfig(cfg.lang, (), order=cfg.lm.order, pieces=cfg.lm.pieces, seed=cfg.seed)
     train(texts, out, settings)
     return {"model": "auto", "note": _TRAINED.format(num_chars)}
-
-
-def _is_reference(cfg: MonoConfig, doc: Document) -> bool:
-    return doc.source.startswith(cfg.lm.reference)
 
 
 def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:

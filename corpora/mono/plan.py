@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -17,10 +18,37 @@ FILE_NAME = "plan.json"
 _MB = 1 << 20
 # Common Crawl's WET files of 2023 and 2024; only used to say beforehand how much will be fetched.
 _USUAL_MB = 75
-# Web text has a paragraph per 80 bytes or more; its files shrink to a third or less when compressed.
-_BYTES_PER_PARAGRAPH = 80
+# Web text has a paragraph per 40 bytes or more; its files shrink to a third or less when compressed.
+_BYTES_PER_PARAGRAPH = 40
 _EXPANSION = 4
 _KEY_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Parts whose paragraphs are compared with each other.
+
+    Attributes:
+        first_part: number of the first; they follow each other.
+        num_parts: how many.
+        first_range: number of the first range of keys among those of all scopes.
+        num_ranges: ranges of keys, so that one range of all these parts fits into memory.
+    """
+
+    first_part: int
+    num_parts: int
+    first_range: int
+    num_ranges: int
+
+    @property
+    def parts(self) -> range:
+        """Numbers of the parts."""
+        return range(self.first_part, self.first_part + self.num_parts)
+
+    @property
+    def ranges(self) -> range:
+        """Numbers of the ranges among those of all scopes."""
+        return range(self.first_range, self.first_range + self.num_ranges)
 
 
 @dataclass(frozen=True)
@@ -30,21 +58,36 @@ class Plan:
     Attributes:
         sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
         parts: the shards of each part, in order.
-        num_partitions: ranges of paragraph keys, so that one range of all parts fits into memory.
+        scopes: which parts are compared with each other.
         stamps: local file -> modification time in ns, to see that the input has changed.
     """
 
     sources: list[dict[str, Any]]
     parts: list[list[Shard]]
-    num_partitions: int
+    scopes: list[Scope]
     stamps: dict[str, int]
+
+    @property
+    def num_ranges(self) -> int:
+        """Ranges of paragraph keys of all scopes."""
+        return sum(scope.num_ranges for scope in self.scopes)
+
+    def scope_of(self, part: int) -> Scope:
+        """The scope of part number ``part``."""
+        return next(scope for scope in self.scopes if part in scope.parts)
+
+    def range_at(self, index: int) -> tuple[Scope, int]:
+        """The scope of a range of all scopes, and the number of the range in it."""
+        scope = next(scope for scope in self.scopes if index in scope.ranges)
+        return scope, index - scope.first_range
 
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file."""
     data = read_json(path)
     parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
-    return Plan(parts=parts, **data)
+    scopes = [Scope(**scope) for scope in data.pop("scopes")]
+    return Plan(parts=parts, scopes=scopes, **data)
 
 
 def make_plan(cfg: MonoConfig) -> Plan:
@@ -69,12 +112,13 @@ def make_plan(cfg: MonoConfig) -> Plan:
         )
         shards += found
     shards = unique_names(shards)
-    total = sum(_bytes(shard) for shard in shards)
-    keys_mb = total * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
+    # The first copy of a paragraph stays, so what is clean comes first; the order is otherwise as given.
+    shards.sort(key=lambda shard: not cfg.is_reference(shard.source))
+    parts, scopes = _group(_scoped(shards, cfg), cfg)
     return Plan(
         sources=sources,
-        parts=_group(shards, cfg.part_mb * _MB),
-        num_partitions=max(1, math.ceil(keys_mb / (cfg.memory_mb / 4))),
+        parts=parts,
+        scopes=scopes,
         stamps={s.location: Path(s.location).stat().st_mtime_ns for s in shards if _local(s)},
     )
 
@@ -97,16 +141,35 @@ def _bytes(shard: Shard) -> int:
     return _USUAL_MB * _MB if shard.num_bytes is None else shard.num_bytes
 
 
-def _group(shards: list[Shard], part_bytes: float) -> list[list[Shard]]:
+def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
+    """The shards in scopes of deduplication, in order."""
+    if cfg.dedup_scope == "all":
+        return [shards]
+    scopes = [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.source)]
+    if cfg.dedup_scope == "group":
+        size = cfg.dedup_group
+        scopes = [scope[i : i + size] for scope in scopes for i in range(0, len(scope), size)]
+    return scopes
+
+
+def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]], list[Scope]]:
+    """Parts of about ``part_mb``, none of which holds shards of two scopes."""
     parts: list[list[Shard]] = []
-    size = 0
-    for shard in shards:
-        if not parts or size + _bytes(shard) > part_bytes:
-            parts.append([])
-            size = 0
-        parts[-1].append(shard)
-        size += _bytes(shard)
-    return parts
+    made: list[Scope] = []
+    num_ranges = 0
+    for shards in scopes:
+        first, size = len(parts), 0.0
+        for shard in shards:
+            if len(parts) == first or size + _bytes(shard) > cfg.part_mb * _MB:
+                parts.append([])
+                size = 0
+            parts[-1].append(shard)
+            size += _bytes(shard)
+        keys_mb = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
+        ranges = max(1, math.ceil(keys_mb / (cfg.memory_mb / 4)))
+        made.append(Scope(first, len(parts) - first, num_ranges, ranges))
+        num_ranges += ranges
+    return parts, made
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:

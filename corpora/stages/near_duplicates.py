@@ -3,11 +3,13 @@
 The steps, each a function over files so that it can be an array element:
 
 1. `sketch_shard` (map over shards) writes the band hashes of every document.
-2. `find_pairs` (map over bands) pairs documents that share a band; memory is 16 bytes a document.
+2. `find_pairs` (map over bands) pairs documents that share a band; memory is about 60 bytes a document.
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
 4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
    shards: the result depends neither on workers nor on the order in which parts end.
-5. `drop_near_duplicates` (map over shards) drops the others.
+5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each survivor.
+
+Steps 3 and 5 read the slices of their own shard only.
 
 Sources: Broder 1997 (shingles, MinHash); Leskovec et al., Mining of Massive Datasets, chapter 3 (banding).
 With ``b`` bands of ``r`` rows a pair of Jaccard similarity ``s`` is found with probability ``1 - (1 - s^r)^b``:
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 from rensa import RMinHash
 
 from xling.core.errors import UserError
+from xling.corpora.slices import read_slice, read_slices, write_slices
 from xling.text.document import Document, Ledger
 from xling.text.units import runs, units, unspaced_share
 
@@ -38,6 +41,7 @@ PARTIAL: frozenset[str] = frozenset()
 _BATCH_DOCS = 500
 _BATCH_SHINGLES = 8_000_000  # 64 MB
 _MAX_CACHED_UNITS = 1_000_000
+_HALF, _LOW = np.uint64(32), np.uint64((1 << 32) - 1)  # of a node: shard, position
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 Hashes = NDArray[np.uint64]
@@ -146,7 +150,7 @@ def find_pairs(sketch_files: Sequence[Path], band: int, out: Path) -> int:
     Args:
         sketch_files: what `sketch_shard` wrote, in the order of the shards.
         band: which band.
-        out: Parquet file with columns ``first`` < ``second``, shard * 2^32 + position.
+        out: Parquet file with columns ``first`` < ``second``, shard * 2^32 + position. Beside it `ends_file`.
     """
     scans = [
         pl.scan_parquet(path).select(node=_node(shard), hash=pl.col(f"band_{band}"))
@@ -160,18 +164,28 @@ def find_pairs(sketch_files: Sequence[Path], band: int, out: Path) -> int:
         .sort("first", "second")
         .collect()
     )
+    nodes = np.unique(np.concatenate([pairs["first"].to_numpy(), pairs["second"].to_numpy()]))
+    _write_by_shard(nodes, nodes & _LOW, len(sketch_files), ends_file(out))
     _write(pairs, out)
     return len(pairs)
+
+
+def ends_file(pair_file: Path) -> Path:
+    """Where `find_pairs` writes the documents of its pairs, by shard."""
+    return pair_file.with_suffix(".u64")
+
+
+def _write_by_shard(nodes: Hashes, values: Hashes, num_shards: int, out: Path) -> None:
+    """Write a value a document, by the shard of its node; the nodes are sorted."""
+    ends = np.searchsorted(nodes, np.arange(1, num_shards + 1, dtype=np.uint64) << _HALF)
+    write_slices(out, values, ends.astype(np.int64))
 
 
 def shingle_shard(
     docs: Iterable[Document], shard: int, pair_files: Sequence[Path], out: Path, cfg: NearDedup
 ) -> None:
     """Write the shingles of those documents of a shard that stand in a pair, for the exact check."""
-    pairs = pl.scan_parquet(list(pair_files))
-    ends = pl.concat([pairs.select(node="first"), pairs.select(node="second")]).unique()
-    mine = ends.filter(pl.col("node") // (1 << 32) == shard).collect()["node"].to_list()
-    wanted = {node & 0xFFFFFFFF for node in mine}
+    wanted = set(read_slices(map(ends_file, pair_files), shard).tolist())
     rows = [(i, shingles(doc.text, cfg)) for i, doc in enumerate(docs) if i in wanted]
     frame = pl.DataFrame(
         {"doc": [i for i, _ in rows], "shingles": [hashes for _, hashes in rows]},
@@ -180,14 +194,18 @@ def shingle_shard(
     _write(frame.select("shingles", node=_node(shard)), out)
 
 
-def choose(pair_files: Sequence[Path], out: Path, cfg: NearDedup, shingle_files: Sequence[Path] = ()) -> int:
-    """Write which documents to drop, and in favour of which; return their number.
+def choose(
+    pair_files: Sequence[Path], num_shards: int, out: Path, cfg: NearDedup, shingle_files: Sequence[Path] = ()
+) -> int:
+    """Write which documents to drop, and the cluster sizes of those that stay; return how many are dropped.
 
     Documents connected by pairs are one cluster; its first document stays.
 
     Args:
         pair_files: what `find_pairs` wrote, one file a band.
-        out: Parquet file with columns ``shard``, ``doc``, ``kept_shard``, ``kept_doc``.
+        num_shards: of the documents.
+        out: file of `xling.corpora.slices`: for each document of a cluster its position in the shard, and in the
+            upper half the size of its cluster, or 0 to drop it.
         cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
     """
@@ -195,33 +213,25 @@ def choose(pair_files: Sequence[Path], out: Path, cfg: NearDedup, shingle_files:
     pairs = pl.scan_parquet(list(pair_files)).unique().sort("first", "second").collect()
     if cfg.min_jaccard:
         pairs = pairs.filter(_exact(pairs, shingle_files, cfg.min_jaccard))
-    parent: dict[int, int] = {}
+    ends = np.concatenate([pairs["first"].to_numpy(), pairs["second"].to_numpy()])
+    nodes, numbers = np.unique(ends, return_inverse=True)
+    roots = _roots(numbers[: len(pairs)], numbers[len(pairs) :], len(nodes))
+    sizes = np.bincount(roots, minlength=len(nodes)).astype(np.uint64)  # 0 for all but the roots
+    _write_by_shard(nodes, (nodes & _LOW) | (sizes << _HALF), num_shards, out)
+    return int((sizes == 0).sum())
 
-    def root(node: int) -> int:
-        while (above := parent.get(node, node)) != node:
-            parent[node] = parent.get(above, above)
-            node = above
-        return node
 
-    for first, second in pairs.iter_rows():
-        a, b = root(first), root(second)
-        parent[max(a, b)] = min(a, b)
-    nodes = sorted(node for node in parent if root(node) != node)
-    frame = pl.DataFrame(
-        {"node": nodes, "kept": [root(node) for node in nodes]},
-        schema={"node": pl.UInt64, "kept": pl.UInt64},
-    )
-    low = (1 << 32) - 1
-    _write(
-        frame.select(
-            shard=pl.col("node") // (1 << 32),
-            doc=pl.col("node") & low,
-            kept_shard=pl.col("kept") // (1 << 32),
-            kept_doc=pl.col("kept") & low,
-        ),
-        out,
-    )
-    return len(nodes)
+def _roots(first: NDArray[np.int64], second: NDArray[np.int64], num: int) -> NDArray[np.int64]:
+    """The least number that is connected with each of ``num`` numbers."""
+    roots = np.arange(num)
+    while True:
+        before = roots.copy()
+        least = np.minimum(roots[first], roots[second])
+        np.minimum.at(roots, first, least)
+        np.minimum.at(roots, second, least)
+        roots = roots[roots]
+        if np.array_equal(roots, before):
+            return roots
 
 
 def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: float) -> pl.Series:
@@ -269,11 +279,13 @@ def drop_near_duplicates(
         choice: what `choose` wrote.
         ledger: gets the others as ``near_duplicate``.
     """
-    mine = pl.scan_parquet(choice).filter(pl.col("shard") == shard).select("doc").collect()
-    lost = set(mine["doc"].to_list())
+    values = read_slice(choice, shard)
+    sizes = dict(zip((values & _LOW).tolist(), (values >> _HALF).tolist(), strict=True))
     for position, doc in enumerate(docs):
         ledger.enter(STAGE, doc)
-        if position in lost:
+        if (size := sizes.get(position, 1)) == 0:
             ledger.drop(STAGE, "near_duplicate", doc)
-        else:
-            yield doc
+            continue
+        if size > 1:
+            doc.meta["cluster_size"] = size
+        yield doc

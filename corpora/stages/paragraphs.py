@@ -1,14 +1,16 @@
-"""Paragraph deduplication over any number of shards, with CCNet's rules and bounded memory.
+"""Paragraph deduplication over any number of shards in bounded memory: the first copy stays.
 
-Three steps, each restartable and parallel over its files:
+Three steps, each restartable and parallel over its files. Files and bytes grow with the input and not faster:
 
-1. `hash_shard` (map over shards) writes the keys of a shard's paragraphs, split into ranges of key values.
-2. `find_duplicates` (barrier, map over ranges) reads one range of every shard: memory is one range.
-3. `drop_duplicates` (map over shards) drops the paragraphs whose key occurs in two or more documents.
+1. `hash_shard` (map over shards) writes the keys of a shard's paragraphs, and once more those that are new in
+   the shard, by range of key values, in one file.
+2. `find_duplicates` (barrier, map over ranges) reads one range of every shard and writes back, by shard, the
+   keys that an earlier shard has. Memory is one range.
+3. `drop_duplicates` (map over shards) reads its slices of these and drops the paragraphs.
 
-The rules are those of CCNet's code (cc_net/dedup.py): the key is the first 8 bytes of the SHA-1 of the
-normalised paragraph; every copy of a paragraph found in two documents is dropped, the first one too; of a
-paragraph repeated inside one document only, the first stays; the first line is a title and is never compared.
+The key is CCNet's (cc_net/dedup.py): the first 8 bytes of the SHA-1 of the normalised paragraph; the first line
+is a title and is never compared. Unlike CCNet, which drops every copy, the first copy stays: in the order of the
+shards, then of the documents. Shards that are compared with each other are a scope; see `Plan.scopes`.
 """
 
 from __future__ import annotations
@@ -24,19 +26,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
+from xling.corpora.slices import read_slices, write_slices
 from xling.text.document import Document, Ledger
 from xling.text.normalize import for_dedup_batch
 
 STAGE = "paragraph_dedup"
 REASONS = {
-    "duplicate_paragraphs": "these paragraphs occur in other documents too",
-    "repeated_paragraphs": "these paragraphs stand earlier in the same document",
+    "duplicate_paragraphs": "these paragraphs occur in an earlier document",
+    "repeated_paragraphs": "these paragraphs occur earlier in the same document",
     "no_paragraph_left": "every paragraph after the title was a duplicate",
 }
 PARTIAL = frozenset({"duplicate_paragraphs", "repeated_paragraphs"})
 
-KEYS, LENGTHS = "keys.u64", "lengths.u32"
-REPEATED = 0  # stands in the key file for a paragraph met before in its document, as in CCNet
+KEYS, LENGTHS, RANGES, BOUNDS = "keys.u64", "lengths.u32", "ranges.u64", "bounds.u64"
+REPEATED = 0  # in the key file: the paragraph occurs earlier in its document
+COPIED = 1  # in the key file: the paragraph occurs in an earlier document of the shard
 _KEY_BYTES = 8
 _BATCH_CHARS = 100_000
 _CHECK_EVERY = 64  # documents whose first key is compared again; the number of paragraphs always is
@@ -62,38 +66,42 @@ def keys_of(text: str) -> Keys:
     return table[:, :_KEY_BYTES].copy().view("<u8").reshape(-1)
 
 
-def partition_file(shard_dir: Path, partition: int) -> Path:
-    """Where `hash_shard` puts the keys of range ``partition``."""
-    return shard_dir / f"part-{partition:05d}.u64"
-
-
-def hash_shard(docs: Iterable[Document], out_dir: Path, num_partitions: int) -> ShardHashes:
+def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> ShardHashes:
     """Write the paragraph keys of one shard; ``out_dir`` appears complete or not at all.
 
-    Memory is bounded by 4 million keys, whatever the size of the shard.
-
     Args:
-        docs: the shard, in the order in which `drop_duplicates` will see it again.
-        out_dir: gets the keys in order and one file per range of key values.
-        num_partitions: number of ranges; `find_duplicates` holds one range of all shards in memory.
+        docs: the shard, in the order in which `drop_duplicates` will see it again. Memory is 4 million keys and
+            8 bytes a different paragraph.
+        out_dir: gets the keys in order, and the different keys by range.
+        num_ranges: ranges of key values; `find_duplicates` holds one range of all shards in memory.
     """
-    assert num_partitions >= 1, num_partitions
+    assert num_ranges >= 1, num_ranges
     work = out_dir.with_name(out_dir.name + ".tmp")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    for partition in range(num_partitions):
-        partition_file(work, partition).touch()
     counts = ShardHashes()
-    with (work / KEYS).open("wb") as keys_file, (work / LENGTHS).open("wb") as lengths_file:
+    edges = np.array([(p << 64) // num_ranges for p in range(1, num_ranges)], dtype=np.uint64)
+    runs: list[Keys] = []
+    bounds: list[NDArray[np.int64]] = []
+    num_written = 0
+    with (
+        (work / KEYS).open("wb") as keys_file,
+        (work / LENGTHS).open("wb") as lengths_file,
+        (work / RANGES).open("wb") as ranges_file,
+    ):
         for keys, lengths in _spills(docs):
-            doc_of = np.repeat(np.arange(len(lengths)), lengths)
-            num_repeated, sorted_keys = _mark_repeated(keys, doc_of)
+            num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
             keys.tofile(keys_file)
             lengths.tofile(lengths_file)
-            _append_ranges(sorted_keys, work, num_partitions)
+            new.tofile(ranges_file)
+            bounds.append(num_written + np.concatenate([[0], np.searchsorted(new, edges), [len(new)]]))
+            num_written += len(new)
+            runs.append(new)
             counts.num_docs += len(lengths)
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
+    # By range: what is needed of one range stands together, so that no other is read.
+    np.stack(bounds, axis=1).astype("<u8").tofile(work / BOUNDS)
     shutil.rmtree(out_dir, ignore_errors=True)
     work.rename(out_dir)
     return counts
@@ -123,60 +131,65 @@ def _spills(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]
     yield np.concatenate([np.zeros(0, dtype="<u8"), *parts]), np.array(lengths, dtype="<u4")
 
 
-def _mark_repeated(keys: Keys, doc_of: NDArray[np.int64]) -> tuple[int, Keys]:
-    """Set the key of paragraphs met before in their document to `REPEATED`, in place.
+def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
+    """Set the keys of paragraphs that occur earlier in the shard to `REPEATED` or `COPIED`, in place.
+
+    Args:
+        keys: of some documents, in order.
+        doc_of: the document of each key.
+        runs: the sorted keys of earlier documents of the shard.
 
     Returns:
-        Their number, and the sorted keys with one entry a document and at most two in all: two are enough
-        to know a duplicate.
+        How many are repeated in their document, and the sorted keys that are new in the shard.
     """
     order = np.argsort(keys, kind="stable")
     ordered, docs = keys[order], doc_of[order]
-    same = np.zeros(len(keys), dtype=bool)
-    same[1:] = (ordered[1:] == ordered[:-1]) & (docs[1:] == docs[:-1])
-    keys[order[same]] = REPEATED
-    once = ordered[~same]
-    enough = np.ones(len(once), dtype=bool)
-    enough[2:] = once[2:] != once[:-2]
-    return int(same.sum()), once[enough]
+    again = np.zeros(len(keys), dtype=bool)
+    again[1:] = ordered[1:] == ordered[:-1]
+    repeated = again.copy()
+    repeated[1:] &= docs[1:] == docs[:-1]
+    new, places = ordered[~again], order[~again]
+    known = np.zeros(len(new), dtype=bool)
+    for run in runs:
+        known |= is_member(new, run)
+    keys[order[again]] = COPIED
+    keys[order[repeated]] = REPEATED
+    keys[places[known]] = COPIED
+    return int(repeated.sum()), new[~known]
 
 
-def _append_ranges(sorted_keys: Keys, directory: Path, num_partitions: int) -> None:
-    """Append each range of sorted keys to its file."""
-    bounds = np.array([(p << 64) // num_partitions for p in range(1, num_partitions)], dtype=np.uint64)
-    for partition, part in enumerate(np.split(sorted_keys, np.searchsorted(sorted_keys, bounds))):
-        with partition_file(directory, partition).open("ab") as handle:
-            part.tofile(handle)
+def _range_of(shard_dir: Path, number: int, num_ranges: int) -> Keys:
+    """The keys of one range of a shard; every key once, in sorted runs."""
+    path = shard_dir / BOUNDS
+    num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
+    bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
+    pairs = bounds.reshape(2, num_runs).T.tolist()
+    with (shard_dir / RANGES).open("rb") as handle:
+        runs = []
+        for first, last in pairs:
+            handle.seek(_KEY_BYTES * first)
+            runs.append(np.fromfile(handle, "<u8", last - first))
+    return np.concatenate(runs)
 
 
-def find_duplicates(partition_files: Sequence[Path], out: Path) -> int:
-    """Write the sorted keys that occur in two or more documents of one range; return their number.
-
-    Args:
-        partition_files: the same range of every shard. Memory is twice their size.
-        out: file of little-endian uint64, written whole or not at all.
-    """
-    keys = np.concatenate([np.fromfile(path, dtype="<u8") for path in partition_files])
-    keys.sort()
-    duplicates = np.unique(keys[1:][keys[1:] == keys[:-1]])
-    work = out.with_name(out.name + ".tmp")
-    duplicates.tofile(work)
-    work.rename(out)
-    return len(duplicates)
-
-
-def shard_duplicates(shard_dir: Path, duplicate_files: Sequence[Path]) -> Keys:
-    """The sorted keys of this shard that are duplicated in any; memory is one range and the shard's keys.
+def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, out: Path) -> int:
+    """Write the keys of one range that an earlier shard has, by shard; return their number.
 
     Args:
-        shard_dir: what `hash_shard` wrote.
-        duplicate_files: what `find_duplicates` wrote, one file a range, in the order of the ranges.
+        shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
+        number: which range.
+        num_ranges: as given to `hash_shard`.
+        out: file of `xling.corpora.slices`. Memory is four times the keys of the range.
     """
-    found = []
-    for partition, path in enumerate(duplicate_files):
-        keys = np.unique(np.fromfile(partition_file(shard_dir, partition), dtype="<u8"))
-        found.append(keys[is_member(keys, np.fromfile(path, dtype="<u8"))])
-    return np.concatenate(found)
+    parts = [_range_of(folder, number, num_ranges) for folder in shard_dirs]
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    keys = np.concatenate(parts)
+    del parts
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
+    write_slices(out, keys[later], np.searchsorted(later, ends))
+    return len(later)
 
 
 def is_member(keys: Keys, sorted_keys: Keys) -> NDArray[np.bool_]:
@@ -188,25 +201,26 @@ def is_member(keys: Keys, sorted_keys: Keys) -> NDArray[np.bool_]:
 
 
 def drop_duplicates(
-    docs: Iterable[Document], shard_dir: Path, duplicate_files: Sequence[Path], ledger: Ledger
+    docs: Iterable[Document], shard_dir: Path, shard: int, found: Iterable[Path], ledger: Ledger
 ) -> Iterator[Document]:
     """Yield the documents without their duplicated paragraphs; those with no paragraph left are dropped.
 
     Args:
         docs: the documents that `hash_shard` saw, in the same order.
         shard_dir: what `hash_shard` wrote for them.
-        duplicate_files: what `find_duplicates` wrote, one file a range.
+        shard: its position among the shards that were compared.
+        found: what `find_duplicates` wrote, one file a range.
         ledger: gets a document's lost paragraphs as one partial drop a reason.
 
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    duplicates = shard_duplicates(shard_dir, duplicate_files)
+    elsewhere = read_slices(found, shard)
     lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
     ends = np.cumsum(lengths, dtype=np.int64)
     keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
     repeated = keys == REPEATED
-    lost = is_member(keys, duplicates) | repeated
+    lost = is_member(keys, elsewhere) | (keys <= COPIED)
     num_lost_before = np.concatenate([[0], np.cumsum(lost)])
     num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
     kept, duplicate, again = (~lost).tobytes(), (lost & ~repeated).tobytes(), repeated.tobytes()
@@ -220,6 +234,7 @@ def drop_duplicates(
         if (
             number % _CHECK_EVERY == 0
             and length
+            and keys[end - length] > COPIED
             and keys_of(doc.text.split("\n", 2)[1])[0] != keys[end - length]
         ):
             raise _changed(shard_dir)

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,8 +73,11 @@ def test_a_corpus_holds_its_language_and_nothing_else(corpora: dict[str, Path], 
         assert doc.lang == lang
         assert doc.meta["lang_score"] > 0.5
         assert doc.url.startswith((f"http://{lang}.", "T"))
-        assert BOILERPLATE not in doc.text
-        assert all(any(s in paragraph for s in known) for paragraph in doc.text.split("\n"))
+        assert all(
+            paragraph == BOILERPLATE or any(s in paragraph for s in known) for paragraph in doc.text.split("\n")
+        )
+    # The first copy is the only one, whichever language its page is in.
+    assert sum(BOILERPLATE in doc.text for doc in docs) == (lang == "ar")
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -123,6 +127,32 @@ def test_the_text_export_compressed(tmp_path: Path, crawl: str, ending: str) -> 
     else:
         text = (gzip if ending == "txt.gz" else lzma).decompress(packed)
     assert text.decode() == "".join(doc.text + "\n\n" for doc in read_corpus(tmp_path / "a"))
+
+
+def kept(out: Path) -> int:
+    return sum(len(doc.text) for doc in read_corpus(out))
+
+
+def test_a_second_copy_of_a_source_adds_nothing_and_takes_nothing(tmp_path: Path, crawl: str) -> None:
+    first = crawl.partition(",wet:")[2]
+    second = shutil.copytree(Path(first).parent, tmp_path / "again")
+    build(tmp_path / "one", "sw", f"wet:{first}")
+    build(tmp_path / "two", "sw", f"wet:{first},wet:{second}/*.wet.gz")
+    assert kept(tmp_path / "two") == kept(tmp_path / "one") > 0
+    build(tmp_path / "each", "sw", f"wet:{first},wet:{second}/*.wet.gz", dedup_scope="dump")
+    assert kept(tmp_path / "each") == 2 * kept(tmp_path / "one")
+    build(tmp_path / "group", "sw", f"wet:{first}", dedup_scope="group", dedup_group=1)
+    boilerplate = [BOILERPLATE in doc.text for doc in read_corpus(tmp_path / "group")]
+    assert sum(boilerplate) == 3, "once in each file"
+
+
+def test_a_reference_keeps_its_paragraphs_wherever_it_is_listed(tmp_path: Path) -> None:
+    text = document("sw", "mirrored")
+    (tmp_path / "web.txt").write_text(text, encoding="utf-8")
+    page = f"<page><title>T</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>"
+    (tmp_path / "swwiki.xml").write_text(f"<mediawiki>{page}</mediawiki>", encoding="utf-8")
+    build(tmp_path / "out", "sw", f"text:{tmp_path}/web.txt,wiki:{tmp_path}/swwiki.xml")
+    assert [doc.source for doc in read_corpus(tmp_path / "out")] == [f"wiki:{tmp_path}/swwiki.xml"]
 
 
 def test_workers_and_parts_do_not_change_a_byte(tmp_path: Path, crawl: str, corpora: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Paragraph deduplication against a plain re-statement of CCNet's rules, over random shards."""
+"""Paragraph deduplication against a plain re-statement of its rules, over random shards."""
 
 from __future__ import annotations
 
@@ -23,30 +23,24 @@ def documents(shard: list[list[str]], number: int) -> list[Document]:
     return [Document(id=f"{number}/{i}", text="\n".join(lines)) for i, lines in enumerate(shard)]
 
 
-def run(shards: Shards, where: Path, num_partitions: int) -> tuple[list[list[str]], Ledger]:
+def run(shards: Shards, where: Path, num_ranges: int) -> tuple[list[list[str]], Ledger]:
     ledger = Ledger()
+    folders = [where / str(n) for n in range(len(shards))]
     for number, shard in enumerate(shards):
-        paragraphs.hash_shard(documents(shard, number), where / str(number), num_partitions)
-    duplicate_files = []
-    for part in range(num_partitions):
-        files = [paragraphs.partition_file(where / str(n), part) for n in range(len(shards))]
-        duplicate_files.append(where / f"duplicates-{part}.u64")
-        paragraphs.find_duplicates(files, duplicate_files[-1])
+        paragraphs.hash_shard(documents(shard, number), folders[number], num_ranges)
+    found = [where / f"duplicates-{number}.u64" for number in range(num_ranges)]
+    for number, file in enumerate(found):
+        paragraphs.find_duplicates(folders, number, num_ranges, file)
     texts = []
     for number, shard in enumerate(shards):
-        kept = paragraphs.drop_duplicates(
-            documents(shard, number), where / str(number), duplicate_files, ledger
-        )
+        kept = paragraphs.drop_duplicates(documents(shard, number), folders[number], number, found, ledger)
         texts.append([doc.text for doc in kept])
     return texts, ledger
 
 
 def reference(shards: Shards) -> list[list[str]]:
-    """The rules one at a time, with a dictionary of everything."""
-    num_docs: Counter[str] = Counter()
-    for shard in shards:
-        for lines in shard:
-            num_docs.update({for_dedup(line) for line in lines[1:]})
+    """The rules one at a time, with a set of everything."""
+    before: set[str] = set()
     kept_shards = []
     for shard in shards:
         kept_docs = []
@@ -55,9 +49,10 @@ def reference(shards: Shards) -> list[list[str]]:
             kept = []
             for line in lines[1:]:
                 key = for_dedup(line)
-                if num_docs[key] == 1 and key not in seen:
+                if key not in before and key not in seen:
                     kept.append(line)
                 seen.add(key)
+            before |= seen
             if kept:
                 kept_docs.append("\n".join([lines[0], *kept]))
         kept_shards.append(kept_docs)
@@ -71,11 +66,11 @@ SHARDS = st.lists(st.lists(st.lists(LINE, min_size=1, max_size=6), max_size=5), 
 
 
 @settings(max_examples=100, deadline=None)
-@given(shards=SHARDS, num_partitions=st.sampled_from([1, 3, 8]))
+@given(shards=SHARDS, num_ranges=st.sampled_from([1, 3, 8]))
 def test_equals_the_rules(
-    shards: Shards, num_partitions: int, tmp_path_factory: pytest.TempPathFactory
+    shards: Shards, num_ranges: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    texts, ledger = run(shards, tmp_path_factory.mktemp("dedup"), num_partitions)
+    texts, ledger = run(shards, tmp_path_factory.mktemp("dedup"), num_ranges)
     assert texts == reference(shards)
 
     # The ledger balances, in documents and in characters.
@@ -86,7 +81,11 @@ def test_equals_the_rules(
 
     # What survived survives again, untouched.
     again = [[text.split("\n") for text in shard] for shard in texts]
-    assert run(again, tmp_path_factory.mktemp("again"), num_partitions)[0] == texts
+    assert run(again, tmp_path_factory.mktemp("again"), num_ranges)[0] == texts
+
+    # A second copy of everything adds nothing and takes nothing.
+    twice = run([*shards, *shards], tmp_path_factory.mktemp("twice"), num_ranges)[0]
+    assert twice == [*texts, *([] for _ in shards)]
 
 
 def test_key_is_the_head_of_sha1() -> None:
@@ -104,14 +103,14 @@ def test_reasons_and_title(tmp_path: Path) -> None:
     ]
     texts, ledger = run(shards, tmp_path, 2)
     # "Menu" is a title twice, hence never compared; as a paragraph it occurs once.
-    assert texts == [["Menu\nonly here"], ["Home\nMenu"]]
+    assert texts == [["Menu\nHome\nonly here"], ["Home\nMenu\nanother text 2024"]]
     assert ledger.dropped == {
-        ("paragraph_dedup", "duplicate_paragraphs"): 4,
+        ("paragraph_dedup", "duplicate_paragraphs"): 2,
         ("paragraph_dedup", "repeated_paragraphs"): 1,
         ("paragraph_dedup", "no_paragraph_left"): 2,
     }
-    assert ledger.notes["duplicate_paragraphs"] == 4
-    assert ledger.samples["paragraph_dedup", "duplicate_paragraphs"][0] == ("0/0", "\nHome")
+    assert ledger.notes["duplicate_paragraphs"] == 2
+    assert ledger.samples["paragraph_dedup", "duplicate_paragraphs"][0] == ("0/1", "\nHOME")
 
 
 def test_spilling_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +125,7 @@ def test_spilling_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_other_documents_are_refused(tmp_path: Path) -> None:
     shard = [["t", "one", "two"], ["t", "three"]]
     paragraphs.hash_shard(documents(shard, 0), tmp_path / "0", 1)
-    paragraphs.find_duplicates([paragraphs.partition_file(tmp_path / "0", 0)], tmp_path / "dup")
+    paragraphs.find_duplicates([tmp_path / "0"], 0, 1, tmp_path / "dup")
     for other in (
         [*shard, ["t", "four"]],
         shard[:1],
@@ -135,7 +134,9 @@ def test_other_documents_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match="not those hashed"):
             list(
-                paragraphs.drop_duplicates(documents(other, 0), tmp_path / "0", [tmp_path / "dup"], Ledger())
+                paragraphs.drop_duplicates(
+                    documents(other, 0), tmp_path / "0", 0, [tmp_path / "dup"], Ledger()
+                )
             )
 
 
@@ -153,3 +154,42 @@ def test_hashes_appear_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_an_empty_shard(tmp_path: Path) -> None:
     assert run([[], [["t", "a"]]], tmp_path, 4)[0] == [[], ["t\na"]]
+
+
+def cost(folder: Path, num_shards: int, num_ranges: int, docs_per_shard: int) -> tuple[int, int]:
+    """Files and bytes that all three steps read or write for shards of which half is in every shard."""
+    shards = [
+        [["t", *(f"own {n} {i} {k}".translate(LETTERS) for k in range(10)), *shared(i)] for i in range(docs_per_shard)]
+        for n in range(num_shards)
+    ]
+    counted: dict[Path, int] = {}
+    fromfile = np.fromfile
+
+    def counting(file: object, *args: object, **kwargs: object) -> object:
+        values = fromfile(file, *args, **kwargs)  # type: ignore[call-overload]
+        path = Path(getattr(file, "name", file))  # type: ignore[arg-type]
+        counted[path] = counted.get(path, 0) + values.nbytes
+        return values
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "fromfile", counting)
+        run(shards, folder, num_ranges)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return len(files), sum(path.stat().st_size for path in files) + sum(counted.values())
+
+
+LETTERS = str.maketrans("0123456789", "abcdefghij")  # digits are not compared
+
+
+def shared(number: int) -> list[str]:
+    return [f"shared {number} {k}".translate(LETTERS) for k in range(10)]
+
+
+def test_files_and_bytes_are_linear_in_the_input(tmp_path: Path) -> None:
+    # Twice the shards at the same number of documents: hardly more bytes. Twice the documents: twice the bytes.
+    few, many = cost(tmp_path / "a", 8, 8, 100), cost(tmp_path / "b", 16, 16, 50)
+    large, larger = cost(tmp_path / "c", 16, 8, 100), cost(tmp_path / "d", 64, 32, 100)
+    assert many[1] < 1.1 * few[1]
+    assert large[1] < 2.1 * few[1]
+    assert larger[1] < 8.6 * few[1]
+    assert (few[0], many[0], large[0], larger[0]) == (8 * 5, 16 * 5, 16 * 4 + 8, 64 * 4 + 32)
