@@ -75,6 +75,7 @@ def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
         "dropped_chars": flat(ledger.dropped_chars),
         "samples": flat(ledger.samples),
         "notes": dict(ledger.notes),
+        "num_bytes": flat(ledger.num_bytes),
     }
 
 
@@ -93,6 +94,7 @@ def ledger_from_json(data: dict[str, Any]) -> Ledger:
         dropped_chars=Counter({pair(k): v for k, v in data["dropped_chars"].items()}),
         samples={pair(k): [(name, text) for name, text in v] for k, v in data["samples"].items()},
         notes=Counter(data["notes"]),
+        num_bytes=Counter({pair(k): v for k, v in data.get("num_bytes", {}).items()}),
     )
 
 

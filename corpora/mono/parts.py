@@ -7,7 +7,7 @@ import itertools
 import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -218,14 +218,14 @@ def _documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator
     """The documents of several shards, counted by source; endless ones are dropped here."""
     context = cfg.context()
     for shard in shards:
-        docs = open_source(shard.source, context).read(shard, log)
         limit = cfg.max_docs or None
-        for doc in itertools.islice(docs, limit):
-            log.tally.sources.setdefault(doc.source, SourceTally()).add(doc)
-            if len(doc.text) > cfg.max_chars:
-                log.drop(READ, "longer than max_chars", doc)
-            else:
-                yield doc
+        with closing(open_source(shard.source, context).read(shard, log)) as docs:  # type: ignore[type-var]
+            for doc in itertools.islice(docs, limit):
+                log.tally.sources.setdefault(doc.source, SourceTally()).add(doc)
+                if len(doc.text) > cfg.max_chars:
+                    log.drop(READ, "longer than max_chars", doc)
+                else:
+                    yield doc
 
 
 def _input(context: Context, shard: Shard) -> dict[str, Any]:

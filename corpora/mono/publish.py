@@ -39,6 +39,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     work, out = cfg.work(), cfg.directory
     folders = [work.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
+    assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
     if not ledger.seen["corpus"]:
         raise _nothing_left(cfg, ledger)
     tally = Tally()

@@ -1,23 +1,36 @@
 """WARC framing, forgiving: records are found again after a wrong length or a damaged stretch.
 
 Library readers stop without a word at header lines that end in LF, at a truncated gzip member and at a
-Content-Length that lies; crawls hold all three. Reference: ISO 28500:2017 (WARC 1.1), section 4.
+Content-Length that lies; crawls hold all three. Every byte is accounted for: framing, a record's block, or lost for
+a reason. References: ISO 28500:2017 (WARC 1.1), section 4; the drafts 0.17 and 0.18 frame records in the same way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from xling.text.document import Ledger
+from xling.text.document import UNPACKED, Ledger
+from xling.text.stored import Damaged
 
+KEPT, DROPPED, OTHER = "pages kept", "pages dropped", "records of other types"
+"""What the blocks of records count as."""
+TYPES = frozenset(
+    {"warcinfo", "response", "resource", "request", "metadata", "revisit", "conversion", "continuation"}
+)
 _MAX_HEADER_BYTES = 1 << 16
 _MAX_BODY_BYTES = 1 << 26
-_START = b"WARC/1."
+_VERSION = rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n"
+_MAX_VERSION_BYTES = 32
+_START = re.compile(_VERSION)
+_NEXT = re.compile(rb"\n(?=" + _VERSION + rb")")
+_HEADER_END = re.compile(rb"\n\r?\n|\n(?=" + _VERSION + rb")")
+_TERMINATOR = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n]+")
-_NESTED = re.compile(rb"(?:^|\n)(?=WARC/1\.\d\r?\n(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
+_LENGTH = re.compile("[0-9]{1,18}")
+_NESTED = re.compile(rb"(?:^|\n)(?=" + _VERSION + rb"(?:[A-Za-z-]+:[^\n]*\n)*?WARC-Type:)")
 
 
 @dataclass(slots=True)
@@ -28,104 +41,145 @@ class Record:
         number: position in the file, from 0.
         headers: WARC fields by lower-cased name.
         body: the content block.
-        complete: False when the file ended inside it.
+        complete: False when the file, or what of it is not damaged, ended inside it.
+        num_bytes: of the file in the block; who takes the record accounts for them.
     """
 
     number: int
     headers: dict[str, str]
     body: bytes
     complete: bool = True
+    num_bytes: int = 0
 
 
 class _Buffer:
-    """The bytes between the read position and the last chunk."""
+    """The bytes between the read position and the last chunk before the end, or before damage."""
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self.data, self.at = chunks, b"", 0
+    def __init__(self, chunks: Iterator[bytes], ledger: Ledger) -> None:
+        self._chunks, self._ledger, self.data, self.at = chunks, ledger, b"", 0
+        self.ended = self.damaged = False
 
     def grow(self) -> bool:
-        """Read one more chunk; False at the end of the file."""
-        chunk = next(self._chunks, b"")
+        """Read one more chunk; False at the end of the file and at damage."""
+        if self.ended or self.damaged:
+            return False
+        chunk = next(self._chunks, None)
+        self.ended = chunk is None
+        self.damaged = isinstance(chunk, Damaged)
+        if chunk is None or self.damaged:
+            return False
+        self._ledger.account(UNPACKED, "in", len(chunk))
         self.data, self.at = self.data[self.at :] + chunk, 0
-        return bool(chunk)
+        return True
 
     def ensure(self, size: int) -> bool:
-        """Have ``size`` bytes after the read position if the file has them."""
+        """Have ``size`` bytes after the read position if there are so many."""
         while len(self.data) - self.at < size:
             if not self.grow():
                 return False
         return True
 
+    def starts_record(self) -> bool:
+        """Whether a record starts at the read position."""
+        self.ensure(_MAX_VERSION_BYTES)
+        return bool(_START.match(self.data, self.at))
+
+    def take(self, size: int, name: str = "framing") -> None:
+        """Account for ``size`` bytes and move behind them."""
+        self.at += size
+        self._ledger.account(UNPACKED, name, size)
+
     def skip_blank(self) -> bool:
-        """Move over line ends; False at the end of the file."""
+        """Move over line ends; False where nothing follows."""
         while True:
-            blank = _BLANK.match(self.data, self.at)
-            self.at = blank.end() if blank else self.at
+            if blank := _BLANK.match(self.data, self.at):
+                self.take(blank.end() - self.at)
             if self.at < len(self.data):
                 return True
             if not self.grow():
                 return False
 
-    def until_start(self) -> bytes:
-        """Take everything up to the next line that starts a record, or up to the end of the file."""
-        taken = []
-        while (found := self.data.find(b"\n" + _START, self.at)) < 0:
-            keep = min(len(self.data), max(self.at, len(self.data) - len(_START)))
-            taken.append(self.data[self.at : keep])
-            self.at = keep
-            if not self.grow():
-                taken.append(self.data[self.at :])
-                self.at = len(self.data)
-                return b"".join(taken)
-        taken.append(self.data[self.at : found])
-        self.at = found + 1
-        return b"".join(taken)
+    def until_start(self, limit: int, most: int = 1 << 62) -> tuple[bytes, int]:
+        """Move to the next record, by ``most`` bytes at most.
+
+        Returns:
+            The first ``limit`` bytes of what was passed over, and how many bytes that was.
+        """
+        passed: list[bytes] = []
+        num = 0
+        while True:
+            found = _NEXT.search(self.data, self.at)
+            stopped = self.ended or self.damaged
+            end = found.end() if found else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
+            end = min(max(end, self.at), self.at + most - num)
+            passed.append(self.data[self.at : min(end, self.at + max(0, limit - num))])
+            num += end - self.at
+            self.at = end
+            if found or stopped or num >= most:
+                return b"".join(passed), num
+            self.grow()
 
 
-def records(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[Record]:
+def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
     """Yield the records of a decompressed WARC or WET file.
 
     Every repair is noted in the ledger: LF-only headers, a wrong or missing Content-Length, a record inside
-    another one's block, bytes between records, a record cut off by the end of the file.
+    another one's block, a record cut off by the end of the file. Memory is that of one record of 64 MiB.
     """
-    buffer, number = _Buffer(chunks), 0
-    while buffer.skip_blank():
-        buffer.ensure(len(_START))
-        if not buffer.data.startswith(_START, buffer.at):
-            ledger.note("bytes outside any WARC record", len(buffer.until_start()))
-            continue
-        headers = _headers(buffer, ledger)
-        if headers is None:
-            continue
-        body, complete = _body(buffer, headers, ledger)
-        yield Record(number, headers, body, complete)
-        number += 1
+    pieces, number = iter(chunks), 0
+    buffer = _Buffer(pieces, ledger)
+    try:
+        while not buffer.ended:
+            buffer = _Buffer(pieces, ledger)
+            while buffer.skip_blank():
+                if (record := _record(buffer, number, ledger)) is not None:
+                    yield record
+                    number += 1
+    except GeneratorExit:  # max_docs
+        ledger.account(UNPACKED, "not wanted", len(buffer.data) - buffer.at)
+        raise
+
+
+def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
+    """Whether the record is of the type ``kind``; one of another type is accounted for here."""
+    found = record.headers.get("warc-type", "")
+    if found == kind:
+        return True
+    if found in TYPES:
+        ledger.note(f"WARC record of type {found}, no {what}")
+        ledger.account(UNPACKED, OTHER, record.num_bytes)
+    else:
+        ledger.lose("record of an unknown type", record.num_bytes, UNPACKED)
+    return False
+
+
+def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
+    """The record at the read position; None, and a loss, where there is none."""
+    if not buffer.starts_record():
+        _, num = buffer.until_start(0)
+        ledger.lose("bytes outside any record", num, UNPACKED)
+        return None
+    headers = _headers(buffer, ledger)
+    if headers is None:
+        _, num = buffer.until_start(0)
+        ledger.lose("damaged record", num, UNPACKED)
+        return None
+    return _with_body(buffer, Record(number, headers, b""), ledger)
 
 
 def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
-    while (end := _header_end(buffer)) < 0:
-        if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES:
-            ledger.note("WARC header without an end")
-            buffer.at += len(_START)
+    """The fields of a record's head; None, and nothing read, where the next record starts before it ends."""
+    while (found := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
+        if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES or not buffer.grow():
             return None
-        if not buffer.grow():
-            ledger.note("truncated WARC record")
-            buffer.at = len(buffer.data)
-            return None
-    head = buffer.data[buffer.at : end].rstrip(b"\r\n")
-    buffer.at = end
+    if found.end() == found.start() + 1:
+        return None
+    head = buffer.data[buffer.at : found.end()]
+    buffer.take(len(head))
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")
     fields = [line.partition(":") for line in head.decode("utf-8", "replace").split("\n")]
     return {_lower(name): value.partition("\r")[0].strip() for name, colon, value in fields if colon}
-
-
-def _header_end(buffer: _Buffer) -> int:
-    """Where the block begins, behind the first empty line whatever its line ends; -1 while it is not there."""
-    limit = buffer.at + _MAX_HEADER_BYTES
-    found = buffer.data.find(b"\n\r\n", buffer.at, limit)
-    lf_only = buffer.data.find(b"\n\n", buffer.at, limit if found < 0 else found + 1)
-    return lf_only + 2 if lf_only >= 0 else found + 3 if found >= 0 else -1
 
 
 @lru_cache(maxsize=256)
@@ -133,33 +187,53 @@ def _lower(name: str) -> str:
     return name.strip().lower()
 
 
-def _body(buffer: _Buffer, headers: dict[str, str], ledger: Ledger) -> tuple[bytes, bool]:
-    """The content block that starts at the read position, and whether it is whole."""
-    length = headers.get("content-length", "")
-    if not length.isdecimal():
+def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None:
+    """The record with the content block that starts at the read position; None, and a loss, if it is too long."""
+    length = record.headers.get("content-length", "")
+    size = int(length) if _LENGTH.fullmatch(length) else -1
+    if size > _MAX_BODY_BYTES:  # or a wrong length: no further than to the next record
+        _, num = buffer.until_start(0, size)
+        ledger.lose("record over 64 MiB", num, UNPACKED)
+        return None
+    if size < 0:
         ledger.note("WARC record without a valid Content-Length")
-        return buffer.until_start().rstrip(b"\r\n"), True
-    size = int(length)
-    if size > _MAX_BODY_BYTES:
-        ledger.note("WARC record over 64 MiB, left out")
-        left = size
-        while left > 0 and buffer.ensure(1):
-            step = min(left, len(buffer.data) - buffer.at)
-            buffer.at, left = buffer.at + step, left - step
-        return b"", left == 0
-    complete = buffer.ensure(size)
+        size = 0
+    elif _is_whole(buffer, size):
+        return _taken(buffer, record, size, size)
     body = buffer.data[buffer.at : buffer.at + size]
-    if _START in body and (nested := _NESTED.search(body)):
+    if nested := _NESTED.search(body):
         ledger.note("WARC record inside another record's block")
-        buffer.at += nested.end()
-        return body[: nested.start()].rstrip(b"\r\n"), True
-    buffer.at += len(body)
-    if not complete:
+        return _taken(buffer, record, nested.start(), nested.end())
+    if size and _TERMINATOR.match(buffer.data, buffer.at + size):  # what follows is damaged, not this one
+        return _taken(buffer, record, size, size)
+    if len(body) < size:
         ledger.note("truncated WARC record")
-        return body, False
-    if buffer.skip_blank():
-        buffer.ensure(len(_START))
-        if not buffer.data.startswith(_START, buffer.at):
-            ledger.note("WARC record longer than its Content-Length")
-            body += buffer.until_start().rstrip(b"\r\n")
-    return body, True
+        record.complete = False
+    elif size:
+        ledger.note("WARC record longer than its Content-Length")
+    record.body, num = buffer.until_start(_MAX_BODY_BYTES)
+    if num > _MAX_BODY_BYTES:
+        ledger.lose("record over 64 MiB", num, UNPACKED)
+        return None
+    record.body, record.num_bytes = record.body.rstrip(b"\r\n"), num
+    return record
+
+
+def _is_whole(buffer: _Buffer, size: int) -> bool:
+    """Whether a block of ``size`` bytes is followed by a record or by nothing."""
+    if not buffer.ensure(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.at < size:
+        return False
+    end = buffer.at + size
+    blank = _BLANK.match(buffer.data, end)
+    end = blank.end() if blank else end
+    return end == len(buffer.data) or _START.match(buffer.data, end) is not None
+
+
+def _taken(buffer: _Buffer, record: Record, size: int, num_bytes: int) -> Record:
+    """The record with a block of ``size`` bytes, of ``num_bytes`` to pass over."""
+    record.body = buffer.data[buffer.at : buffer.at + size]
+    if num_bytes > size:
+        record.body = record.body.rstrip(b"\r\n")
+    record.num_bytes = num_bytes
+    buffer.at += num_bytes
+    return record

@@ -17,20 +17,33 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.corpora.fetch import Download, fetch
-from xling.text.document import Document, Ledger
+from xling.text.document import READ, Document, Ledger
 
-STAGE = "read"
-"""The name under which sources count in the ledger."""
+STAGE = READ
 REASONS = {
     "empty": "no text in it",
     "wrong charset": "more than one character in twenty could not be decoded",
     "longer than max_chars": "longer than max_chars characters",
-    "truncated record": "the file ends inside it",
+    "truncated record": "the file ends inside it, or a damaged stretch begins",
+    **{
+        f"{what} {kind} member": f"{what} stretches of a compressed file that cannot be unpacked, in bytes"
+        for kind in ("gzip", "xz", "zstd", "bzip2")
+        for what in ("damaged", "truncated")
+    },
+    "bytes outside any record": "stretches between WARC records, in bytes",
+    "damaged record": "WARC records without a readable head, or inside a damaged stretch, in bytes",
+    "record over 64 MiB": "too large to be a page, in bytes",
+    "record of an unknown type": "the WARC type is none of the standard's, in bytes",
+    "line too long": "a line over 64 MiB, in bytes",
+    "line cut by damage": "the beginning of a line whose end is damaged, in bytes",
+    "damaged page": "a page of a dump that is no XML, or has no end, in bytes",
+    "bytes outside any page": "stretches between the pages of a dump, in bytes",
     "redirect": "a page that only names another one",
     "not an article": "a talk, user, template or other page of the wiki beside its articles",
     "not HTML": "an image, a script or another kind of file",
     "damaged HTTP body": "its chunks or its compression are broken",
     "page over 16 MiB": "too large to be a page",
+    "page nested too deep": "HTML elements inside each other, more than 1,000 deep",
     "no text field": "none of the fields that may hold the text",
     "not a JSON object": "a line that is no JSON object",
 }
@@ -270,13 +283,15 @@ def decode(data: bytes, ledger: Ledger) -> str:
         return data.decode("utf-8", "replace")
 
 
-def admit(doc: Document, ledger: Ledger) -> Document | None:
-    """Count ``doc`` as read; None, and a drop, when it is empty or not text.
+def admit(doc: Document, ledger: Ledger, reason: str = "") -> Document | None:
+    """Count ``doc`` as read; None, and a drop, when it is empty or not text, or for ``reason``.
 
     A text of which more than one character in twenty could not be decoded was in another charset.
     """
     ledger.enter(STAGE, doc)
-    if not doc.text:
+    if reason:
+        ledger.drop(STAGE, reason, doc)
+    elif not doc.text:
         ledger.drop(STAGE, "empty", doc)
     elif "\ufffd" in doc.text and doc.text.count("\ufffd") * 20 > len(doc.text):
         ledger.drop(STAGE, "wrong charset", doc)

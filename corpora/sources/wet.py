@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xling.corpora.sources.records import Record, records
+from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
 from xling.corpora.sources.source import (
-    STAGE,
     Context,
     LocalFiles,
     Shard,
@@ -15,7 +14,7 @@ from xling.corpora.sources.source import (
     decode,
     paragraphs,
 )
-from xling.text.document import Document, Ledger
+from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.stored import chunks
 
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
@@ -34,9 +33,7 @@ class Wet(LocalFiles):
 def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one WET file, fetched first if it is remote."""
     for record in records(chunks(context.local(shard), ledger), ledger):
-        kind = record.headers.get("warc-type", "")
-        if kind != "conversion":
-            ledger.note(f"WARC record of type {kind or 'unknown'}, no text")
+        if not is_wanted(record, "conversion", "text", ledger):
             continue
         doc = Document(
             id=f"{shard.name}/{record.number}",
@@ -49,10 +46,9 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         code = record.headers.get("warc-identified-content-language", "").partition(",")[0]
         if code and (declared := declared_lang(code)):
             doc.meta["declared_lang"] = declared
-        if not record.complete:
-            ledger.enter(STAGE, doc)
-            ledger.drop(STAGE, "truncated record", doc)
-        elif kept := admit(doc, ledger):
+        kept = admit(doc, ledger, "" if record.complete else "truncated record")
+        ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
+        if kept:
             yield kept
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import urllib.parse
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 from xling.core import languages
 from xling.corpora.fetch import Download, fetch
 from xling.corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
 from xling.corpora.sources.wikitext import Names, clean
-from xling.text.document import Document, Ledger
-from xling.text.stored import chunks
+from xling.text.document import UNPACKED, Document, Ledger
+from xling.text.stored import Damaged, chunks
 
+_BEGIN, _END = b"<page>", b"</page>"
+_MAX_PAGE_BYTES = 1 << 24
 _FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
 
 
@@ -95,32 +97,59 @@ def _not_an_article(page: ET.Element) -> str:
 
 
 class _Dump:
-    """The pages of a dump one at a time, and what its head says about the wiki."""
+    """The pages of a dump one at a time, and what its head says about the wiki.
+
+    Pages are found by their tags and parsed one by one, so that damage costs the pages that it touches.
+    """
 
     def __init__(self) -> None:
         self.site = ""
         self.names = Names()
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
-        """Yield ``<page>`` elements without XML namespaces; damage ends the dump and is noted."""
-        parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
-        root: ET.Element | None = None
+        """Yield ``<page>`` elements; what stands outside any page, or is no XML, is lost and accounted for."""
+        data = b""
+        is_head = True
         try:
             for chunk in chunks(path, ledger):
-                parser.feed(chunk)
-                for event, element in cast(Iterator[tuple[str, ET.Element]], parser.read_events()):
-                    element.tag = element.tag.rpartition("}")[2]
-                    if event == "start":
-                        root = element if root is None else root
-                    elif element.tag == "siteinfo":
-                        self._head(element)
-                    elif element.tag == "page":
-                        yield element
-                        assert root is not None
-                        root.clear()
-            parser.close()
-        except ET.ParseError:
-            ledger.note("damaged or truncated XML, rest not read")
+                ledger.account(UNPACKED, "in", len(chunk))
+                data += chunk
+                while (end := data.find(_END)) >= 0:
+                    end += len(_END)
+                    block, data = data[:end], data[end:]
+                    start = block.rfind(_BEGIN)
+                    self._between(block[: max(start, 0)], is_head, ledger)
+                    is_head = False
+                    if start < 0:
+                        ledger.lose("damaged page", len(block), UNPACKED)
+                    elif (page := _parsed(block[start:], ledger)) is not None:
+                        yield page
+                if isinstance(chunk, Damaged) or len(data) > _MAX_PAGE_BYTES:
+                    data, is_head = self._given_up(data, is_head, ledger), False
+            self._given_up(data, is_head, ledger)
+        except GeneratorExit:  # max_docs
+            ledger.account(UNPACKED, "not wanted", len(data))
+            raise
+
+    def _given_up(self, data: bytes, is_head: bool, ledger: Ledger) -> bytes:
+        """Account for ``data``, in which no page ends."""
+        start = data.find(_BEGIN)
+        self._between(data[:start] if start >= 0 else data, is_head, ledger)
+        if start >= 0:
+            ledger.lose("damaged page", len(data) - start, UNPACKED)
+        return b""
+
+    def _between(self, data: bytes, is_head: bool, ledger: Ledger) -> None:
+        """Account for what stands before a page: the head of the dump, blanks, its last tag, or what is lost."""
+        if is_head and b"<mediawiki" in data:
+            if (first := data.find(b"<siteinfo>")) >= 0 and (last := data.find(b"</siteinfo>", first)) >= 0:
+                with contextlib.suppress(ET.ParseError):
+                    self._head(ET.fromstring(data[first : last + len(b"</siteinfo>")]))
+            ledger.account(UNPACKED, "framing", len(data))
+        elif data.strip() in (b"", b"</mediawiki>"):
+            ledger.account(UNPACKED, "framing", len(data))
+        else:
+            ledger.lose("bytes outside any page", len(data), UNPACKED)
 
     def _head(self, siteinfo: ET.Element) -> None:
         base = siteinfo.findtext("base") or ""
@@ -128,3 +157,18 @@ class _Dump:
         spaces = {n.get("key"): n.text or "" for n in siteinfo.iterfind("namespaces/namespace")}
         dropped = (spaces.get(key, "") for key in (_FILE, _CATEGORY, _MEDIA))
         self.names = Names.of(name for name in dropped if name)
+
+
+def _parsed(page: bytes, ledger: Ledger) -> ET.Element | None:
+    """The element; None, and a loss, if it is no XML."""
+    try:
+        try:
+            element = ET.fromstring(page)
+        except ET.ParseError:
+            element = ET.fromstring(page.decode("utf-8", "replace"))
+            ledger.note("text with bytes that are not UTF-8")
+    except ET.ParseError:
+        ledger.lose("damaged page", len(page), UNPACKED)
+        return None
+    ledger.account(UNPACKED, "pages", len(page))
+    return element

@@ -74,7 +74,8 @@ def test_a_corpus_holds_its_language_and_nothing_else(corpora: dict[str, Path], 
         assert doc.meta["lang_score"] > 0.5
         assert doc.url.startswith((f"http://{lang}.", "T"))
         assert all(
-            paragraph == BOILERPLATE or any(s in paragraph for s in known) for paragraph in doc.text.split("\n")
+            paragraph == BOILERPLATE or any(s in paragraph for s in known)
+            for paragraph in doc.text.split("\n")
         )
     # The first copy is the only one, whichever language its page is in.
     assert sum(BOILERPLATE in doc.text for doc in docs) == (lang == "ar")

@@ -6,6 +6,9 @@ import bz2
 import gzip
 import json
 import lzma
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -61,6 +64,7 @@ def read(uri: str, lang: str = "sw", **settings: object) -> tuple[list[Document]
     shards = unique_names(source.shards())
     docs = [doc for shard in shards for doc in source.read(shard, ledger)]
     assert ledger.seen["read"] == len(docs) + sum(ledger.dropped.values())
+    assert not ledger.unbalanced(), ledger.num_bytes
     return docs, ledger
 
 
@@ -104,8 +108,96 @@ def test_a_damaged_gzip_is_noted(tmp_path: Path) -> None:
     members[3] = b"\x1f\x8b\x08\x00rubbish" + members[3][18:]
     (tmp_path / "a.wet.gz").write_bytes(b"".join(members))
     docs, ledger = read(f"wet:{tmp_path}/*")
-    assert [doc.text for doc in docs] == TEXTS[:2]
-    assert ledger.notes["damaged gzip file, rest not read"] == 1
+    assert [doc.text for doc in docs] == [*TEXTS[:2], TEXTS[3]]
+    assert ledger.dropped == {("read", "damaged gzip member"): 1}
+    assert ledger.dropped_chars["read", "damaged gzip member"] == len(members[3])
+
+
+def test_a_damaged_head_of_a_file_costs_its_first_member(tmp_path: Path) -> None:
+    members = [gzip.compress(part) for part in wet(*TEXTS)]
+    (tmp_path / "a.wet.gz").write_bytes(b"XX" + b"".join(members)[2:])
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == TEXTS
+    assert ledger.num_bytes["stored", "lost: damaged gzip member"] == len(members[0])
+
+
+def test_a_text_in_one_damaged_member_gives_its_whole_lines(tmp_path: Path) -> None:
+    rows = [f"mstari wa {i * 7919 % 100_003}" for i in range(100_000)]
+    packed = bytearray(gzip.compress("\n".join(rows).encode()))
+    packed[len(packed) // 2 : len(packed) // 2 + 4] = b"\xff" * 4
+    (tmp_path / "a.txt.gz").write_bytes(packed)
+    docs, ledger = read(f"lines:{tmp_path}/*")
+    found = [doc.text for doc in docs]
+    assert 40_000 < len(found) < 70_000
+    assert found[:40_000] == rows[:40_000]
+    assert ledger.dropped["read", "damaged gzip member"] == 1
+
+
+@pytest.mark.parametrize("version", ["0.17", "0.18", "1.0", "1.1"])
+def test_every_version_of_the_format_is_read(tmp_path: Path, version: str) -> None:
+    data = b"".join(wet(*TEXTS)).replace(b"WARC/1.0", b"WARC/" + version.encode())
+    (tmp_path / "a.wet").write_bytes(data)
+    assert [doc.text for doc in read(f"wet:{tmp_path}/*")[0]] == TEXTS
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, str(1 << 40), str((1 << 26) + 1)])
+def test_a_length_beyond_every_page_costs_no_other_record(tmp_path: Path, length: str) -> None:
+    parts = wet(*TEXTS)
+    parts[2] = record(TEXTS[1].encode(), **{"Content-Length": length})
+    (tmp_path / "a.wet").write_bytes(b"".join(parts))
+    docs, _ = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs if doc.text != TEXTS[1]] == [TEXTS[0], *TEXTS[2:]]
+
+
+def test_a_damaged_record_leaves_the_text_before_it_as_it_is(tmp_path: Path) -> None:
+    parts = wet(*TEXTS)
+    parts[3] = b"XARC" + parts[3][4:]
+    (tmp_path / "a.wet").write_bytes(b"".join(parts))
+    docs, ledger = read(f"wet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == [TEXTS[0], TEXTS[1], TEXTS[3]]
+    assert ledger.dropped_chars["read", "bytes outside any record"] == len(parts[3])
+
+
+def test_a_page_of_nested_elements_costs_no_time(tmp_path: Path) -> None:
+    deep = "<html><body>" + "<div>" * 100_000 + "text" + "</div>" * 100_000
+    flat = "<html><body>" + "<p>Habari za leo, dunia nzima.</p>" * 2000
+    (tmp_path / "a.warc").write_bytes(page(deep) + page(flat))
+    start = time.process_time()
+    docs, ledger = read(f"warc:{tmp_path}/*")
+    assert time.process_time() - start < 5
+    assert len(docs) == 1
+    assert ledger.dropped == {("read", "page nested too deep"): 1}
+
+
+MEMORY = """
+import resource, sys
+from xling.corpora.sources.source import Context, open_source
+from xling.text.document import Ledger
+source = open_source(sys.argv[1], Context(lang="sw"))
+(shard,) = source.shards()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ledger = Ledger()
+docs = sum(1 for _ in source.read(shard, ledger))
+assert not ledger.unbalanced()
+print(docs, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["wet", "wiki"])
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_bytes_that_are_no_crawl_take_little_memory(tmp_path: Path, scheme: str, ending: str) -> None:
+    html = b"<html><body><p>Habari za leo, dunia nzima.</p></body></html>\n" * (1 << 12)
+    path = tmp_path / f"a{ending}"
+    opener = gzip.open if ending == ".gz" else zstandard.open
+    with opener(path, "wb") as handle:
+        for _ in range(500):
+            handle.write(html)
+            handle.write(bytes(1 << 19))
+    command = [sys.executable, "-c", MEMORY, f"{scheme}:{path}"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    num_docs, num_mb = map(int, found.stdout.split())
+    assert num_docs == 0
+    assert num_mb < 100
 
 
 def test_line_feeds_alone_end_header_lines_too(tmp_path: Path) -> None:
@@ -138,7 +230,7 @@ def test_rubbish_between_records_is_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.wet").write_bytes(b"not a record\n" + b"".join(parts))
     docs, ledger = read(f"wet:{tmp_path}/*")
     assert [doc.text for doc in docs] == TEXTS
-    assert ledger.notes["bytes outside any WARC record"] == len(b"not a record")
+    assert ledger.dropped_chars["read", "bytes outside any record"] == len(b"not a record\n")
 
 
 def test_empty_bodies_and_wrong_charsets_are_dropped_with_a_reason(tmp_path: Path) -> None:

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+READ = "read"
+"""The name under which sources count in the ledger."""
+STORED, UNPACKED = "stored", "unpacked"
+"""Levels at which bytes are accounted for: as files hold them, and decompressed."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -45,7 +49,8 @@ class Ledger:
 
     Counts are documents and characters (Unicode code points). ``dropped`` is keyed by
     ``(stage, reason)``; the first ``num_samples`` dropped texts of each key are kept for the card.
-    Ledgers of shards add up with `merge`.
+    ``num_bytes`` is keyed by ``(level, name)``: at each level the bytes ``in`` are the sum of the others, which
+    are read, or lost for a reason. Ledgers of shards add up with `merge`.
     """
 
     num_samples: int = 5
@@ -55,6 +60,7 @@ class Ledger:
     dropped_chars: Counter[tuple[str, str]] = field(default_factory=Counter)
     samples: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
+    num_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def enter(self, stage: str, doc: Document) -> None:
         """Count ``doc`` as having reached ``stage``."""
@@ -71,6 +77,26 @@ class Ledger:
         if len(kept) < self.num_samples:
             kept.append((doc.id, lost[:500]))
 
+    def account(self, level: str, name: str, num: int) -> None:
+        """Count bytes of the input at ``level``: ``in``, or where they went."""
+        self.num_bytes[level, name] += num
+
+    def lose(self, reason: str, num: int, level: str) -> int:
+        """Count a stretch of input that cannot be read, as a document with a character a byte; return its bytes."""
+        self.seen[READ] += 1
+        self.seen_chars[READ] += num
+        self.dropped[READ, reason] += 1
+        self.dropped_chars[READ, reason] += num
+        self.account(level, f"lost: {reason}", num)
+        return num
+
+    def unbalanced(self) -> dict[str, int]:
+        """Bytes ``in`` that went nowhere, by level; empty when every byte is accounted for."""
+        missing: Counter[str] = Counter()
+        for (level, name), num in self.num_bytes.items():
+            missing[level] += num if name == "in" else -num
+        return {level: num for level, num in missing.items() if num}
+
     def note(self, event: str, count: int = 1) -> None:
         """Count an event that drops nothing, such as a repaired character."""
         self.notes[event] += count
@@ -83,6 +109,7 @@ class Ledger:
             (self.notes, other.notes),
         ):
             mine.update(theirs)
+        self.num_bytes.update(other.num_bytes)
         self.dropped.update(other.dropped)
         self.dropped_chars.update(other.dropped_chars)
         for key, texts in other.samples.items():

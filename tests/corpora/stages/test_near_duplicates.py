@@ -32,7 +32,9 @@ def edited(units: list[str], num_edits: int, seed: int) -> list[str]:
     return out
 
 
-def run(shards: list[list[str]], where: Path, cfg: NearDedup) -> tuple[list[list[str]], Ledger, dict[str, int]]:
+def run(
+    shards: list[list[str]], where: Path, cfg: NearDedup
+) -> tuple[list[list[str]], Ledger, dict[str, int]]:
     def docs(number: int) -> list[Document]:
         return [Document(id=f"{number}/{i}", text=t) for i, t in enumerate(shards[number])]
 

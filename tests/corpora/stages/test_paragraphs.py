@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +66,7 @@ SHARDS = st.lists(st.lists(st.lists(LINE, min_size=1, max_size=6), max_size=5), 
 
 @settings(max_examples=100, deadline=None)
 @given(shards=SHARDS, num_ranges=st.sampled_from([1, 3, 8]))
-def test_equals_the_rules(
-    shards: Shards, num_ranges: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_equals_the_rules(shards: Shards, num_ranges: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     texts, ledger = run(shards, tmp_path_factory.mktemp("dedup"), num_ranges)
     assert texts == reference(shards)
 
@@ -159,7 +156,10 @@ def test_an_empty_shard(tmp_path: Path) -> None:
 def cost(folder: Path, num_shards: int, num_ranges: int, docs_per_shard: int) -> tuple[int, int]:
     """Files and bytes that all three steps read or write for shards of which half is in every shard."""
     shards = [
-        [["t", *(f"own {n} {i} {k}".translate(LETTERS) for k in range(10)), *shared(i)] for i in range(docs_per_shard)]
+        [
+            ["t", *(f"own {n} {i} {k}".translate(LETTERS) for k in range(10)), *shared(i)]
+            for i in range(docs_per_shard)
+        ]
         for n in range(num_shards)
     ]
     counted: dict[Path, int] = {}

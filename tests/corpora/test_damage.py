@@ -1,0 +1,62 @@
+"""Five hundred damaged files: no traceback, every byte accounted for, every record beside the damage read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.damage import damaged_file, record, text_of
+from xling.core import config
+from xling.core.stage import run_local
+from xling.corpora.mono import MonoConfig
+from xling.corpora.shards import read_corpus
+from xling.corpora.sources.source import Context, open_source
+from xling.text.document import Ledger
+
+NUM_FILES = 500
+
+
+def test_damaged_files_are_read_around_the_damage(tmp_path: Path) -> None:
+    num_lost = 0
+    for seed in range(NUM_FILES):
+        file = damaged_file(seed)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        (folder / file.name).write_bytes(file.data)
+        source = open_source(f"{file.scheme}:{folder}/{file.name}", Context(lang="sw"))
+        ledger = Ledger()
+        found = [doc.text for shard in source.shards() for doc in source.read(shard, ledger)]
+        assert not ledger.unbalanced(), (seed, ledger.num_bytes)
+        assert ledger.num_bytes["stored", "in"] == len(file.data)
+        assert ledger.seen["read"] == len(found) + sum(ledger.dropped.values()), seed
+        if missing := [text.partition("\n")[0] for text in file.intact if text not in found]:
+            pytest.fail(f"seed {seed}: {missing} of {len(file.intact)} intact records not read; {ledger}")
+        if file.name == "a.wet.gz" and file.intact:  # checksums let nothing else pass
+            assert set(found) <= set(file.texts), seed
+        num_lost += sum(n for (_, name), n in ledger.num_bytes.items() if name.startswith("lost"))
+    assert num_lost > 100 * NUM_FILES, "the files are damaged"
+
+
+@pytest.mark.parametrize("max_docs", [0, 2])
+def test_a_corpus_of_damaged_files_says_what_was_lost(tmp_path: Path, max_docs: int) -> None:
+    for number in range(3):
+        members = [gzip.compress(record(text_of(number, i)), mtime=0) for i in range(12)]
+        members[5] = members[5][:40] + b"\xff\xff\xff\xff" + members[5][44:]
+        (tmp_path / f"{number}.wet.gz").write_bytes(b"".join(members))
+    data = {"lang": "sw", "out": str(tmp_path / "out"), "source": f"wet:{tmp_path}/*.wet.gz"}
+    data |= {"before_dedup": "repair", "after_dedup": "pii", "max_docs": max_docs}
+    run_local("corpus mono", config.from_dict(MonoConfig, data))
+    stats = json.loads((tmp_path / "out" / "stats.json").read_text(encoding="utf-8"))
+    num_bytes = stats["ledger"]["num_bytes"]
+    assert num_bytes["stored\tin"] == sum(path.stat().st_size for path in tmp_path.glob("*.wet.gz"))
+    for level in ("stored", "unpacked"):
+        counts = {key: n for key, n in num_bytes.items() if key.startswith(level)}
+        assert 2 * counts[f"{level}\tin"] == sum(counts.values())
+    if max_docs:
+        assert num_bytes["stored\tnot wanted"] + num_bytes["unpacked\tnot wanted"] > 0
+    else:
+        assert stats["ledger"]["dropped"]["read\tdamaged gzip member"] == 3
+        assert len(list(read_corpus(tmp_path / "out"))) == 33
