@@ -20,8 +20,8 @@ def write_slices(path: Path, values: Values, ends: NDArray[np.int64]) -> None:
     """Write ``values``; part ``i`` has those from ``ends[i - 1]`` to ``ends[i]``. Appears whole or not at all."""
     work = path.with_name(path.name + ".tmp")
     with work.open("wb") as handle:
-        np.array([len(ends), 0, *ends], dtype="<u8").tofile(handle)
-        values.astype("<u8", copy=False).tofile(handle)
+        handle.write(np.array([len(ends), 0, *ends], dtype="<u8").data)
+        handle.write(np.ascontiguousarray(values, dtype="<u8").data)
     work.rename(path)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.parts import Work
-from xling.corpora.sources.source import Context
+from xling.corpora.sources.source import Context, joined_uris
 from xling.corpora.stages import load_all
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
@@ -124,8 +123,9 @@ class MonoConfig:
             UserError: a number out of range, an unknown stage or setting.
         """
         object.__setattr__(self, "lang", languages.get(self.lang).code)
+        object.__setattr__(self, "source", joined_uris(self.source))
         for name in ("part_mb", "shard_mb"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
         for name in ("memory_mb", "num_connections", "max_chars", "dedup_group"):
             if getattr(self, name) < 1:
@@ -169,9 +169,7 @@ class MonoConfig:
 
     def work(self) -> Work:
         """The intermediate parts of this build."""
-        text = json.dumps(self.content(), sort_keys=True)
-        out = self.directory
-        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+        return Work.beside(self.directory, self.content())
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """The stage that scores with ``model`` and splits at the cut-offs."""

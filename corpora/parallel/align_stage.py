@@ -7,8 +7,6 @@ Phases: ``direction`` (map over chunks and the two directions) and ``publish``, 
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,9 +89,7 @@ class AlignConfig(OfPair):
 
     def work(self) -> Work:
         """The intermediate parts, keyed by the settings and the input."""
-        text = json.dumps([self.content(), [manifest.digest(path) for path in self.files]], sort_keys=True)
-        out = self.directory
-        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+        return Work.beside(self.directory, [self.content(), [manifest.digest(path) for path in self.files]])
 
     def is_published(self) -> bool:
         """Whether these settings and files have been aligned already."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,8 +92,7 @@ class ParallelConfig(OfPair):
 
     def work(self) -> Work:
         """The intermediate parts of this build."""
-        key = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()[:16]
-        return Work(self.directory.with_name(f".{self.directory.name}.work") / key)
+        return Work.beside(self.directory, self.content())
 
     def chain(self) -> chain.Chain:
         """The filters with their settings."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +18,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.corpora.fetch import Download, fetch
-from xling.text.document import READ, Document, Ledger
+from xling.text.document import READ, SURROGATE, Document, Ledger
 
 STAGE = READ
 REASONS = {
@@ -197,6 +198,20 @@ def open_source(uri: str, context: Context) -> Source:
     return opener(uri, rest, context)
 
 
+_URI = re.compile(r"[a-z][a-z0-9]*:")
+
+
+def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
+    """URIs that were cut at commas: what starts with no scheme goes on from the word before it."""
+    uris: list[str] = []
+    for word in words:
+        if uris and not _URI.match(word) and word not in _BARE:
+            uris[-1] += f",{word}"
+        else:
+            uris.append(word)
+    return tuple(uris)
+
+
 def is_url(location: str) -> bool:
     """Whether ``location`` is fetched over HTTP."""
     return location.startswith(("http://", "https://"))
@@ -232,6 +247,8 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     found = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
     if not found:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
+    if odd := next((p for p in found if SURROGATE.search(str(p))), None):
+        raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
     return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(found)]
 
 

@@ -91,9 +91,9 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     ):
         for keys, lengths in _spills(docs):
             num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
-            keys.tofile(keys_file)
-            lengths.tofile(lengths_file)
-            new.tofile(ranges_file)
+            keys_file.write(keys.data)
+            lengths_file.write(lengths.data)
+            ranges_file.write(new.data)
             bounds.append(num_written + np.concatenate([[0], np.searchsorted(new, edges), [len(new)]]))
             num_written += len(new)
             runs.append(new)
@@ -101,7 +101,7 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
     # By range: what is needed of one range stands together, so that no other is read.
-    np.stack(bounds, axis=1).astype("<u8").tofile(work / BOUNDS)
+    (work / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     work.rename(out_dir)
     return counts

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -25,7 +27,7 @@ import pytest
 from datasets import load_dataset
 
 from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
-from xling.core import config, manifest
+from xling.core import config, manifest, parts
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.core.stage import run_local
@@ -176,6 +178,53 @@ def test_a_rerun_does_nothing_and_changed_input_does(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_comma_in_the_name_of_a_file(tmp_path: Path) -> None:
+    for name in ("a,b", "c"):
+        (tmp_path / f"{name}.txt").write_text(document("sw", name), encoding="utf-8")
+    build(tmp_path / "out", "sw", f"text:{tmp_path}/a,b.txt,text:{tmp_path}/c.txt")
+    assert [doc.id for doc in read_corpus(tmp_path / "out")] == ["a,b/0", "c/0"]
+
+
+def test_parts_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = MonoConfig("sw", out=str(tmp_path / "a"))
+    first = cfg.work().root
+    assert cfg.work().root == first
+    code = tmp_path / "xling_code"
+    code.mkdir()
+    (code / "stage.py").write_text("RULE = 1", encoding="utf-8")
+    found = SimpleNamespace(submodule_search_locations=[str(code)])
+    monkeypatch.setattr(parts, "find_spec", lambda name: found)
+    digests = set()
+    for text in ("RULE = 1", "RULE = 2"):
+        (code / "stage.py").write_text(text, encoding="utf-8")
+        parts.code_digest.cache_clear()
+        digests.add(cfg.work().root)
+    parts.code_digest.cache_clear()
+    assert len(digests | {first}) == 3
+
+
+@pytest.mark.parametrize("how", ["full", "name"])
+def test_a_disk_that_is_full_and_a_name_that_is_no_text_are_told(
+    tmp_path: Path, crawl: str, how: str
+) -> None:
+    words = [*COMMAND, f"source={crawl}", f"out={tmp_path / 'th'}"]
+    if how == "name":
+        bad = os.fsencode(tmp_path) + b"/a\xff.txt"
+        with open(bad, "wb") as handle:  # noqa: PTH123 - the name is bytes
+            handle.write(b"text")
+        words = [*COMMAND, f"source=text:{tmp_path}/*.txt", f"out={tmp_path / 'th'}"]
+
+    def limit() -> None:
+        if how == "full":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+    child = subprocess.run(words, capture_output=True, text=True, preexec_fn=limit)
+    assert child.returncode == 2, child.stderr
+    assert "Traceback" not in child.stderr
+    assert ("ulimit -f" if how == "full" else "is not UTF-8; fix:") in child.stderr
+    assert not (tmp_path / "th").exists()
+
+
 def test_changed_lists_of_a_stage_are_seen(
     tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +341,10 @@ def test_too_little_reference_text_is_said(corpora: dict[str, Path]) -> None:
     [
         ({"lang": "swx"}, "unknown language"),
         ({"part_mb": "0"}, "part_mb=0"),
+        ({"part_mb": "nan"}, "part_mb='nan'"),
+        ({"shard_mb": "inf"}, "shard_mb=inf"),
+        ({"settings": {"langid": {"threshold": "nan"}}}, "settings.langid: threshold='nan'"),
+        ({"source": "text:/nowhere,else.txt"}, "no file matches '/nowhere,else.txt'"),
         ({"before_dedup": "repair,lenght"}, "unknown corpus stage 'lenght'.*'length'"),
         ({"before_dedup": "repair,repair"}, "listed twice"),
         ({"settings": {"length": {"min_char": "3"}}}, "settings.length.*min_char"),

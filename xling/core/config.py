@@ -170,9 +170,12 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
             and "e" in value.lower()
         ):
             return int(number)  # 1e6
-        return kind(value)
+        found = kind(value)
     except (ValueError, OverflowError):
         raise wrong from None
+    if found != found:  # not a number, which no comparison refuses
+        raise wrong
+    return found
 
 
 def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:

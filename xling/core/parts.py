@@ -2,11 +2,12 @@
 
 The parts of output ``OUT`` are in ``.OUT.work/KEY/PHASE/INDEX/``. A part is written into a temporary folder and then
 renamed. A killed process leaves either a whole part or a temporary folder that nothing reads. ``KEY`` is a
-digest of the configuration: a build with other settings never reuses these parts.
+digest of the configuration and of the code: a build with other settings or other code never reuses these parts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -16,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,12 @@ class Work:
     """The parts of one build under ``root``."""
 
     root: Path
+
+    @staticmethod
+    def beside(out: Path, settings: Any) -> Work:
+        """The parts of output ``out``, made with JSON-ready ``settings`` by the code as it is now."""
+        text = json.dumps([settings, code_digest()], sort_keys=True)
+        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def part(self, phase: str, index: int) -> Path:
         """Where part ``index`` of ``phase`` is, or will be."""
@@ -65,6 +74,19 @@ class Work:
         for phase in phases:
             for path in sorted((self.root / phase).glob(f"*/{name}")):
                 path.unlink(missing_ok=True)
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the code and the tables that text is read and made with."""
+    found = hashlib.sha256()
+    for package in ("xling.core", "xling.text", "xling.corpora"):
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted(Path(folder).rglob("*")):
+                if path.suffix in (".py", ".tsv", ".npz"):
+                    found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def run_unless_published(

@@ -12,12 +12,12 @@ READ = "read"
 """The name under which sources count in the ledger."""
 STORED, UNPACKED = "stored", "unpacked"
 """Levels at which bytes are accounted for: as files hold them, and decompressed."""
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
     """``text`` with U+FFFD for halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
-    return _SURROGATE.sub("\ufffd", text)
+    return SURROGATE.sub("\ufffd", text)
 
 
 @dataclass(slots=True)

@@ -10,8 +10,6 @@ Source: Sennrich et al. 2016; Hoang et al. 2018 (rounds); Edunov et al. 2018 (``
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,9 +89,9 @@ class BackTranslateConfig:
 
     def work(self) -> Work:
         """The parts, keyed by the settings and what is read."""
-        text = json.dumps([self.content(), [manifest.digest(path) for path in self.inputs()]], sort_keys=True)
-        out = Path(self.out)
-        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+        return Work.beside(
+            Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
+        )
 
     def is_published(self) -> bool:
         """Whether these settings and files have been translated already."""
