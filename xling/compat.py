@@ -1,20 +1,28 @@
 """Every repair of fairseq 0.12.3 (package fairseq-fixed 0.12.3.1) in one place, each with its cause.
 
-``install`` is called by whatever imports fairseq here; it may be called again.
+``import xling`` sees to it that fairseq, where it is not loaded yet, imports only what is asked of it (`lighten`).
+``install`` is called by whatever trains with fairseq here; it may be called again.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
+import contextlib
 import dataclasses
+import functools
 import importlib
+import importlib.abc
+import importlib.machinery
+import logging
 import pkgutil
+import sys
 import typing
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
-
-import torch
 
 _installed = False
 
@@ -47,11 +55,13 @@ def install() -> None:
 
 def repairs() -> list[Repair]:
     """Every repair that `install` makes, and whether it holds now."""
+    import torch
     from fairseq import utils
     from fairseq.distributed import utils as distributed
 
     allowed = argparse.Namespace in torch.serialization.get_safe_globals()
     return [
+        Repair("import", "fairseq imports every model and task of its own", _loads_on_demand()),
         Repair("own checkpoints", "torch.load refuses the settings in fairseq's checkpoints", allowed),
         Repair(
             "--user-dir",
@@ -74,6 +84,7 @@ def _allow_own_checkpoints() -> None:
     The restricted unpickler stays on and learns the few harmless classes that fairseq writes, so a checkpoint
     with code in it is still refused.
     """
+    import torch
     from omegaconf import DictConfig, ListConfig
     from omegaconf.base import ContainerMetadata, Metadata
     from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
@@ -107,6 +118,7 @@ def _import_tasks_of_loaded_package() -> None:
 
 def _gather_without_gpu() -> None:
     """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo."""
+    import torch
     from fairseq.distributed import utils
 
     original = utils.all_gather_list
@@ -148,6 +160,192 @@ def check_new(kind: str, name: str) -> None:
     from fairseq.models import MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
+    if not name.startswith("xling_"):  # no name of fairseq's own starts so
+        import_everything()
     taken = {"task": TASK_REGISTRY, "model": MODEL_REGISTRY}[kind]
     if name in taken:
         raise ValueError(f"fairseq already has a {kind} called {name!r}")
+
+
+# Packages whose __init__ imports every file beside it, to register what is in them; in fairseq's own order.
+_CATALOGUES = (
+    "fairseq.criterions",
+    "fairseq.models",
+    "fairseq.optim",
+    "fairseq.optim.lr_scheduler",
+    "fairseq.scoring",
+    "fairseq.data.encoders",
+    "fairseq.tasks",
+)
+# Packages whose __init__ imports names from files beside it.
+_COLLECTIONS = ("fairseq.data", "fairseq.modules")
+_SCHEDULE = "fairseq.optim.lr_scheduler.polynomial_decay_schedule"
+# Functions that look a name up among all that fairseq has registered, and the table they look in.
+_LOOKUPS = {
+    "fairseq.criterions": {"build_criterion_": "CRITERION_REGISTRY"},
+    "fairseq.models": {"build_model": "ARCH_MODEL_REGISTRY"},
+    "fairseq.optim": {"_build_optimizer": "OPTIMIZER_REGISTRY"},
+    "fairseq.optim.lr_scheduler": {"build_lr_scheduler_": "LR_SCHEDULER_REGISTRY"},
+    "fairseq.scoring": {"_build_scorer": "SCORER_REGISTRY"},
+    "fairseq.data.encoders": {"build_tokenizer": "TOKENIZER_REGISTRY", "build_bpe": "BPE_REGISTRY"},
+    "fairseq.tasks": {"setup_task": "TASK_REGISTRY", "get_task": "TASK_REGISTRY"},
+    "fairseq.dataclass.utils": {"override_module_args": ""},
+    "fairseq.dataclass.initialize": {"add_defaults": ""},
+    "fairseq.options": {"get_parser": ""},
+}
+_NAME_FIELDS = (
+    "_name",
+    "arch",
+    "task",
+    "criterion",
+    "optimizer",
+    "lr_scheduler",
+    "tokenizer",
+    "bpe",
+    "scoring",
+)
+
+
+def lighten() -> None:
+    """Let an import of fairseq load only what is asked for; everything of its own when a name is looked up.
+
+    Cause: ``import fairseq`` imports all of its models, tasks, criterions and data sets, and with them scipy,
+    pandas, wandb and tensorboard: 5 s and 2500 modules, of which training here uses a tenth. Where fairseq is
+    already loaded, as in ``fairseq-train --user-dir xling``, nothing changes.
+    """
+    if "fairseq" not in sys.modules and not _loads_on_demand():
+        sys.meta_path.insert(0, _OnDemand())
+
+
+def _loads_on_demand() -> bool:
+    return any(isinstance(finder, _OnDemand) for finder in sys.meta_path)
+
+
+class _OnDemand(importlib.abc.MetaPathFinder):
+    """Finds the packages of fairseq that import more than they need."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        light = name == "fairseq" or name in _CATALOGUES or name in _COLLECTIONS
+        if not light and name not in _LOOKUPS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin is not None:
+            spec.loader = (_LightPackage if light else _WithLookups)(name, spec.origin)
+        return spec
+
+
+class _WithLookups(importlib.machinery.SourceFileLoader):
+    """Loads a module and gives its `_LOOKUPS` what they may look for."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        for function, table in _LOOKUPS.get(module.__name__, {}).items():
+            known = getattr(module, table) if table else {}
+            setattr(module, function, _with_everything(getattr(module, function), known))
+
+
+class _LightPackage(_WithLookups):
+    """Loads a package without the files that its ``__init__`` imports: each follows when its name is used."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of ``__init__`` without imports of files beside it; never cached, the cache is the original's."""
+        tree = ast.parse(self.get_data(self.path))
+        self._homes = _homes(tree) if fullname in _COLLECTIONS else {}
+        tree.body = [node for node in tree.body if not self._imports_all(node)]
+        if fullname == "fairseq":
+            _leave_out_progress_bar(tree)
+        return compile(tree, self.path, "exec", dont_inherit=True)
+
+    def _imports_all(self, node: ast.stmt) -> bool:
+        """Whether a statement imports files beside ``__init__`` only to have them imported."""
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return ast.unparse(node.value.func) in ("import_models", "import_tasks")
+        if isinstance(node, ast.Import):
+            return node.names[0].name.startswith("fairseq.")
+        if isinstance(node, ast.ImportFrom):
+            return (node.module is None and bool(node.level)) or node.names[0].name in self._homes
+        return isinstance(node, ast.For)
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        homes = self._homes
+
+        def of_submodule(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            home = f"{module.__name__}.{homes.get(name, name)}"
+            try:
+                found = importlib.import_module(home)
+            except ModuleNotFoundError as error:
+                if error.name != home:
+                    raise
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
+            return getattr(found, name) if name in homes else found
+
+        module.__getattr__ = of_submodule  # type: ignore[method-assign]
+        for name, home in homes.items():
+            if name == home:  # else the submodule would hide what it defines under its own name
+                setattr(module, name, of_submodule(name))
+        if module.__name__ == _SCHEDULE.rpartition(".")[0]:  # the one that every training here has
+            importlib.import_module(_SCHEDULE)
+
+
+def _leave_out_progress_bar(tree: ast.Module) -> None:
+    """Cause: fairseq's progress bar imports wandb and tensorboard where they are installed."""
+    tree.body = [node for node in tree.body if "'fairseq.progress_bar'" not in ast.unparse(node)]
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            node.names = [alias for alias in node.names if alias.name != "progress_bar"]
+
+
+def _homes(tree: ast.Module) -> dict[str, str]:
+    """Names that a package imports from files beside it, and those files."""
+    return {
+        alias.asname or alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+        for alias in node.names
+    }
+
+
+def _with_everything(lookup: Callable[..., Any], known: typing.Container[str]) -> Callable[..., Any]:
+    """``lookup(cfg, ...)``, for which all of fairseq is imported first unless ``known`` has what ``cfg`` names."""
+
+    @functools.wraps(lookup)
+    def looked_up(cfg: Any = None, *args: Any, **settings: Any) -> Any:
+        given = [cfg] if isinstance(cfg, str) else [getattr(cfg, field, None) for field in _NAME_FIELDS]
+        if not any(isinstance(name, str) and name in known for name in given):
+            import_everything()
+        return lookup(cfg, *args, **settings)
+
+    return looked_up
+
+
+@functools.cache
+def import_everything() -> None:
+    """Import all that stock fairseq registers: models, tasks, criterions, optimisers, schedules, scorers."""
+    with quiet_logging():
+        for package in _CATALOGUES:
+            folder = importlib.import_module(package)
+            for module in pkgutil.iter_modules(folder.__path__):
+                importlib.import_module(f"{package}.{module.name}")
+        importlib.import_module("fairseq.benchmark")
+        importlib.import_module("fairseq.model_parallel")
+
+
+@contextlib.contextmanager
+def quiet_logging() -> Iterator[None]:
+    """Leave the root logger as it was.
+
+    Cause: two of fairseq's tasks call ``logging.basicConfig(level=DEBUG)`` when they are imported, and every
+    library then writes what it does to standard error.
+    """
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 
 from xling.models.blocks import Layout, cut, lengths_of
 from xling.models.dropout import dropout
@@ -99,6 +98,13 @@ class _Plan(NamedTuple):
     queries: Layout
     keys: Layout
     masks: list[Tensor | None]
+
+
+def varlen_attn(*args: Any, **settings: Any) -> Any:
+    """Torch's fused kernel for a GPU; imported when it is called, since it imports the compiler: 2 s."""
+    from torch.nn.attention import varlen
+
+    return varlen.varlen_attn(*args, **settings)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:

@@ -17,7 +17,6 @@ from typing import IO, Any, BinaryIO, TypeVar, cast
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from xling.core import manifest
 from xling.core.config import from_dict
@@ -162,7 +161,7 @@ def snapshot(value: Any, seen: dict[Any, Tensor]) -> Any:
         there = ddp.is_everywhere(value)
         key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
         if key not in seen:
-            whole = value.full_tensor() if isinstance(value, DTensor) else value
+            whole = value.full_tensor() if ddp.is_part(value) else value
             seen[key] = whole.detach().to("cpu", copy=True)
         return seen[key]
     if isinstance(value, dict):

@@ -8,17 +8,28 @@ same batches per update as one process with ``accumulate=N*k``.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 BUCKET_BYTES = 64 << 20
+
+
+def is_part(tensor: Any) -> TypeGuard[DTensor]:
+    """Whether this process holds a part of a sharded tensor.
+
+    No tensor is one before the module of the class is loaded; only `shard` loads it, since that takes a second.
+    """
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 @contextmanager
@@ -79,7 +90,7 @@ def average(parameters: Sequence[Tensor]) -> None:
     Args:
         parameters: the same in every process, in the same order; those of a sharded model are averaged already.
     """
-    parameters = [p for p in parameters if not isinstance(p, DTensor)]
+    parameters = [p for p in parameters if not is_part(p)]
     if size() == 1 or not parameters:
         return
     device = parameters[0].device
@@ -139,6 +150,8 @@ def shard(model: nn.Module, layers: Iterable[nn.Module]) -> Callable[..., Any]:
 
     Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
     """
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
     policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
     for layer in layers:
         fully_shard(layer, mp_policy=policy)
@@ -156,24 +169,26 @@ def _shard_state(module: nn.Module, state: dict[str, Any], prefix: str, *rest: A
 
 def shard_like(whole: Tensor, other: Tensor) -> Tensor:
     """This process's part of a tensor that every process has, cut as ``other`` is."""
-    if not isinstance(other, DTensor) or isinstance(whole, DTensor):
+    if not is_part(other) or is_part(whole):
         return whole
+    from torch.distributed.tensor import distribute_tensor
+
     return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements, src_data_rank=None)
 
 
 def is_sharded(model: nn.Module) -> bool:
     """Whether `shard` was called for a model."""
-    return any(isinstance(parameter, DTensor) for parameter in model.state_dict().values())
+    return any(is_part(parameter) for parameter in model.state_dict().values())
 
 
 def local(tensor: Tensor) -> Tensor:
     """What this process holds of a tensor, in the same memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if is_part(tensor) else tensor
 
 
 def is_everywhere(tensor: Tensor) -> bool:
     """Whether every process holds some of a tensor."""
-    if not isinstance(tensor, DTensor):
+    if not is_part(tensor):
         return tensor.numel() > 0
     rows_each = -(-len(tensor) // size())
     return tensor.numel() > 0 and rows_each * (size() - 1) < len(tensor)
@@ -182,7 +197,7 @@ def is_everywhere(tensor: Tensor) -> bool:
 def total_norm(gradients: Sequence[Tensor]) -> Tensor:
     """Norm of all gradients together, whoever holds them."""
     norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
-    if not any(isinstance(gradient, DTensor) for gradient in gradients):
+    if not any(is_part(gradient) for gradient in gradients):
         return norm
     squared = norm.square()
     dist.all_reduce(squared)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from glob import glob
 from pathlib import Path
 
-import polars as pl
-
 from xling.core.errors import UserError
 from xling.text.stored import DAMAGED, whole_lines
 
@@ -87,8 +85,10 @@ def documents(paths: Iterable[str]) -> Iterator[list[str]]:
             yield gathered
 
 
-def _texts(path: Path) -> pl.Series:
+def _texts(path: Path) -> Iterable[str]:
     """The column ``text`` of a Parquet file."""
+    import polars as pl  # half a second that who reads plain text need not wait
+
     try:
         texts = pl.read_parquet(path, columns=["text"])["text"]
     except pl.exceptions.ColumnNotFoundError:
