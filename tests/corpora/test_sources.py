@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from xling.core.errors import UserError
 from xling.corpora.sources import hf
 from xling.corpora.sources.records import records
-from xling.corpora.sources.source import SOURCES, Context, Shard, open_source, unique_names
+from xling.corpora.sources.source import Context, Shard, open_source, unique_names
 from xling.text.document import Document, Ledger
 
 TEXTS = [
@@ -564,14 +564,6 @@ def test_a_wrong_uri_is_told(uri: str, message: str) -> None:
     context = Context(lang="sw", base_urls=dict.fromkeys(("cc", "cc100", "wiki"), "nowhere"))
     with pytest.raises(UserError, match=message):
         open_source(uri, context).shards()
-
-
-def test_every_scheme_has_its_source() -> None:
-    import importlib
-
-    for target in SOURCES.values():
-        module, _, name = target.partition(":")
-        assert callable(getattr(importlib.import_module(module), name).read)
 
 
 def test_shards_of_one_name_are_told_apart() -> None:
