@@ -17,10 +17,9 @@ import zstandard
 from xling.core.manifest import sha256
 from xling.core.parts import read_json, write_json
 from xling.corpora.fetch import fetch_all
+from xling.corpora.ledgers import RejectLog
 from xling.corpora.mono.config import MonoConfig
-from xling.corpora.mono.ledgers import RejectLog
 from xling.corpora.mono.plan import Plan
-from xling.corpora.mono.tally import SourceTally
 from xling.corpora.shards import SCHEMA, TableWriter, read_documents, to_row
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
@@ -30,6 +29,7 @@ from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
+from xling.corpora.tally import SourceTally
 from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train
 
