@@ -6,6 +6,7 @@ Usage::
     xling slurm logs RUN [STEP [INDEX]]        the end of the log of a part; the one in trouble first
     xling slurm cancel RUN                     call it off
     xling slurm requeue RUN                    go on with what failed, was cancelled or was lost
+    xling slurm reconcile [RUN]                submit what is missing, for one run or all; a line for cron
     xling slurm plan STAGE|run ... [key=value] what would be submitted, node-hours, and the batch scripts
 
 ``slurm.profile=site.yaml`` names the site profile whose ``folder`` holds the runs.
@@ -19,10 +20,9 @@ from pathlib import Path
 
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
-from xling.slurm import launch, queue, status
+from xling.slurm import launch, queue, reconcile, status
 from xling.slurm.jobs import read_site
-from xling.slurm.record import Part, Step, open_run, runs_in
-from xling.slurm.states import job_states
+from xling.slurm.record import Part, Run, Step, open_run, runs_in
 
 NUM_LOG_LINES = 40
 
@@ -48,7 +48,10 @@ def show_status(folder: Path, name: str = "", *more: str) -> Answer:
     """Every run in ``folder``, or one with its steps."""
     _no_more("status [RUN]", more)
     if name:
-        return status.of_run(open_run(folder / name))
+        run = open_run(folder / name)
+        with contextlib.suppress(queue.TransientError, UserError, OSError):
+            reconcile.reconcile(run)
+        return status.of_run(run)
     runs = runs_in(folder)
     return status.of_runs(runs) if runs else Answer(f"no runs in {folder}", [])
 
@@ -78,9 +81,32 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
 def cancel(folder: Path, name: str = "", *more: str) -> Answer:
     """Call a run off."""
     _no_more("cancel RUN", more, name)
-    ended = launch.stop(open_run(folder / name))
+    ended, doubt = reconcile.stop(open_run(folder / name))
     text = f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
-    return Answer(text, {"run": name, "ended": list(ended)})
+    if doubt:
+        text = (
+            f"{name} is not certainly cancelled: {doubt}; nothing more of it is submitted; "
+            f"fix: xling slurm cancel {name} again"
+        )
+    return Answer(text, {"run": name, "ended": list(ended), "doubt": doubt}, exit_code=1 if doubt else 0)
+
+
+def go_on(folder: Path, name: str = "", *more: str) -> Answer:
+    """Reconcile one run, or all that have not ended; one that cannot be read or reached does not stop the others."""
+    _no_more("reconcile [RUN]", more)
+    runs = [open_run(folder / name)] if name else runs_in(folder)
+    doubts = {}
+    for run in runs:
+        if run.cluster != "slurm" or not (name or any(not step.outcome() for step in run.steps.values())):
+            continue
+        try:
+            if reconcile.reconcile(run).in_flight:
+                doubts[run.name] = "a submission is in flight"
+        except (queue.TransientError, UserError, OSError) as error:
+            doubts[run.name] = str(error)
+    lines = [f"{run}: {why}" for run, why in doubts.items()]
+    text = "\n".join([f"reconciled {len(runs) - len(doubts)} run(s)", *lines])
+    return Answer(text, {"runs": [run.name for run in runs], "doubts": doubts}, exit_code=1 if doubts else 0)
 
 
 def requeue(folder: Path, name: str = "", *more: str) -> Answer:
@@ -98,25 +124,41 @@ def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     steps = [step for step in run.steps.values() if step.outcome().get("state") != "done"]
     if not steps:
         raise UserError(f"{name} has ended well", fix="there is nothing to requeue")
-    active = [i for i, s in job_states(status.job_ids(run)).items() if s.is_active]
-    if active and not all(step.outcome() for step in steps):
-        raise UserError(
-            f"{name} is under way: {len(active)} job(s) queued", fix=f"xling slurm cancel {name} first"
-        )
-    queue.cancel(active)
+    if run.cluster == "slurm":
+        _end_active(run, steps)
     (run.path / "cancelled").unlink(missing_ok=True)
     for step in steps:
-        (step.path / "outcome.json").unlink(missing_ok=True)
-        step.submitted("reset", [])
         for part, _ in status.submitted_parts(step):
             if not part.is_done():
                 part.append("reset")
-    with contextlib.chdir(run.directory):
-        if run.cluster != "slurm":
+        step.submitted("reset", [])
+        (step.path / "outcome.json").unlink(missing_ok=True)
+    if run.cluster != "slurm":
+        with contextlib.chdir(run.directory):
             return launch.run_here(run)
-        launch.start(run, [step.name for step in steps])
+    for step in steps:
+        reconcile.pin(step)
+    reconcile.start(run)
     names = [step.name for step in steps]
     return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})
+
+
+def _end_active(run: Run, steps: Sequence[Step]) -> None:
+    """Cancel what an ended run left in the queue.
+
+    Raises:
+        UserError: the run is under way, or Slurm does not answer.
+    """
+    try:
+        active = reconcile.active_jobs(run, reconcile.ask(run))
+    except queue.TransientError as error:
+        raise UserError(str(error), fix="try again when it does") from None
+    if active and not all(step.outcome() for step in steps):
+        raise UserError(
+            f"{run.name} is under way: {len(active)} job(s) queued",
+            fix=f"xling slurm cancel {run.name} first",
+        )
+    queue.cancel(active)
 
 
 ACTIONS: dict[str, Callable[..., Answer]] = {
@@ -124,6 +166,7 @@ ACTIONS: dict[str, Callable[..., Answer]] = {
     "logs": show_logs,
     "cancel": cancel,
     "requeue": requeue,
+    "reconcile": go_on,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,62 +11,111 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from xling.core import job
+from xling.core import job, lease
 from xling.core.errors import UserError
 from xling.core.stage import load
 from xling.slurm.distributed import init_from_slurm
 from xling.slurm.record import Part, Step, open_run
 
 MAX_STALLS = 3
-_SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
+LEASE_WAIT_S = 360.0  # longer than an abandoned lease of another machine lasts
+LIMIT_SLACK_S = 60.0  # Slurm sends the signal up to a minute early
+SCONTROL_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
 class Element:
-    """One part, named by where its record lies; small enough to be pickled ten thousand times."""
+    """One part, named by where its record lies.
+
+    Attributes:
+        run: folder of the run's record.
+        step: name of the step.
+        phase: name of the phase.
+        index: number of the part.
+        key: of the submission, "" outside of Slurm.
+    """
 
     run: str
     step: str
     phase: str
     index: int
+    key: str = ""
 
     def __call__(self) -> None:
         """Run the part, and come back when it is preempted or reaches its time limit."""
+        began = time.time()
         step = open_run(Path(self.run)).steps[self.step]
         part = step.part(self.phase, self.index)
         leader = int(os.environ.get("SLURM_PROCID", "0")) == 0
-        if part.is_done():
+        if part.is_done() or self._is_superseded(step):
             return
         job.reset()
         os.environ.pop(job.VARIABLE, None)
-        if leader:
-            _start(part)
-            os.environ[job.VARIABLE] = str(part.heartbeat_path)
         if rendezvous := init_from_slurm():
             os.environ.update(rendezvous.environment())
         os.environ.setdefault("OMP_NUM_THREADS", str(step.plan.resources.cpus_per_task))
+        if not leader:
+            with job.stoppable(step.plan.resources.signal_delay_s * 0.8), contextlib.suppress(job.Stopped):
+                _run(step, self.phase, self.index)
+            return
+        with _owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
+            if part.is_done() or self._is_superseded(step):
+                return
+            _start(part, self.key)
+            os.environ[job.VARIABLE] = str(part.heartbeat_path)
+            back = self._lead(step, part, began)
+        if back:
+            _come_back()
+
+    def _lead(self, step: Step, part: Part, began: float) -> bool:
+        """Run the part and write down how it ended; whether the job should come back."""
         try:
-            with _signals(step.plan.resources.signal_delay_s * 0.8):
+            with job.stoppable(step.plan.resources.signal_delay_s * 0.8):
                 result = _run(step, self.phase, self.index)
         except job.Stopped:
             reason = job.stop_requested() or "the stage stopped by itself"
-            if leader:
-                back = _may_come_back()
-                reason = reason if back else f"ended by Slurm (cancelled or requeued), after: {reason}"
-                part.append("stopped", reason=reason, saved=part.saved())
-                if back:
-                    _come_back()
+            limit = time.time() >= _end_of(step, began) - LIMIT_SLACK_S
+            back = _may_come_back()
+            reason = reason if back else f"ended by Slurm (cancelled or requeued), after: {reason}"
+            part.append("stopped", reason=reason, saved=part.saved(), key=self.key, limit=limit)
+            return back
         except BaseException as error:
-            if leader:
-                final = isinstance(error, UserError)
-                part.append("failed", reason=_one_line(error), final=final, saved=part.saved())
+            final = isinstance(error, UserError)
+            part.append("failed", reason=_one_line(error), final=final, saved=part.saved(), key=self.key)
             raise
-        else:
-            if leader:
-                part.append("done", text=result[:1000] if isinstance(result, str) else "")
+        part.append("done", text=result[:1000] if isinstance(result, str) else "", key=self.key)
+        return False
+
+    def _is_superseded(self, step: Step) -> bool:
+        """Whether the run was cancelled or the part was submitted again meanwhile: then this job does nothing."""
+        if not self.key:
+            return False
+        if step.run.is_cancelled:
+            return True
+        mine = [e for e in step.arrays() if e["phase"] == self.phase and self.index in e["indices"]]
+        return not mine or mine[-1]["key"] != self.key
+
+
+@contextmanager
+def _owner(name: str) -> Iterator[None]:
+    """Inside, leases are held in the name of this part: its restart elsewhere takes them over."""
+    before = os.environ.get(lease.OWNER_VARIABLE)
+    os.environ[lease.OWNER_VARIABLE] = name
+    try:
+        yield
+    finally:
+        os.environ.pop(lease.OWNER_VARIABLE)
+        if before is not None:
+            os.environ[lease.OWNER_VARIABLE] = before
+
+
+def _end_of(step: Step, began: float) -> float:
+    """When Slurm tells the job to stop because of its time limit, in seconds since the epoch."""
+    resources = step.plan.resources
+    end = float(os.environ.get("SLURM_JOB_END_TIME") or began + resources.timeout_min * 60)
+    return end - resources.signal_delay_s
 
 
 def _run(step: Step, phase: str, index: int) -> Any:
@@ -75,32 +125,29 @@ def _run(step: Step, phase: str, index: int) -> Any:
     return load(stage.run_part)(step.config(), phase, index)
 
 
-def _start(part: Part) -> None:
-    """Write down that the part starts; after `MAX_STALLS` starts in a row from the same point, give up.
+def _start(part: Part, key: str) -> None:
+    """Write down that the part starts; after `MAX_STALLS` time limits in a row at the same point, give up.
+
+    Preemption, the loss of a node and a requeue never count: they say nothing about the part.
 
     Raises:
-        UserError: the part came back again and again without having saved anything new.
+        UserError: the part used up its time limit again and again without having saved anything new.
     """
-    saved, stalls, last_reason = part.saved(), 0, "killed"
+    saved, stalls = part.saved(), 0
     for event in reversed(part.events()):
-        if event["event"] in ("failed", "reset"):
+        if event["event"] in ("failed", "reset") or int(event.get("saved", saved)) < saved:
             break  # what fails is counted by its attempts, and the user may ask for a new beginning
-        if event["event"] == "stopped":
-            last_reason = event["reason"] if stalls == 0 else last_reason
-        if event["event"] == "start":
-            if event["saved"] < saved:
-                break
-            stalls += 1
+        stalls += event["event"] == "stopped" and bool(event.get("limit"))
     if stalls >= MAX_STALLS:
         reason = (
-            f"came back {stalls} times without progress, last stopped by: {last_reason}; saved units of work:"
+            f"came back {stalls} times without progress, each time stopped by its time limit; saved units of work:"
             f" {saved}; fix: raise timeout_min, or save more often"
         )
-        part.append("failed", reason=reason, final=True, saved=saved)
+        part.append("failed", reason=reason, final=True, saved=saved, key=key)
         raise UserError(reason)
     env = os.environ
     restart, node = env.get("SLURM_RESTART_COUNT", "0"), env.get("SLURMD_NODENAME", "")
-    part.append("start", saved=saved, job=job_id(), restart=int(restart), node=node)
+    part.append("start", saved=saved, job=job_id(), restart=int(restart), node=node, key=key)
 
 
 def job_id() -> str:
@@ -111,36 +158,6 @@ def job_id() -> str:
     return env.get("SUBMITIT_LOCAL_JOB_ID") or env.get("SLURM_JOB_ID", "")
 
 
-@contextmanager
-def _signals(grace_s: float) -> Iterator[None]:
-    """Turn the signals of Slurm into a request to stop.
-
-    A stage that polls gets ``grace_s`` seconds to save; any other stage ends where it stands: what it publishes
-    appears whole or not at all, so it only loses time.
-    """
-
-    def ask(number: int, _: FrameType | None) -> None:
-        if job.stop_requested():
-            return
-        job.request_stop(_SIGNALS[signal.Signals(number)])
-        if not job.is_polling():
-            raise job.Stopped
-        signal.setitimer(signal.ITIMER_REAL, grace_s)
-
-    def out_of_time(_number: int, _: FrameType | None) -> None:
-        raise job.Stopped
-
-    handlers: dict[signal.Signals, Any] = dict.fromkeys(_SIGNALS, ask)
-    handlers |= {signal.SIGALRM: out_of_time, signal.SIGCONT: signal.SIG_IGN}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _may_come_back() -> bool:
     """Whether this job may be put back into the queue: not on a laptop, where whoever started it tries again.
 
@@ -148,9 +165,13 @@ def _may_come_back() -> bool:
     """
     if not job_id():
         return True
-    for number in _SIGNALS:
+    for number in job.SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    shown = subprocess.run(["scontrol", "-o", "show", "job", job_id()], capture_output=True, text=True)
+    try:
+        command = ["scontrol", "-o", "show", "job", job_id()]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=SCONTROL_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
     return "JobState=RUNNING" in shown.stdout
 
 
@@ -159,9 +180,11 @@ def _come_back() -> None:
     if job_id():
         # The signal that follows is Slurm's way to say yes; waiting for it longer would only cost KillWait.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
-        if done.returncode == 0:
-            time.sleep(60)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command = ["scontrol", "requeue", job_id()]
+            done = subprocess.run(command, capture_output=True, timeout=SCONTROL_TIMEOUT_S)
+            if done.returncode == 0:
+                time.sleep(60)
 
 
 def _one_line(error: BaseException) -> str:

@@ -45,6 +45,8 @@ class Resources:
         constraint: required node features.
         array_parallelism: parts of one phase that may run at the same time.
         max_array_size: longest array that the site takes (``MaxArraySize``); more parts become several.
+        inline_parts: a phase of at most so many parts runs in the job that ended the phase before, one part after
+            the other: it waits in no queue.
         max_attempts: how often a part that fails is tried in all before the step fails.
         signal_delay_s: seconds before the time limit at which a part is told to save.
         setup: shell lines of the site that run before each job, for example ``module load``.
@@ -63,6 +65,7 @@ class Resources:
     constraint: str = ""
     array_parallelism: int = 64
     max_array_size: int = 1000
+    inline_parts: int = 4
     max_attempts: int = 3
     signal_delay_s: int = 90
     setup: tuple[str, ...] = ()
@@ -74,7 +77,10 @@ class Resources:
             UserError: a number is out of range or a name could not stand in a batch script.
         """
         for item in fields(self):
-            value, least = getattr(self, item.name), 0 if item.name == "gpus_per_node" else 1
+            value, least = (
+                getattr(self, item.name),
+                0 if item.name in ("gpus_per_node", "inline_parts") else 1,
+            )
             if isinstance(value, int) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
             if isinstance(value, str) and not _SAFE.fullmatch(value):

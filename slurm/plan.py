@@ -9,7 +9,11 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.stage import Phase
 from xling.slurm import queue
+from xling.slurm.reconcile import jobs_of
 from xling.slurm.record import Run, Step
+
+KEY = "KEY"
+"""Stands in a plan for what makes the name of each submission unique."""
 
 
 def describe(run: Run) -> Answer:
@@ -67,24 +71,21 @@ def _line(step: Step, phases: Sequence[Phase]) -> str:
 
 def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
     """The batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
-    base, collect = f"{step.run.name}.{step.name}", step.plan.collect
+    base = f"{step.run.name}.{step.name}"
     before = ":".join(f"<{name} barrier>" for name in step.plan.after)
-    lines = _titled(f"{base}.barrier", queue.small(step.log, f"{base}.barrier", collect, hold=True))
+    lines = _titled(f"{base}.barrier", jobs_of(step, "barrier", KEY))
     if before:
-        title, name = f"{base}.collect (starts the step)", f"{base}.collect"
-        lines += _titled(title, queue.small(step.log, name, collect, f"afterok:{before}"))
+        lines += _titled(
+            f"{base}.collect (starts the step)", jobs_of(step, "collect", KEY, f"afterok:{before}")
+        )
     for phase in phases:
         if not phase.num_parts:
             continue  # how many follows from the phase before
-        name = f"{base}.{phase.name}"
+        parts = [step.part(phase.name, 0)]
         size = min(phase.num_parts, step.plan.resources.max_array_size)
-        lines += _titled(name, queue.executor(step.log, name, step.plan.resources), size)
-        title, name, array = (
-            f"{base}.collect (behind {phase.name})",
-            f"{base}.collect",
-            f"<{phase.name} array>",
-        )
-        lines += _titled(title, queue.small(step.log, name, collect, f"afterany:{array}"))
+        lines += _titled(f"{base}.{phase.name}", jobs_of(step, "array", KEY, parts=parts), size)
+        behind = jobs_of(step, "collect", KEY, f"afterany:<{phase.name} array>")
+        lines += _titled(f"{base}.collect (behind {phase.name})", behind)
     return lines
 
 

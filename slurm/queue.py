@@ -1,32 +1,78 @@
-"""Handing work to Slurm through submitit: arrays of parts, the collector behind them, and barriers."""
+"""Handing work to Slurm through submitit: arrays of parts, the collector behind them, and barriers.
+
+submitit writes the batch scripts. What they run is `xling.slurm.entry`, which reads what to do from the record of the
+run: a job needs no pickle, and one whose submitter was killed right behind ``sbatch`` runs all the same.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from submitit import SlurmExecutor
-from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
 
 from xling.core.errors import UserError
+from xling.core.manifest import write_atomic
 from xling.slurm.jobs import Resources
+
+COMMAND_TIMEOUT_S = 120.0
+_TRANSIENT = re.compile(
+    r"timed out|time(out| limit) .*(rpc|connect)|unable to contact|connection (refused|reset|failure)|connect failure"
+    r"|communication (connection|shutdown)|zero bytes|temporarily|try again|resource temporarily|standby"
+    r"|unable to (receive|send) message|protocol authentication|munge|invalid authentication credential"
+    r"|no route to host|network is (down|unreachable)|name resolution|unable to (resolve|establish)"
+    r"|submit ?(job)? ?limit|maxsubmit|maxjobcount|slurm_persist|i/o error|stale file handle|too many|did not answer",
+    re.IGNORECASE,
+)
+
+
+_NEVER_SENT = re.compile(
+    r"unable to contact|connection refused|connect failure|standby|munge|authentication|limit|temporarily|resolution",
+    re.IGNORECASE,
+)
+
+
+class TransientError(Exception):
+    """Slurm did not answer or cannot take the job now: trying again later may succeed.
+
+    Attributes:
+        unsure: whether Slurm may have got the request all the same.
+    """
+
+    def __init__(self, why: str, unsure: bool = True) -> None:
+        super().__init__(why)
+        self.unsure = unsure
 
 
 class Executor(SlurmExecutor):  # type: ignore[misc]
-    """submitit's executor; it can also write batch scripts where no Slurm is installed."""
+    """submitit's executor; it can also write batch scripts where no Slurm is installed.
+
+    Attributes:
+        words: arguments of `xling.slurm.entry`.
+    """
+
+    words: Sequence[str] = ()
 
     @classmethod
     def affinity(cls) -> int:
         """Always usable: `submit` reports a missing Slurm itself."""
         return 2
 
+    @property
+    def _submitit_command_str(self) -> str:
+        return f"{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
 
-def executor(folder: Path, name: str, resources: Resources, dependency: str = "", **more: Any) -> Executor:
-    """An executor for jobs called ``name`` whose scripts and logs go to ``folder``."""
+
+def executor(
+    folder: Path, name: str, words: Sequence[str], resources: Resources, dependency: str = "", **more: Any
+) -> Executor:
+    """An executor for jobs called ``name`` that run ``words``; their scripts and logs go to ``folder``."""
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -53,72 +99,102 @@ def executor(folder: Path, name: str, resources: Resources, dependency: str = ""
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
     made = Executor(folder)
+    made.words = words
     made.update_parameters(**parameters)
     return made
 
 
 def small(
-    folder: Path, name: str, resources: Resources, dependency: str = "", hold: bool = False
+    folder: Path,
+    name: str,
+    words: Sequence[str],
+    resources: Resources,
+    dependency: str = "",
+    hold: bool = False,
 ) -> Executor:
     """An executor for the jobs that only look after others: no srun, since they submit jobs themselves."""
     additional = {"hold": True} if hold else {}
-    return executor(folder, name, resources, dependency, use_srun=False, additional_parameters=additional)
+    return executor(
+        folder, name, words, resources, dependency, use_srun=False, additional_parameters=additional
+    )
 
 
-def submit(jobs: Executor, work: Sequence[Callable[[], None]]) -> list[str]:
-    """Submit callables as one job or as one array; returns their ids in order.
+def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
+    """Submit one job, or an array of several elements; returns the ids in order.
 
     Raises:
         UserError: Slurm is not here, or refused.
+        TransientError: Slurm did not answer. The job may have been queued all the same: only its name tells.
     """
-    try:
-        with _clean_environment():
-            return [job.job_id for job in jobs.submit_array(work)]
-    except FileNotFoundError:
-        raise UserError(
-            "cluster=slurm, and no sbatch is here", "cluster=local", "log in to the cluster"
-        ) from None
-    except (FailedJobError, FailedSubmissionError) as error:
-        raise UserError(f"Slurm refused the job: {' '.join(str(error).split())}") from None
+    path = jobs.folder / f"{jobs.parameters['job_name']}.sh"
+    write_atomic(path, script(jobs, num_elements))
+    text = call("sbatch", str(path))
+    match = re.search(r"job (\d+)", text)
+    if not match:
+        raise TransientError(f"sbatch printed {text.strip()!r} and no job id")
+    return ids_of(match[1], num_elements)
+
+
+def ids_of(master: str, num_elements: int) -> list[str]:
+    """Ids of the elements of a job: the job's own where there is one element."""
+    return [f"{master}_{i}" for i in range(num_elements)] if num_elements > 1 else [master]
 
 
 def call(*command: str) -> str:
     """Run one of Slurm's commands and return its output.
 
     Raises:
-        UserError: it failed.
+        UserError: Slurm is not here, or refused.
+        TransientError: it did not answer.
     """
+    if not shutil.which(command[0]):
+        raise UserError(
+            f"cluster=slurm, and no {command[0]} is here", "cluster=local", "log in to the cluster"
+        )
     try:
-        return str(CommandFunction(list(command), verbose=False, env={**os.environ, "LC_ALL": "C"})())
-    except FileNotFoundError:
-        raise UserError(f"no {command[0]} is here", fix="log in to the cluster") from None
-    except FailedJobError as error:
-        raise UserError(f"{command[0]} failed: {' '.join(str(error).split())}") from None
+        # `timeout` ends the command also when this process is killed meanwhile.
+        done = subprocess.run(
+            ["timeout", f"{COMMAND_TIMEOUT_S:.0f}", *command],
+            capture_output=True, text=True, errors="replace", timeout=COMMAND_TIMEOUT_S + 5, env=environment(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TransientError(f"{command[0]} did not answer within {COMMAND_TIMEOUT_S:.0f} s") from None
+    except OSError as error:
+        raise TransientError(f"{command[0]}: {error.strerror}") from None
+    if done.returncode == 0:
+        return done.stdout
+    why = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+    if done.returncode == 124 or _TRANSIENT.search(why):
+        raise TransientError(f"{command[0]}: {why}", unsure=not _NEVER_SENT.search(why))
+    raise UserError(f"refused by Slurm: {why}")
 
 
 def cancel(ids: Sequence[str]) -> None:
-    """Cancel jobs; ones that have ended already are no error."""
-    if ids:
-        subprocess.run(["scancel", "--quiet", *ids], capture_output=True, check=False)
+    """Ask Slurm to cancel jobs; ones that have ended already are no error, and whether it did is not known."""
+    for first in range(0, len(ids), 500):
+        run_quietly("scancel", "--quiet", *ids[first : first + 500])
+
+
+def run_quietly(*command: str) -> bool:
+    """Run one of Slurm's commands; whether it ended well."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S, env=environment()
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def script(jobs: Executor, num_elements: int = 1) -> str:
-    """The batch script as `submit` would hand it over."""
+    """The batch script as `submit` hands it over."""
     if num_elements > 1:
         jobs.parameters["map_count"] = num_elements
     text: str = jobs._make_submission_file_text(jobs._submitit_command_str, "")
     return text
 
 
-@contextmanager
-def _clean_environment() -> Iterator[None]:
+def environment() -> dict[str, str]:
     """Without the variables of the job we may be in: sbatch would read them as settings of the new one."""
-    ours = {
-        k: v for k, v in os.environ.items() if k.startswith(("SLURM_", "SUBMITIT_")) and k != "SLURM_CONF"
-    }
-    for key in ours:
-        del os.environ[key]
-    try:
-        yield
-    finally:
-        os.environ.update(ours)
+    ours = ("SLURM_", "SUBMITIT_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(ours) or k == "SLURM_CONF"}

@@ -2,23 +2,27 @@
 
 ::
 
-    <folder>/<run>/run.json                  the steps: stage, configuration, order, resources
+    <folder>/<run>/run.json                  the steps: stage, configuration, order, resources, cluster
     <folder>/<run>/cancelled                 there once the user has cancelled
-    <folder>/<run>/<step>/jobs.jsonl         every submission: array, collector, barrier
-    <folder>/<run>/<step>/outcome.json       done or failed, with the reason
+    <folder>/<run>/<step>/jobs.jsonl         every submission before it is made (array, collector, barrier), and its ids
+    <folder>/<run>/<step>/outcome.json       done, failed or cancelled, with the reason
     <folder>/<run>/<step>/parts/<phase>.<index>.jsonl   start, stop, done, failed, lost
     <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json
     <folder>/<run>/<step>/log/               batch scripts and output
 
 Plain files that are only appended to or replaced whole: a job that is killed at any moment leaves a state that
 can be read, and a run can be reported long after Slurm has forgotten its jobs.
+
+``jobs.jsonl`` is a write-ahead log. A submission is written down with a new key before ``sbatch`` is called, and the
+key is part of the job's name. Where the ids are missing because the submitter was killed or got no answer, Slurm or a
+started part knows them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
+import secrets
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -29,6 +33,7 @@ from typing import Any
 from xling.core import config, job
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import write_atomic
+from xling.core.records import append_line, read_lines, read_object
 from xling.core.stage import Phase, Stage, load, phases_of
 from xling.slurm.jobs import COLLECT, Resources
 
@@ -63,13 +68,14 @@ class Part:
         self.step, self.phase, self.index = step, phase, index
         self.events_path = step.path / "parts" / f"{phase}.{index}.jsonl"
         self.heartbeat_path = step.path / "parts" / f"{phase}.{index}.heartbeat.json"
+        self.lease = step.path / "parts" / f"{phase}.{index}"
 
     def __str__(self) -> str:
         return f"{self.step.name} {self.phase}[{self.index}]"
 
     def events(self) -> list[Event]:
         """Everything that was written down, oldest first."""
-        return read_lines(self.events_path)
+        return [event for event in read_lines(self.events_path) if isinstance(event.get("event"), str)]
 
     def append(self, event: str, **facts: Any) -> None:
         """Write one more line."""
@@ -103,6 +109,11 @@ class Step:
         plain = self.plan.configs[index if self.is_sweep else 0]
         return config.from_dict(load(self.plan.stage.config), plain, f"step {self.name!r}")
 
+    def outputs(self) -> list[Path]:
+        """What the step writes, as far as its settings name it."""
+        outs = (config.get("out") for config in self.plan.configs if isinstance(config, dict))
+        return [Path(self.run.directory) / out for out in outs if isinstance(out, str) and out]
+
     @property
     def is_sweep(self) -> bool:
         """Whether the parts are configurations of one stage."""
@@ -119,30 +130,73 @@ class Step:
         return Part(self, phase, index)
 
     def jobs(self) -> list[Event]:
-        """Every submission, oldest first."""
-        return read_lines(self.path / "jobs.jsonl")
+        """Every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
+        found: list[Event] = []
+        by_key: dict[str, Event] = {}
+        for line in read_lines(self.path / "jobs.jsonl"):
+            kind, key, jobs = line.get("kind"), str(line.get("key", "")), line.get("jobs", [])
+            if not isinstance(kind, str) or not isinstance(jobs, list):
+                continue
+            if kind in ("accepted", "unsure", "void"):
+                if key in by_key:
+                    at = {"time": line["time"]} if kind == "unsure" and "time" in line else {}
+                    by_key[key] |= {"jobs": [str(job) for job in jobs], kind: True, **at}
+                continue
+            if kind == "array" and not _is_array(line):
+                continue
+            entry = {"time": 0.0, "round": 0, "saved": {}, **line, "key": key, "jobs": [str(j) for j in jobs]}
+            found.append(entry)
+            by_key[key] = entry
+        return found
 
     def arrays(self) -> list[Event]:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
-        return [entry for entry in self.jobs() if entry["kind"] == "array"]
+        return [entry for entry in self.jobs() if entry["kind"] == "array" and not entry.get("void")]
+
+    def intend(self, kind: str, **facts: Any) -> str:
+        """Write down a submission that is about to be made; returns its key."""
+        key = secrets.token_hex(4)
+        self._write(kind, [], key=key, **facts)
+        return key
+
+    def accepted(self, key: str, jobs: Sequence[str]) -> None:
+        """Write down the ids that Slurm gave to a submission."""
+        self._write("accepted", jobs, key=key)
+
+    def unsure(self, key: str) -> None:
+        """Write down that Slurm gave no answer to a submission: it may have got it."""
+        self._write("unsure", [], key=key)
+
+    def void(self, key: str, reason: str) -> None:
+        """Write down that Slurm never got a submission, or refused it."""
+        self._write("void", [], key=key, reason=reason)
 
     def submitted(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
-        """Write down what was just submitted."""
-        append_line(
-            self.path / "jobs.jsonl",
-            {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **facts},
-        )
+        """Write down a submission that needs no ids of Slurm, or whose ids are known."""
+        self._write(kind, jobs, **facts)
+
+    def _write(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
+        line = {"kind": kind, "jobs": list(jobs), "time": round(time.time(), 1), **facts}
+        append_line(self.path / "jobs.jsonl", line)
+
+    def job_name(self, entry: Event) -> str:
+        """Name of the job of a submission, "" for records without keys; no other job has it.
+
+        Parts that run in the job of an earlier submission have its ``name`` in their entry.
+        """
+        if entry.get("name"):
+            return str(entry["name"])
+        word = str(entry.get("phase", entry["kind"]))
+        return job_name(self.run.name, self.name, word, entry["key"]) if entry["key"] else ""
 
     def barrier(self) -> str:
         """Job id of the newest barrier: the job that ends well when the step has."""
-        return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier"), "")
+        return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier" and e["jobs"]), "")
 
     def outcome(self) -> Event:
-        """``{"state": "done" | "failed", "reason": ...}``, {} while the step is under way."""
-        try:
-            return dict(json.loads((self.path / "outcome.json").read_text(encoding="utf-8")))
-        except OSError:
-            return {}
+        """``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is under way."""
+        found = read_object(self.path / "outcome.json")
+        return found if isinstance(found.get("state"), str) and "reason" in found else {}
 
     def end(self, state: str, reason: str = "") -> None:
         """Write down how the step ended."""
@@ -154,9 +208,16 @@ class Run:
     """One submission of a user: a stage, a sweep or a pipeline."""
 
     def __init__(
-        self, path: Path, cluster: str, steps: dict[str, StepPlan], created: float = 0.0, directory: str = ""
+        self,
+        path: Path,
+        cluster: str,
+        steps: dict[str, StepPlan],
+        created: float = 0.0,
+        directory: str = "",
+        slurm: str = "",
     ) -> None:
         self.path, self.cluster, self.created = path, cluster, created or time.time()
+        self.slurm = slurm  # name of the cluster that the jobs are on, where it is one of Slurm
         self.directory = directory or str(Path.cwd())  # what relative paths in the settings start from
         self.steps = {name: Step(self, name, plan) for name, plan in steps.items()}
 
@@ -203,6 +264,7 @@ class Run:
             "cluster": self.cluster,
             "created": self.created,
             "directory": self.directory,
+            "slurm": self.slurm,
             "steps": {name: asdict(step.plan) for name, step in self.steps.items()},
         }
         write_atomic(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
@@ -215,7 +277,7 @@ def open_run(path: Path) -> Run:
         UserError: there is none, or it is damaged.
     """
     try:
-        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        facts = json.loads((path / "run.json").read_bytes())
         steps = {
             name: StepPlan(
                 Stage(**plan["stage"]),
@@ -226,12 +288,26 @@ def open_run(path: Path) -> Run:
             )
             for name, plan in facts["steps"].items()
         }
+        check_names(*steps)
+        run = Run(
+            path,
+            str(facts["cluster"]),
+            steps,
+            float(facts["created"]),
+            str(facts["directory"]),
+            str(facts.get("slurm", "")),
+        )
+        if not steps or any(name not in steps for step in steps.values() for name in step.after):
+            raise ValueError("a step is missing")
+        return run
     except FileNotFoundError:
         names = [p.parent.name for p in path.parent.glob("*/run.json")]
         raise unknown("run", path.name, names) from None
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path}/run.json is damaged: {error}") from None
-    return Run(path, facts["cluster"], steps, facts["created"], facts["directory"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError, UserError) as error:
+        raise UserError(
+            f"{path}/run.json is damaged: {' '.join(str(error).split())}",
+            fix="restore it, or move the run away",
+        ) from None
 
 
 def runs_in(folder: Path) -> list[Run]:
@@ -259,20 +335,17 @@ def new_name(folder: Path, stem: str) -> str:
     return next(base + s for s in suffixes if not (folder / (base + s)).exists())
 
 
-def append_line(path: Path, facts: Event) -> None:
-    """Append one JSON line in a single write, so that a kill leaves whole lines."""
-    data = (json.dumps(facts, ensure_ascii=False) + "\n").encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        os.write(descriptor, data)
-    finally:
-        os.close(descriptor)
+def job_name(run: str, step: str, word: str, key: str) -> str:
+    """Name of a job; the key makes it unique."""
+    return f"{run}.{step}.{word}.{key}"
 
 
-def read_lines(path: Path) -> list[Event]:
-    """The JSON lines of a file, [] when there is none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in text.splitlines() if line]
+def _is_array(line: Event) -> bool:
+    indices, jobs = line.get("indices"), line.get("jobs")
+    return (
+        isinstance(line.get("phase"), str)
+        and isinstance(indices, list)
+        and all(isinstance(index, int) for index in indices)
+        and (not jobs or len(jobs) == len(indices))
+        and isinstance(line.get("saved", {}), dict)
+    )

@@ -1,7 +1,11 @@
 """States of jobs: from sacct, and where accounting is off from squeue and scontrol.
 
 submitit asks sacct alone: without an accounting database it answers UNKNOWN for ever. A job that neither side
-knows any more has ended, and what it left in its record decides.
+knows any more has ended, and what it left in its record decides. While the controller does not answer, nothing is
+known about a job: that is a state of its own, `NO_ANSWER`, and nobody may conclude anything from it.
+
+A job counts as ours by its id and its name. Slurm gives an id a second time when its controller lost its state, and
+another cluster has jobs with the same ids.
 """
 
 from __future__ import annotations
@@ -10,13 +14,16 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 _WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 _RUNNING = {"RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"}
 ACTIVE = frozenset(_WAITING | _RUNNING)
 UNKNOWN = "UNKNOWN"
+NO_ANSWER = "NO ANSWER"
+NOT_THE_JOBS_FAULT = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"})
+TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -24,16 +31,19 @@ class JobState:
     """What Slurm says about a job.
 
     Attributes:
-        state: Slurm's long name, for example ``RUNNING``; ``UNKNOWN`` when Slurm has forgotten the job.
+        state: Slurm's long name, for example ``RUNNING``; ``UNKNOWN`` when Slurm has forgotten the job, `NO_ANSWER`
+            when it does not answer.
         reason: why it waits or how it ended, "" when there is nothing to say.
         node: where it runs or ran.
         time_left_s: seconds to its time limit, -1 when unknown.
+        name: of the job, "" when unknown.
     """
 
     state: str = UNKNOWN
     reason: str = ""
     node: str = ""
     time_left_s: int = -1
+    name: str = ""
 
     @property
     def is_active(self) -> bool:
@@ -41,40 +51,96 @@ class JobState:
         return self.state in ACTIVE
 
 
+@dataclass(frozen=True)
+class View:
+    """What Slurm said at one moment.
+
+    Attributes:
+        answers: whether the controller answered; else only states of ended jobs from the accounting are known.
+        why: why it did not.
+        cluster: name of the cluster that answered, "" when unknown.
+        jobs: state by job id, as far as Slurm knows it.
+    """
+
+    answers: bool = True
+    why: str = ""
+    cluster: str = ""
+    jobs: Mapping[str, JobState] = field(default_factory=dict)
+
+    def state(self, identity: str, name: str = "") -> JobState:
+        """The state of a job of ours; one of another name is not ours, so Slurm has forgotten ours."""
+        found = self.jobs.get(identity)
+        if found is not None and name and found.name and found.name != name:
+            found = None
+        if found is not None and (self.answers or not found.is_active):
+            return found
+        return JobState() if self.answers else JobState(NO_ANSWER, self.why)
+
+    def named(self, name: str) -> list[str]:
+        """Ids of the jobs called ``name``, elements of arrays each."""
+        return sorted(identity for identity, job in self.jobs.items() if job.name == name)
+
+
+def look(ids: Iterable[str] = ()) -> View:
+    """Ask Slurm once for all jobs of this user, and the accounting for ``ids``."""
+    wanted = sorted(set(ids))
+    masters = sorted({identity.partition("_")[0] for identity in wanted if identity != "-"})
+    queued, why = _from_squeue()
+    remembered, why = _from_scontrol() if queued is not None else (None, why)
+    known = (remembered or {}) | (_from_sacct(masters) if masters else {})
+    if queued is None or remembered is None:
+        return View(False, why, "", known)
+    # A job that is being cleared away has its exit code with the controller only.
+    known |= {k: v for k, v in queued.items() if k not in known or v.state != "COMPLETING"}
+    return View(True, "", cluster_name(), known)
+
+
 def job_states(ids: Iterable[str]) -> dict[str, JobState]:
     """State by job id (``12`` or ``12_3``); ids that Slurm does not know are UNKNOWN."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}
-    masters = sorted({identity.partition("_")[0] for identity in wanted})
-    known = _from_scontrol(masters, wanted) | _from_sacct(masters)
-    # A job that is being cleared away has its exit code with the controller only.
-    known |= {k: v for k, v in _from_squeue().items() if k not in known or v.state != "COMPLETING"}
-    return {identity: known.get(identity, JobState()) for identity in wanted}
+    view = look(wanted)
+    return {identity: view.state(identity) for identity in wanted}
+
+
+def cluster_name() -> str:
+    """Name of the cluster whose controller answers, "" where none does."""
+    shown = _output(["scontrol", "show", "config"])[0] or ""
+    match = re.search(r"^ClusterName\s*=\s*(\S+)", shown, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def has_accounting() -> bool:
     """Whether sacct answers here."""
-    return _output(["sacct", "-n", "-X", "-j", "1"]) is not None
+    return _output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
 
 
 def parse_sacct(text: str) -> dict[str, JobState]:
-    """States from ``sacct -n -X -P -o JobID,State,ExitCode,NodeList``."""
+    """States from ``sacct -n -X -P -o JobID,State,ExitCode,NodeList,JobName``."""
     found = {}
     for line in text.splitlines():
-        identity, state, code, node = line.split("|")[:4]
+        fields = line.split("|", 4)
+        if len(fields) < 4:
+            continue
+        identity, state, code, node = fields[:4]
         word = state.split()[0] if state else UNKNOWN  # "CANCELLED by 1000"
+        node = "" if node.startswith("None") else node
         for each in _expand(identity):
-            found[each] = JobState(word, _exit_reason(code), "" if node.startswith("None") else node)
+            found[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
     return found
 
 
 def parse_squeue(text: str) -> dict[str, JobState]:
-    """States from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L'``."""
+    """States from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%j'``."""
     found = {}
     for line in text.splitlines():
-        identity, master, elements, state, reason, node, left = line.split("|")[:7]
-        told = JobState(state, "" if reason == "None" else reason, node, _seconds(left))
+        fields = line.split("|", 7)
+        if len(fields) < 7:
+            continue
+        identity, master, elements, state, reason, node, left = fields[:7]
+        reason = "" if reason == "None" else reason
+        told = JobState(state, reason, node, _seconds(left), "".join(fields[7:]))
         for each in _expand(identity if elements == "N/A" else f"{master}_[{elements}]"):
             found[each] = told
     return found
@@ -95,34 +161,43 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
         reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
         node = facts.get("NodeList", "").replace("(null)", "")
         for each in _expand(identity):
-            found[each] = JobState(state, reason, node)
+            found[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
     return found
 
 
 def _from_sacct(masters: list[str]) -> dict[str, JobState]:
-    command = ["sacct", "-n", "-X", "-P", "-o", "JobID,State,ExitCode,NodeList", "-j", ",".join(masters)]
-    return parse_sacct(_output(command) or "")
+    columns = "JobID,State,ExitCode,NodeList,JobName"
+    command = ["sacct", "-n", "-X", "-P", "-o", columns, "-j", ",".join(masters)]
+    return parse_sacct(_output(command)[0] or "")
 
 
-def _from_squeue() -> dict[str, JobState]:
-    """What is in the queue now; the reason for waiting and the time left stand only here."""
-    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L"]
-    return parse_squeue(_output(command) or "")
+def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
+    """What is in the queue now, None and why where Slurm does not answer."""
+    # The reason for waiting and the time left are nowhere else.
+    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%j"]
+    text, why = _output(command)
+    return (None, why) if text is None else (parse_squeue(text), "")
 
 
-def _from_scontrol(masters: list[str], wanted: list[str]) -> dict[str, JobState]:
-    """What the controller still remembers; one call shows every job."""
-    shown = parse_scontrol(_output(["scontrol", "-o", "show", "job"]) or "")
-    return {k: replace(v, time_left_s=-1) for k, v in shown.items() if k in wanted or k in masters}
+def _from_scontrol() -> tuple[dict[str, JobState] | None, str]:
+    """What the controller still remembers, None and why where it does not answer; one call shows every job."""
+    text, why = _output(["scontrol", "-o", "show", "job"])
+    return (None, why) if text is None else (parse_scontrol(text), "")
 
 
-def _output(command: list[str]) -> str | None:
-    """What a command printed, None when it failed or does not exist."""
+def _output(command: list[str]) -> tuple[str | None, str]:
+    """What a command printed, None and the reason when it failed or does not exist."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace")
+    except FileNotFoundError:
+        return None, f"no {command[0]} is here"
+    except OSError as error:
+        return None, f"{command[0]}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return None, f"{command[0]} did not answer within {TIMEOUT_S:.0f} s"
+    if done.returncode:
+        return None, " ".join(done.stderr.split()) or f"{command[0]} ended with exit code {done.returncode}"
+    return done.stdout, ""
 
 
 def _expand(identity: str) -> Iterator[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from xling.core import job
 from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.slurm import decide
+from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Part, Run, Step
-from xling.slurm.states import JobState, job_states
+from xling.slurm.states import NO_ANSWER, JobState, View
 
 SILENT_AFTER_S = 600
 _MAX_TROUBLES = 20
@@ -30,25 +34,25 @@ class StepStatus:
     reason: str = ""
 
 
-def job_ids(run: Run) -> list[str]:
-    """Every job of a run."""
-    return [identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]]
-
-
 def submitted_parts(step: Step) -> list[tuple[Part, str]]:
     """The parts that were submitted at least once, each with its newest job id."""
     newest: dict[tuple[str, int], str] = {}
     for entry in step.arrays():
-        newest |= {(entry["phase"], i): j for j, i in zip(entry["jobs"], entry["indices"], strict=True)}
+        if entry["jobs"]:
+            newest |= {(entry["phase"], i): j for j, i in zip(entry["jobs"], entry["indices"], strict=True)}
     return [(step.part(phase, index), identity) for (phase, index), identity in newest.items()]
 
 
 def of_runs(runs: Sequence[Run]) -> Answer:
     """One line per run."""
-    states = job_states(identity for run in runs for identity in job_ids(run))
     rows = [["run", "submitted", "state", "steps", "now"]]
     for run in runs:
-        steps = [of_step(step, states) for step in run.steps.values()]
+        try:
+            view = view_of(run) if run.cluster == "slurm" else View()
+            steps = [of_step(step, view) for step in run.steps.values()]
+        except UserError as error:
+            print(f"xling: {run.name}: {error}", file=sys.stderr, flush=True)
+            continue
         done = sum(step.state == "DONE" for step in steps)
         now = next((s for s in steps if s.state not in ("DONE", "WAITING")), steps[-1])
         text = " ".join(filter(None, [now.step, now.progress or now.parts, now.reason]))
@@ -58,15 +62,15 @@ def of_runs(runs: Sequence[Run]) -> Answer:
 
 def of_run(run: Run) -> Answer:
     """One line per step, and below it one per part in trouble."""
-    states = job_states(job_ids(run))
-    found = [of_step(step, states) for step in run.steps.values()]
+    view = view_of(run) if run.cluster == "slurm" else View()
+    found = [of_step(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
     rows += [[s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in found]
     lines = [
         f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
         table(rows),
     ]
-    troubles = [text for step in run.steps.values() for text in _troubles(step)]
+    troubles = [text for step in run.steps.values() for text in _troubles(step, view)]
     if troubles:
         lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
     if len(troubles) > _MAX_TROUBLES:
@@ -75,59 +79,73 @@ def of_run(run: Run) -> Answer:
     return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
 
 
-def of_step(step: Step, states: Mapping[str, JobState]) -> StepStatus:
+def of_step(step: Step, view: View) -> StepStatus:
     """The state of one step from its record and from what Slurm says about its jobs."""
-    stage, outcome, arrays = step.plan.stage.name, step.outcome(), step.arrays()
-    live = [
-        states[i] for entry in step.jobs() for i in entry["jobs"] if entry["kind"] == "array" and i in states
-    ]
-    collectors = [states[i] for e in step.jobs() if e["kind"] == "collect" for i in e["jobs"] if i in states]
-    newest = [
-        (part, identity) for part, identity in submitted_parts(step) if part.phase == arrays[-1]["phase"]
-    ]
-    counted = Counter(_part_state(part, states.get(identity)) for part, identity in newest)
+    stage, outcome = step.plan.stage.name, step.outcome()
+    newest = decide.newest(step)
+    counted = Counter(_part_state(part, view.state(j, step.job_name(entry))) for part, entry, j in newest)
     parts = ", ".join(
         [f"{counted['done']}/{len(newest)}", *(f"{n} {s}" for s, n in counted.items() if s != "done")]
     )
     parts = f"{newest[0][0].phase} {parts}".removeprefix("run ") if newest else ""
     if outcome:
         return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
-    running = [(p, j) for p, j in newest if states.get(j, JobState()).state == "RUNNING"]
-    beats = [beat for part, _ in running if (beat := job.read(part.heartbeat_path))]
+    states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
+    running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
+    beats = [beat for part in running if (beat := job.read(part.heartbeat_path))]
     shown = (_progress(beats), _speed(beats), _left(beats))
+    if step.run.cluster == "slurm" and not view.answers:
+        return StepStatus(
+            step.name, stage, NO_ANSWER, parts, *shown, reason=f"Slurm does not answer: {view.why}"
+        )
     if running or (step.run.cluster != "slurm" and newest):
         return StepStatus(step.name, stage, "RUNNING", parts, *shown, reason=_silence(beats))
-    waiting = next((s for s in live if s.is_active), None)
+    waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
         return StepStatus(step.name, stage, waiting.state, parts, *shown, reason=waiting.reason)
-    collector = next((s for s in reversed(collectors) if s.is_active), None)
-    if collector and step.plan.after and not arrays:
+    return _between(step, view, parts)
+
+
+def _between(step: Step, view: View, parts: str) -> StepStatus:
+    """The state of a step of which no part waits or runs."""
+    stage = step.plan.stage.name
+    if step.run.is_cancelled:
+        return StepStatus(step.name, stage, "CANCELLING", parts)
+    if any(not step.run.steps[name].outcome() for name in step.plan.after):
         return StepStatus(step.name, stage, "WAITING", reason=f"after {', '.join(step.plan.after)}")
+    entries = [entry for entry in decide.current(step) if entry["kind"] == "collect"]
+    collectors = [view.state(j, step.job_name(entry)) for entry in entries for j in entry["jobs"]]
+    collector = next((state for state in reversed(collectors) if state.is_active), None)
     if collector:
         return StepStatus(step.name, stage, "COLLECTING", parts, reason=collector.reason)
-    reason = f"nothing is queued; go on with: xling slurm requeue {step.run.name}"
+    if any(not entry["jobs"] for entry in decide.current(step) if entry["kind"] in KINDS):
+        return StepStatus(
+            step.name, stage, "SUBMITTING", parts, reason="Slurm has not confirmed a submission yet"
+        )
+    reason = f"nothing is queued; go on with: xling slurm reconcile {step.run.name}"
     return StepStatus(step.name, stage, "LOST", parts, reason=reason)
 
 
-def _part_state(part: Part, state: JobState | None) -> str:
+def _part_state(part: Part, state: JobState) -> str:
     if part.is_done():
         return "done"
-    if state and state.is_active:
+    if state.is_active:
         return state.state.lower()
     last = str(part.last().get("event", "unknown"))
-    return "ended" if last == "start" else last
+    return "ended" if last == "start" and state.state != NO_ANSWER else last
 
 
-def _troubles(step: Step) -> list[str]:
+def _troubles(step: Step, view: View) -> list[str]:
+    """What is wrong with parts that are not done; one that runs again is in trouble no more."""
     lines = []
+    states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest(step)}
     for part, identity in submitted_parts(step):
         events = part.events()
         bad = [e for e in events if e["event"] in ("failed", "lost", "stopped")]
-        if bad and not part.is_done():
-            starts = sum(e["event"] == "start" for e in events)
-            lines.append(
-                f"  {part}: {bad[-1]['event']}, started {starts} times, job {identity}: {bad[-1]['reason']}"
-            )
+        if not bad or part.is_done() or states.get(str(part), JobState()).is_active:
+            continue
+        starts, reason = sum(e["event"] == "start" for e in events), bad[-1].get("reason", "")
+        lines.append(f"  {part}: {bad[-1]['event']}, started {starts} times, job {identity}: {reason}")
     return lines
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from xling import cli
+from xling.core import manifest
 from xling.core.stage import STAGES, load
 
 Xling = Callable[..., tuple[int, str, str]]
@@ -465,3 +466,18 @@ def test_a_word_of_two_may_be_written_as_an_option() -> None:
         stage, rest = cli.find_stage([*words, "data=x"])
         assert (stage.name, rest) == ("eval list", ["data=x"])
     assert cli.find_stage(["eval", "--out", "list"])[0].name == "eval"
+
+
+def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
+    """Five pairs started together: one of each makes the output, the other is refused and says who holds it."""
+    for number in range(5):
+        command = [sys.executable, "-m", "xling", "toyworld", f"out={tmp_path}/t{number}"]
+        runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        told = [run.communicate()[1] for run in runs]
+        codes = [run.returncode for run in runs]
+        assert 0 in codes
+        assert not any("Traceback" in text for text in told)
+        if 2 in codes:  # else one of the two had ended before the other began
+            assert f"t{number} is being written by xling toyworld (process " in told[codes.index(2)]
+        assert manifest.verify(tmp_path / f"t{number}").stage == "toyworld"
+        assert not list(tmp_path.glob(".*"))

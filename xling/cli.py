@@ -34,7 +34,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from xling.core import config, manifest
+from xling.core import config, job, manifest
 from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
@@ -68,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("xling: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
+    except job.Stopped:
+        print("xling: stopped, what was saved counts; run the same command again to go on", file=sys.stderr)
+        return job.STOPPED_EXIT_CODE
     except BrokenPipeError:
         _discard_output()
         return 0

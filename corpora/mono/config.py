@@ -11,9 +11,10 @@ from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.parts import Work
 from xling.corpora.sources.source import Context, joined_uris
-from xling.corpora.stages import STREAMING, Stage
+from xling.corpora.stages import load_all
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
+from xling.text.document import StreamingStage
 
 STAGE_NAME = "corpus mono"
 # Settings that change how a corpus is made but not what it holds.
@@ -186,15 +187,16 @@ class MonoConfig:
             max_chars=self.max_chars,
         )
 
-    def stages(self, names: tuple[str, ...]) -> list[Stage]:
+    def stages(self, names: tuple[str, ...]) -> list[StreamingStage]:
         """The streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
         Raises:
             UserError: an unknown stage, or a setting that the stage does not have.
         """
-        built: list[Stage] = []
+        registry = load_all()
+        built: list[StreamingStage] = []
         for name in names:
-            cls = STREAMING[name]
+            cls = registry[name]
             own: dict[str, Any] = dict(self.settings.get(name, {}))
             names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
             if "lang" in names_of_fields:

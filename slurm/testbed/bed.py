@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -24,6 +25,7 @@ from xling.slurm.testbed.config import Bed, slurm_conf, slurmdbd_conf
 PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 ACCOUNTING_PROGRAMS = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "sacct": "slurm-client"}
 START_TIMEOUT_S = 60.0
+_spawned: list[subprocess.Popen[bytes]] = []  # daemons outlive the process that starts them
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
@@ -88,7 +90,31 @@ def up(
     except BaseException:
         _stop_processes(directory)
         raise
+    (directory / "bed.json").write_text(json.dumps(asdict(bed), default=str))
     return bed
+
+
+def opened(directory: Path) -> Bed:
+    """The test bed that runs in ``directory``."""
+    facts = json.loads((directory.absolute() / "bed.json").read_text())
+    return Bed(**facts | {"directory": directory.absolute(), "node_ports": tuple(facts["node_ports"])})
+
+
+def start_daemon(bed: Bed, name: str) -> None:
+    """Start ``slurmctld``, or ``slurmd-NODE``, again or for the first time."""
+    program, _, node = name.partition("-")
+    _spawn(bed, program, ["-D", *(["-N", node] if node else []), "-f", str(bed.slurm_conf)], name=name)
+
+
+def signal_daemon(bed: Bed, name: str, number: signal.Signals, wait_s: float = 10.0) -> None:
+    """Send a signal to a daemon by its name in ``daemons.json``; wait for its end where it ends it."""
+    pid = json.loads((bed.directory / "daemons.json").read_text())[name]
+    if not _is_ours(pid, bed.directory):
+        return
+    _send([pid], number)
+    deadline = time.monotonic() + wait_s
+    while number in (signal.SIGKILL, signal.SIGTERM) and not _ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def down(directory: Path) -> list[int]:
@@ -138,10 +164,10 @@ def _start_all(bed: Bed) -> None:
     _wait("munged", bed.munge_socket.exists, bed)
     if bed.accounting_port:
         _start_accounting(bed)
-    _spawn(bed, "slurmctld", ["-D", "-f", str(bed.slurm_conf)])
+    start_daemon(bed, "slurmctld")
     _wait("slurmctld", lambda: _listens(bed.controller_port), bed)
     for node in bed.node_names:
-        _spawn(bed, "slurmd", ["-D", "-N", node, "-f", str(bed.slurm_conf)], name=f"slurmd-{node}")
+        start_daemon(bed, f"slurmd-{node}")
     _wait("slurmd", lambda: _idle_nodes(bed) == len(bed.node_names), bed)
 
 
@@ -171,7 +197,7 @@ def _start_accounting(bed: Bed) -> None:
     conf.write_text(slurmdbd_conf(bed, password))
     _spawn(bed, "slurmdbd", ["-D"])
     _wait("slurmdbd", lambda: _listens(bed.accounting_port), bed)
-    _call(["sacctmgr", "-i", "add", "cluster", "xling"], bed)
+    _call(["sacctmgr", "-i", "add", "cluster", bed.cluster], bed)
 
 
 def _spawn(bed: Bed, program: str, arguments: Sequence[str], name: str = "") -> None:
@@ -179,7 +205,7 @@ def _spawn(bed: Bed, program: str, arguments: Sequence[str], name: str = "") -> 
     name = name or program
     path = shutil.which(program, path=_PATH)
     assert path, program
-    with (bed.directory / f"{name}.out").open("wb") as out:
+    with (bed.directory / f"{name}.out").open("ab") as out:
         process = subprocess.Popen(
             [path, *arguments],
             stdin=subprocess.DEVNULL,
@@ -189,6 +215,7 @@ def _spawn(bed: Bed, program: str, arguments: Sequence[str], name: str = "") -> 
             cwd=bed.directory,
             env=_daemon_environment(bed),
         )
+    _spawned.append(process)
     record = bed.directory / "daemons.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {name: process.pid}))
 
@@ -226,7 +253,7 @@ def _wait(what: str, ready: Callable[[], bool], bed: Bed) -> None:
 
 def _idle_nodes(bed: Bed) -> int:
     try:
-        return _call(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"], bed).count("\n")
+        return len(set(_call(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"], bed).split()))
     except UserError:
         return 0
 

@@ -38,6 +38,11 @@ class Bed:
         return [f"n{i + 1}" for i in range(len(self.node_ports))]
 
     @property
+    def cluster(self) -> str:
+        """Name of the cluster: two test beds on one machine differ."""
+        return f"xling{self.controller_port}"
+
+    @property
     def slurm_conf(self) -> Path:
         """What ``SLURM_CONF`` has to name."""
         return self.directory / "slurm.conf"
@@ -69,7 +74,7 @@ def slurm_conf(bed: Bed) -> str:
         for name, port in zip(names, bed.node_ports, strict=True)
     ]
     lines = [
-        "ClusterName=xling",
+        f"ClusterName={bed.cluster}",
         f"SlurmctldHost={bed.hostname}(127.0.0.1)",
         f"SlurmctldPort={bed.controller_port}",
         "SlurmUser=root",
@@ -101,7 +106,11 @@ def slurm_conf(bed: Bed) -> str:
         f'SlurmdLogFile="{bed.directory}/slurmd-%n.log"',
         *accounting,
         *nodes,
-        f"PartitionName=main Nodes={','.join(names)} Default=YES MaxTime=INFINITE State=UP",
+        "PreemptType=preempt/partition_prio",
+        "PreemptMode=REQUEUE",
+        f"PartitionName=main Nodes={','.join(names)} Default=YES MaxTime=INFINITE State=UP PriorityTier=1"
+        " PreemptMode=REQUEUE GraceTime=5",
+        f"PartitionName=urgent Nodes={','.join(names)} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF",
     ]
     return "\n".join(lines) + "\n"
 

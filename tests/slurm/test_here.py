@@ -18,10 +18,14 @@ from slurm_stages import ASK, COUNT, SHARDS, AskConfig, CountConfig, ShardConfig
 from xling.core import job
 from xling.core.config import to_dict
 from xling.core.errors import UserError
-from xling.core.pipeline import Pipeline, Step
+from xling.core.pipeline import Pipeline
+from xling.core.pipeline import Step as Planned
+from xling.core.records import append_line, read_lines
 from xling.core.stage import STAGES
-from xling.slurm import commands, launch, status
-from xling.slurm.record import Part, Run, append_line, open_run, read_lines
+from xling.slurm import commands, decide, launch, status
+from xling.slurm.element import _start
+from xling.slurm.record import Part, Run, Step, open_run
+from xling.slurm.states import JobState, View
 from xling.slurm.sweep import expand
 
 
@@ -117,9 +121,9 @@ def test_signals_are_handed_back(work: Path) -> None:
 def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(STAGES, "_things", {"count": COUNT, "ask": ASK, "shards": SHARDS})
     steps = {
-        "first": Step("count", {"out": str(work / "m"), "updates": "2"}),
-        "wrong": Step("ask", {"out": str(work)}, after=("first",)),
-        "never": Step("shards", {"out": str(work / "c")}, after=("wrong",)),
+        "first": Planned("count", {"out": str(work / "m"), "updates": "2"}),
+        "wrong": Planned("ask", {"out": str(work)}, after=("first",)),
+        "never": Planned("shards", {"out": str(work / "c")}, after=("wrong",)),
     }
     with pytest.raises(UserError, match="lang=swx"):
         launch.submit_pipeline(Pipeline(steps), "debug", {"run": "graph"})
@@ -176,8 +180,9 @@ def test_no_slurm_here(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match="no sbatch is here"):
         launch.submit_stage(COUNT, [CountConfig(work)], "slurm", {"run": "r"})
-    assert opened("r").is_cancelled
-    assert "CANCELLED" in commands.show_status(Path("runs/jobs").absolute())
+    # Slurm has nothing of it, so nothing is left of it here: no ghost of a run, no held output.
+    assert list((work / "runs/jobs").iterdir()) == []
+    assert not list(work.glob(".*.lease"))
 
 
 def test_a_damaged_run_does_not_hide_the_others(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,7 +259,8 @@ def test_a_job_unknown_to_slurm_is_reported_by_its_record(
     run = planned(work)
     part = run.steps["count"].part("run", 0)
     part.append("start", saved=0, job="11", restart=0, node="n1")
-    assert "LOST" in status.of_run(run)
+    assert "NO ANSWER" in status.of_run(run)
+    assert "no squeue is here" in status.of_run(run)
     part.append("failed", reason="ValueError: bad", final=False, saved=0)
     assert "count run[0]: failed, started 1 times, job 11: ValueError: bad" in status.of_run(run)
     part.append("done", text="")
@@ -266,8 +272,8 @@ def test_a_job_unknown_to_slurm_is_reported_by_its_record(
 def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = planned(work)
     part = run.steps["count"].part("run", 0)
-    running = status.JobState("RUNNING", "", "n1", 500)
-    monkeypatch.setattr(status, "job_states", lambda ids: dict.fromkeys(ids, running))
+    running = JobState("RUNNING", "", "n1", 500)
+    monkeypatch.setattr(status, "view_of", lambda run: View(jobs={"11": running}))
     beat = job.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))
     head, line = status.of_run(run).splitlines()[-2:]
@@ -286,18 +292,18 @@ def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pyte
     assert "no sign of life for 0:11:40" in status.of_run(run)
 
 
-def decided(step: launch.Step) -> tuple[list[int], list[int]]:
-    again, failed = launch.decide(step)
+def decided(step: Step) -> tuple[list[int], list[int]]:
+    again, failed = decide.decide(step)
     return [p.index for p in again], [p.index for p in failed]
 
 
 def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
     step = planned(work).steps["count"]
     part = step.part("run", 0)
-    assert decided(step) == ([0], [])
-    step.submitted("array", ["12"], phase="run", indices=[0], saved={}, round=1)
-    assert decided(step) == ([0], [])
-    step.submitted("array", ["13"], phase="run", indices=[0], saved={}, round=2)
+    for _ in range(2):
+        part.append("failed", reason="no such file", final=False, saved=0)
+        assert decided(step) == ([0], [])
+    part.append("lost", reason="out of memory", counts=True, saved=0)
     assert decided(step) == ([], [0])
     part.heartbeat_path.write_text(json.dumps(to_dict(job.Heartbeat(saved=40))))
     assert decided(step) == ([0], [])
@@ -310,11 +316,28 @@ def test_attempts_are_bounded_unless_something_was_saved(work: Path) -> None:
     assert decided(step) == ([], [])
 
 
+def test_preemption_and_lost_nodes_never_count(work: Path) -> None:
+    """Fifty of each before the first checkpoint; the limits for failures and for time limits stay."""
+    step = planned(work).steps["count"]
+    part = step.part("run", 0)
+    for number in range(50):
+        _start(part, f"k{number}")
+        part.append("stopped", reason="preemption (SIGTERM)", saved=0, limit=False)
+        part.append("lost", reason="NODE_FAIL", counts=False, saved=0)
+    assert decided(step) == ([0], [])
+    for _ in range(3):
+        _start(part, "k")
+        part.append("stopped", reason="time limit", saved=0, limit=True)
+    with pytest.raises(UserError, match="came back 3 times without progress"):
+        _start(part, "k")
+    assert decided(step) == ([], [0])
+
+
 def test_record_lines_survive_many_writers(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
-        "from xling.slurm.record import append_line\n"
+        "from xling.core.records import append_line\n"
         "for i in range(200): append_line(Path(sys.argv[2]), {'who': sys.argv[3], 'i': i, 'text': 'é' * 300})\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(ROOT), str(path), str(n)]) for n in range(3)]

@@ -61,15 +61,15 @@ def test_squeue() -> None:
 
 def test_scontrol() -> None:
     assert parse_scontrol(SCONTROL) == {
-        "7": JobState("FAILED", "exit code 137 (SIGKILL)", "n1"),
-        "8_2": JobState("PENDING", "Resources", ""),
-        "8_3": JobState("PENDING", "Resources", ""),
+        "7": JobState("FAILED", "exit code 137 (SIGKILL)", "n1", name="r2.count.run"),
+        "8_2": JobState("PENDING", "Resources", "", name="x"),
+        "8_3": JobState("PENDING", "Resources", "", name="x"),
         "8_1": JobState("CANCELLED", "killed by SIGTERM", "n2"),
     }
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None]) -> None:
-    monkeypatch.setattr(states, "_output", lambda command: answers[command[0]])
+    monkeypatch.setattr(states, "_output", lambda command: (answers[command[0]], "it failed"))
 
 
 def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,27 @@ def test_the_queue_overrules_the_database_but_not_by_its_clearing_away(
     assert found["3"] == JobState("FAILED", "exit code 137 (SIGKILL)", "n[1-2]")
 
 
+def test_while_the_controller_is_away_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of which the accounting says that it has ended has ended; of any other nobody knows."""
+    fake(monkeypatch, {"sacct": SACCT, "squeue": None, "scontrol": None})
+    found = states.job_states(["1", "3", "99"])
+    assert {k: v.state for k, v in found.items()} == {"1": "NO ANSWER", "3": "FAILED", "99": "NO ANSWER"}
+    assert not found["99"].is_active
+
+
+def test_a_job_of_another_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that lost its state gives an id a second time; another cluster has the same ids."""
+    squeue = "5|5|N/A|RUNNING|None|n1|0:10|their|job\n"
+    fake(monkeypatch, {"sacct": None, "squeue": squeue, "scontrol": ""})
+    view = states.look(["5"])
+    assert view.state("5", "their|job").state == "RUNNING"
+    assert view.state("5", "run.step.run.0a1b2c3d").state == "UNKNOWN"
+
+
 def test_no_slurm_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert states.job_states(["1", "2_3"]) == {"1": JobState(), "2_3": JobState()}
+    silent = JobState("NO ANSWER", "no squeue is here")
+    assert states.job_states(["1", "2_3"]) == {"1": silent, "2_3": silent}
     assert states.job_states([]) == {}
     assert not states.has_accounting()
 

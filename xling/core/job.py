@@ -18,17 +18,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from xling.core.manifest import write_atomic
 
 VARIABLE = "XLING_HEARTBEAT"
 SECONDS_BETWEEN_BEATS = 5.0
+SIGNALS = {signal.SIGUSR2: "time limit or preemption (SIGUSR2)", signal.SIGTERM: "preemption (SIGTERM)"}
+STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,13 @@ def beat(
 def read(path: Path) -> Heartbeat | None:
     """The heartbeat in a file, None when there is none yet."""
     try:
-        return Heartbeat(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, json.JSONDecodeError, TypeError):
+        beat = Heartbeat(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    usual = Heartbeat()
+    right = all(isinstance(v, (type(w), int) if isinstance(w, float) else type(w))
+                for v, w in ((getattr(beat, f.name), getattr(usual, f.name)) for f in fields(beat)))  # fmt: skip
+    return beat if right else None
 
 
 def stop_requested() -> str:
@@ -137,6 +146,39 @@ def resumable() -> Iterator[None]:
         yield
     finally:
         _process.polls = False
+
+
+@contextmanager
+def stoppable(grace_s: float = 0.0) -> Iterator[None]:
+    """Inside, SIGTERM and SIGUSR2 are requests to stop.
+
+    A stage that polls may save, for ``grace_s`` seconds where that is given. Any other stage ends where it is: what it
+    publishes appears whole or not at all, so it only loses time. Outside of the main thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop_requested():
+            return
+        request_stop(SIGNALS[signal.Signals(number)])
+        if not is_polling():
+            raise Stopped
+        signal.setitimer(signal.ITIMER_REAL, grace_s)
+
+    def out_of_time(_number: int, _: FrameType | None) -> None:
+        raise Stopped
+
+    handlers: dict[signal.Signals, Any] = dict.fromkeys(SIGNALS, ask)
+    handlers |= {signal.SIGALRM: out_of_time, signal.SIGCONT: signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def reset() -> None:

@@ -7,14 +7,18 @@ phase of one part. A corpus stage has several phases: the parts of one phase are
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
+from xling.core import job, lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 
@@ -335,7 +339,19 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         name: a name in `STAGES`.
         cfg: the resolved configuration of that stage.
         num_workers: processes for the parts of a phase; 1 runs them in this process.
+
+    Raises:
+        UserError: another process writes to the same output.
+        Stopped: SIGTERM came; what was saved counts.
     """
+    job.reset()
+    out = Path(getattr(cfg, "out", None) or "")
+    is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
+    with job.stoppable(), lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext():
+        return _run_phases(name, cfg, num_workers)
+
+
+def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
     stage, result, position = STAGES[name], None, 0
     while position < len(phases := phases_of(stage, cfg)):
         phase = phases[position]
@@ -357,6 +373,11 @@ def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[An
         return
     context = get_context("forkserver")
     with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
-        jobs = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
-        for job in jobs:
-            yield job.result()
+        parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
+        try:
+            for part in parts:
+                yield part.result()
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()  # a part that was killed appears not at all; the pool would wait for its end
+            raise

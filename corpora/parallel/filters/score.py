@@ -7,14 +7,12 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
-
-_BEFORE = (("A cat.", "Eine Katze."),)
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
 
 
 @PAIR_FILTERS.register("score")
 @dataclass(frozen=True)
-class Score(CorpusFilter):
+class Score:
     """Drop pairs whose score is low, and keep the best of the others.
 
     Pairs without a score are kept: a model that was not given cannot condemn.
@@ -32,12 +30,6 @@ class Score(CorpusFilter):
         "low_score": "the score is under the threshold",
         "below_top_k": "enough pairs have higher scores",
     }
-    examples = (
-        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.5),
-        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3, "top_k": 1}),
-        PairExample("low_score", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.1),
-        PairExample("below_top_k", "A cat.", "Eine Katze.", settings={"top_k": 1}, before=_BEFORE, score=0.5),
-    )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """The scores."""

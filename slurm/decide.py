@@ -1,0 +1,86 @@
+"""What the record of a step says: its newest submissions, what is to be submitted next, what has failed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xling.slurm.record import Event, Part, Step
+
+
+def current(step: Step) -> list[Event]:
+    """The submissions since the user last asked for a new beginning."""
+    entries = step.jobs()
+    last = max((n for n, entry in enumerate(entries) if entry["kind"] == "reset"), default=-1)
+    return [entry for entry in entries[last + 1 :] if not entry.get("void")]
+
+
+def newest(step: Step) -> list[tuple[Part, Event, str]]:
+    """The parts of the newest phase with their newest submission and job id."""
+    arrays = [entry for entry in current(step) if entry["kind"] == "array" and entry["jobs"]]
+    found: dict[int, tuple[Part, Event, str]] = {}
+    for entry in arrays:
+        if entry["phase"] == arrays[-1]["phase"]:
+            for identity, index in zip(entry["jobs"], entry["indices"], strict=True):
+                found[index] = (step.part(entry["phase"], index), entry, identity)
+    return list(found.values())
+
+
+def decide(step: Step) -> tuple[list[Part], list[Part]]:
+    """Of the first phase that is not complete: the parts to submit, and the parts that have failed for good.
+
+    A part that fails is tried ``max_attempts`` times in all; saving something new starts the count again.
+    """
+    for phase in step.phases():
+        missing = [p for p in (step.part(phase.name, i) for i in range(phase.num_parts)) if not p.is_done()]
+        if missing:
+            hopeless = [p for p in missing if _is_hopeless(p, step.plan.resources.max_attempts)]
+            return [p for p in missing if p not in hopeless], hopeless
+    return [], []
+
+
+def _is_hopeless(part: Part, max_attempts: int) -> bool:
+    """Whether a part failed for good: by a mistake of the user, or too often from the same point."""
+    saved, failures = part.saved(), 0
+    for event in reversed(part.events()):
+        if event["event"] == "reset":
+            break
+        if event["event"] == "failed" or (event["event"] == "lost" and event.get("counts", True)):
+            if event.get("final"):
+                return True
+            failures += event.get("saved", 0) >= saved
+    return failures >= max_attempts
+
+
+def reason_of(part: Part) -> str:
+    """Why a part has not ended well, as far as it is known."""
+    return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
+
+
+def array_facts(parts: Sequence[Part], round_number: int) -> Event:
+    """What is written down about a submission of parts."""
+    saved = {str(p.index): p.saved() for p in parts if p.saved()}
+    return {
+        "phase": parts[0].phase,
+        "indices": [p.index for p in parts],
+        "saved": saved,
+        "round": round_number,
+    }
+
+
+def started_as(step: Step, entry: Event) -> list[str]:
+    """The job that parts of a submission said they run in."""
+    if entry["kind"] != "array":
+        return []
+    parts = (step.part(entry["phase"], index) for index in entry["indices"])
+    found = [
+        str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")
+    ]
+    return found[:1]
+
+
+def has_ended(part: Part, key: str) -> bool:
+    """Whether the last thing known of a submission of a part is how it ended."""
+    last = part.last()
+    if last.get("event") not in ("failed", "lost", "stopped"):
+        return False
+    return not key or last.get("key") == key

@@ -1,0 +1,441 @@
+"""The reconciler: compares the record of a run with what Slurm says, and does what is missing.
+
+It holds no state of its own. Whoever calls it (a collector job, `xling slurm status`, a line of cron) takes the lease
+of the run, reads the record, asks Slurm once, and acts: it submits what is due, writes down what was lost, ends steps,
+cancels what a cancelled run left. A second call changes nothing. A submission is written down before it is made;
+one whose ids are missing is looked for by its name and made again only when Slurm certainly never got it. A job that
+waits or runs is never lost, and while Slurm does not answer nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core import lease
+from xling.core.errors import UserError
+from xling.core.records import DiskError
+from xling.slurm import queue
+from xling.slurm.decide import array_facts, current, decide, has_ended, newest, reason_of, started_as
+from xling.slurm.element import job_id
+from xling.slurm.queue import TransientError
+from xling.slurm.record import Event, Part, Run, Step
+from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, look
+
+FILE_SYSTEM_DELAY_S = 30.0
+UNSURE_S = 20.0
+"""After so long a job that `sbatch` may have handed over is in the queue of a controller that answers."""
+IN_FLIGHT_S = queue.COMMAND_TIMEOUT_S + UNSURE_S
+"""The same for a submission whose submitter was killed: its `sbatch` may still be trying."""
+PATIENCE_VARIABLE = "XLING_SLURM_PATIENCE_S"
+PATIENCE_S = 12 * 3600.0
+LONGEST_PAUSE_S = 20.0
+CANCEL_S = 60.0
+START_PATIENCE_S = 300.0
+KINDS = ("collect", "array", "barrier")
+
+
+class NoAnswerError(TransientError):
+    """Slurm does not answer, or another cluster does."""
+
+
+class NotSubmittedError(UserError):
+    """Slurm did not answer for too long: the reconciler goes on with the run later."""
+
+
+def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
+    """Reconcile, and try again while Slurm does not answer or something is in flight: for hours, without a decision.
+
+    Raises:
+        TransientError: it was so for longer than ``patience_s`` seconds.
+    """
+    if patience_s is None:
+        patience_s = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_S))
+    pause, deadline = 0.5, time.monotonic() + patience_s
+    while True:
+        try:
+            if not reconcile(run, wait_s=CANCEL_S).in_flight:
+                return
+            why: Exception = TransientError("a submission is in flight")
+        except (TransientError, DiskError, lease.HeldError) as error:
+            why = error
+            print(f"xling: {run.name}: {error}; trying again", file=sys.stderr, flush=True)
+        if time.monotonic() > deadline:
+            raise TransientError(str(why))
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a reconciliation left.
+
+    Attributes:
+        in_flight: something is under way, and a further call is needed soon.
+        inline: parts that the calling job is to run, with the key of their submission.
+    """
+
+    in_flight: bool = False
+    inline: tuple[tuple[Part, str], ...] = ()
+
+
+def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "") -> Result:
+    """Do what is missing now.
+
+    Args:
+        run: of Slurm; nothing happens for others.
+        here: the step of which this job has just ended a part: it may take on what comes next.
+        wait_s: how long to wait for another reconciler, and for records that a slow file system shows late.
+        refuse: raise where Slurm refuses a submission, instead of ending its step.
+
+    Raises:
+        NoAnswerError: Slurm does not answer, or this shell speaks to another cluster.
+        TransientError: it did not take a submission.
+        HeldError: another reconciler is at work.
+    """
+    if run.cluster != "slurm":
+        return Result()
+    if not Path(run.directory).is_dir():
+        raise UserError(
+            f"{run.name} was started in {run.directory}, which is not there",
+            fix="move it back, or start anew",
+        )
+    # Jobs start where their submitter stands.
+    with (
+        contextlib.chdir(run.directory),
+        lease.hold(run.path / "reconcile", f"reconciling {run.name}", wait_s),
+    ):
+        return _Reconciler(run, ask(run), wait_s > 0 and not here, refuse, here).act()
+
+
+def ask(run: Run) -> View:
+    """What Slurm says about the jobs of a run; nothing is asked for one that has none yet.
+
+    Raises:
+        NoAnswerError: it does not answer, or another cluster does.
+    """
+    if not any(step.jobs() for step in run.steps.values()):
+        return View()
+    view = view_of(run)
+    if not view.answers:
+        raise NoAnswerError(f"Slurm does not answer: {view.why}")
+    return view
+
+
+def view_of(run: Run) -> View:
+    """What Slurm says about the jobs of a run; the view of another cluster counts as no answer."""
+    view = look(
+        identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]
+    )
+    if view.answers and run.slurm and view.cluster and view.cluster != run.slurm:
+        why = (
+            f"{run.name} is on cluster {run.slurm}, this shell speaks to {view.cluster}; fix: set SLURM_CONF"
+        )
+        return View(False, why)
+    return view
+
+
+@dataclass
+class _Reconciler:
+    """One reconciliation under the lease of the run."""
+
+    run: Run
+    view: View
+    patient: bool
+    refuse: bool
+    here: str = ""
+    in_flight: bool = False
+    inline: list[tuple[Part, str]] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)  # ids cancelled in this pass: the view still shows them
+
+    def act(self) -> Result:
+        self._act()
+        return Result(self.in_flight, tuple(self.inline))
+
+    def _act(self) -> None:
+        for step in self.run.steps.values():
+            self._adopt(step)
+        if self.run.is_cancelled:
+            self._cancel_all()
+            return
+        for step in self.run.steps.values():
+            if not step.outcome():
+                self._ensure_barrier(step)
+        for step in self.run.steps.values():
+            if step.outcome():
+                self._tidy(step)
+            else:
+                self._go_on(step)
+
+    def state(self, step: Step, entry: Event, identity: str) -> JobState:
+        if identity in self.gone:
+            return JobState("CANCELLED")
+        return self.view.state(identity, step.job_name(entry))
+
+    def _active(self, step: Step, kind: str) -> list[str]:
+        """Ids of the jobs of one kind that wait or run, this job itself left out."""
+        own = job_id()
+        entries = [entry for entry in current(step) if entry["kind"] == kind]
+        found = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
+        return list(dict.fromkeys(found))
+
+    def _adopt(self, step: Step) -> None:
+        """Find the ids of submissions whose submitter did not write them down."""
+        for entry in step.jobs():
+            if not entry["key"] or entry["jobs"]:
+                continue
+            name, count = step.job_name(entry), len(entry.get("indices", [0]))
+            named = self.view.named(name) or started_as(step, entry)
+            if named and not entry.get("void"):
+                step.accepted(entry["key"], queue.ids_of(named[0].partition("_")[0], count))
+            elif named:  # it came after all: its parts see that and do nothing
+                queue.cancel([i for i in named if self.view.state(i, name).is_active])
+            elif not entry.get("void"):
+                sure = time.time() - entry["time"] > (UNSURE_S if entry.get("unsure") else IN_FLIGHT_S)
+                if sure:
+                    step.void(entry["key"], "Slurm never got it")
+                else:
+                    self.in_flight = True
+
+    def _waits(self, step: Step, kind: str) -> bool:
+        """Whether a submission of this kind is in flight."""
+        return any(
+            e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void") for e in current(step)
+        )
+
+    def _submit(self, step: Step, kind: str, dependency: str = "", parts: Sequence[Part] = ()) -> list[str]:
+        """Write the submission down, make it, write its ids down."""
+        facts = array_facts(parts, len(step.arrays())) if parts else {}
+        key = step.intend(kind, **facts)
+        try:
+            ids = queue.submit(jobs_of(step, kind, key, dependency, parts), max(1, len(parts)))
+        except TransientError as error:
+            if error.unsure:
+                step.unsure(key)
+            else:
+                step.void(key, str(error))
+            raise
+        except UserError as error:
+            step.void(key, str(error))
+            raise
+        step.accepted(key, ids)
+        return ids
+
+    def _ensure_barrier(self, step: Step) -> None:
+        if not self._active(step, "barrier") and not self._waits(step, "barrier"):
+            self._submit(step, "barrier")
+
+    def _ensure_collector(self, step: Step, dependency: str) -> None:
+        if not self._active(step, "collect") and not self._waits(step, "collect"):
+            self._submit(step, "collect", dependency)
+
+    def _go_on(self, step: Step) -> None:
+        """Whatever comes next for a step that has not ended."""
+        before = [self.run.steps[name] for name in step.plan.after]
+        if failed := [b for b in before if b.outcome().get("state") not in (None, "done")]:
+            self._end(step, "failed", f"not started: step {_cause(failed[0])} failed")
+            return
+        if waiting := [b for b in before if not b.outcome()]:
+            if all(b.barrier() for b in waiting):
+                self._ensure_collector(step, "afterok:" + ":".join(b.barrier() for b in waiting))
+            return
+        if self._waits(step, "array"):
+            return
+        if live := self._active(step, "array"):
+            masters = dict.fromkeys(identity.partition("_")[0] for identity in live)
+            self._ensure_collector(step, "afterany:" + ":".join(masters))
+            return
+        try:
+            if self._settle(step):
+                self._advance(step)
+        except (TransientError, DiskError):
+            raise
+        except Exception as error:
+            if self.refuse:
+                raise
+            text = " ".join(str(error).split())
+            kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+            self._end(step, "failed", f"cannot go on: {kind}{text}")
+
+    def _settle(self, step: Step) -> bool:
+        """Write down for parts that ended without a word what became of their job; False: their records may be late.
+
+        A part whose job has COMPLETED has written its record; a slow shared file system may show it late.
+        """
+        deadline = time.monotonic() + FILE_SYSTEM_DELAY_S
+        for part, entry, identity in newest(step):
+            if part.is_done() or has_ended(part, entry["key"]):
+                continue
+            state = self.state(step, entry, identity)
+            if state.state == UNKNOWN and lease.holder_of(part.lease, str(part.events_path)):
+                self.in_flight = True  # the controller lost its state, and the part runs on
+                return False
+            while state.state == "COMPLETED" and not part.is_done() and time.monotonic() < deadline:
+                if not self.patient:
+                    self.in_flight = True
+                    return False
+                time.sleep(1)
+            if not part.is_done() and not has_ended(part, entry["key"]):
+                reason = ", ".join(filter(None, [f"the job left no result: {state.state}", state.reason]))
+                facts = {"job": identity, "key": entry["key"], "node": state.node, "saved": part.saved()}
+                began = any(event.get("key") == entry["key"] for event in part.events())
+                is_ours = began or not (entry.get("inline") or state.state == UNKNOWN)
+                counts = is_ours and state.state not in NOT_THE_JOBS_FAULT
+                part.append("lost", reason=reason, counts=counts, **facts)
+        return True
+
+    def _advance(self, step: Step) -> None:
+        """Submit what comes next for a step none of whose parts is queued or runs, or end it."""
+        parts, failed = decide(step)
+        if parts and self.here == step.name and len(parts) <= step.plan.resources.inline_parts:
+            facts = array_facts(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
+            key = step.intend("array", inline=True, **facts)
+            step.accepted(key, [job_id()] * len(parts))
+            self.inline = [(part, key) for part in parts]
+            self._ensure_collector(step, "afterany:" + job_id().partition("_")[0])
+        elif parts:
+            masters: list[str] = []
+            for first in range(0, len(parts), size := step.plan.resources.max_array_size):
+                chunk = parts[first : first + size]
+                ids = self._submit(step, "array", f"afterany:{masters[-1]}" if masters else "", chunk)
+                masters.append(ids[0].partition("_")[0])
+            self._ensure_collector(step, "afterany:" + masters[-1])
+        elif failed:
+            reasons = "; ".join(f"{p}: {reason_of(p)}" for p in failed[:20])
+            self._end(step, "failed", f"{len(failed)} part(s) failed: {reasons}")
+        else:
+            for identity in self._active(step, "barrier")[-1:]:
+                # Before the outcome: whoever finds none does both again.
+                if self.view.jobs.get(identity, JobState(reason="JobHeldUser")).reason.startswith("JobHeld"):
+                    queue.call("scontrol", "release", identity)
+            self._end(step, "done")
+
+    def _end(self, step: Step, state: str, reason: str = "") -> None:
+        step.end(state, reason)
+        unpin(step)
+        self._tidy(step)
+
+    def _tidy(self, step: Step) -> None:
+        """Cancel what a step that has ended left in the queue."""
+        barriers = self._active(step, "barrier")
+        if step.outcome()["state"] == "done":
+            barriers = barriers[:-1]  # the newest was released
+        left = [*barriers, *self._active(step, "collect")]
+        if left:
+            queue.cancel(left)
+            self.gone |= set(left)
+
+    def _cancel_all(self) -> None:
+        left = [i for s in self.run.steps.values() for k in KINDS for i in self._active(s, k)]
+        queue.cancel(left)
+        for step in self.run.steps.values():
+            if not step.outcome() and not left and not self.in_flight:
+                step.end("cancelled", "by the user")
+                unpin(step)
+        self.in_flight |= bool(left)
+
+
+def start(run: Run) -> None:
+    """Submit what a new run, or one that goes on, begins with. A short absence of Slurm is waited for.
+
+    Raises:
+        UserError: Slurm refused, or did not answer for longer than that.
+    """
+    pause, deadline = 0.5, time.monotonic() + float(os.environ.get(PATIENCE_VARIABLE, START_PATIENCE_S))
+    while True:
+        try:
+            if not reconcile(run, wait_s=CANCEL_S, refuse=True).in_flight:
+                return
+            why = "a submission is in flight"
+        except TransientError as error:
+            why = str(error)
+        if time.monotonic() > deadline:
+            raise NotSubmittedError(
+                f"{run.name} is not wholly submitted: {why}", fix=f"later: xling slurm reconcile {run.name}"
+            )
+        print(f"xling: {why}; trying again", file=sys.stderr, flush=True)
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def jobs_of(
+    step: Step, kind: str, key: str, dependency: str = "", parts: Sequence[Part] = ()
+) -> queue.Executor:
+    """The batch script of a submission."""
+    words = (kind, str(step.run.path), step.name, key)
+    name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
+    if kind == "array":
+        return queue.executor(step.log, name, words, step.plan.resources, dependency)
+    return queue.small(step.log, name, words, step.plan.collect, dependency, hold=kind == "barrier")
+
+
+def pin(step: Step) -> None:
+    """Hold what a step writes until it has ended.
+
+    Raises:
+        HeldError: somebody else writes there.
+    """
+    for out in step.outputs():
+        what = f"step {step.name} of run {step.run.name}; see: xling slurm status {step.run.name}"
+        holder = lease.holder_of(out)
+        if not holder or not holder.until or Path(holder.until).parent.parent != step.run.path:
+            lease.pin(out, what, step.path / "outcome.json")
+
+
+def unpin(step: Step) -> None:
+    """Give back what `pin` holds."""
+    for out in step.outputs():
+        lease.unpin(out, step.path / "outcome.json")
+
+
+def _cause(step: Step) -> str:
+    reason = str(step.outcome().get("reason", ""))
+    inherited = reason.removeprefix("not started: step ").removesuffix(" failed")
+    return inherited if inherited != reason else step.name
+
+
+def stop(run: Run) -> tuple[list[str], str]:
+    """Call a run off: nothing of it is submitted any more, and what is queued is cancelled.
+
+    Returns:
+        The jobs that were cancelled, and why it is not certain that all have ended, "" where it is.
+    """
+    (run.path / "cancelled").touch()
+    if run.cluster != "slurm":
+        for step in run.steps.values():
+            if not step.outcome():
+                step.end("cancelled", "by the user")
+        return [], ""
+    ended: list[str] = []
+    deadline = time.monotonic() + CANCEL_S
+    while True:
+        try:
+            before = active_jobs(run, ask(run))
+            ended += [identity for identity in before if identity not in ended]
+            if not reconcile(run, wait_s=max(1.0, deadline - time.monotonic())).in_flight:
+                return ended, ""
+            why = f"{len(before)} job(s) have not ended yet"
+        except (TransientError, lease.HeldError, DiskError) as error:
+            why = str(error)
+            if isinstance(error, NoAnswerError):
+                return ended, why
+        if time.monotonic() > deadline:
+            return ended, why
+        time.sleep(0.5)
+
+
+def active_jobs(run: Run, view: View) -> list[str]:
+    """The jobs of a run that wait or run."""
+    found = [
+        identity
+        for step in run.steps.values()
+        for entry in step.jobs()
+        for identity in entry["jobs"]
+        if view.state(identity, step.job_name(entry)).is_active
+    ]
+    return list(dict.fromkeys(found))
