@@ -18,8 +18,8 @@ from typing import Any
 
 from xling.core import languages
 from xling.corpora import plots
-from xling.corpora.mono.ledgers import ledger_from_json
-from xling.corpora.mono.tally import Tally
+from xling.corpora.ledgers import ledger_from_json
+from xling.corpora.tally import Tally
 from xling.text.document import Ledger
 
 HTML, MARKDOWN = "card.html", "card.md"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xling.corpora.mono.tally import BINS_PER_DECADE
+from xling.corpora.tally import BINS_PER_DECADE
 
 WIDTH = 760
 _LABEL, _NUMBER, _ROW = 150, 150, 30
@@ -84,7 +84,7 @@ def histogram(
     """Two histograms over one logarithmic axis, kept above the line and dropped below it.
 
     Args:
-        kept: bin of `xling.corpora.mono.tally.log_bin` -> documents.
+        kept: bin of `xling.corpora.tally.log_bin` -> documents.
         dropped: the same for dropped documents.
         unit: label of the axis.
         marks: name -> value: vertical lines, for example cut-offs.

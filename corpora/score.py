@@ -12,15 +12,12 @@ from xling.core.answer import Answer, Rows
 from xling.core.errors import UserError
 from xling.corpora.mono.config import MonoConfig
 from xling.corpora.sources.source import SOURCES, Context, open_source
+from xling.corpora.stages import Stage
 from xling.corpora.stages.perplexity import Perplexity
-from xling.text.document import Document, Ledger, StreamingStage
+from xling.text.document import Document, Ledger
 
 _HEAD = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
 _SHOWN_CHARS = 80
-# The source for a file that is named without a scheme.
-_BY_ENDING = {
-    ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".wet": "wet", ".warc": "warc", ".xml": "wiki",
-}  # fmt: skip
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 
@@ -77,7 +74,7 @@ def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
         )
 
 
-def _stages(cfg: ScoreConfig, lang: str) -> list[StreamingStage]:
+def _stages(cfg: ScoreConfig, lang: str) -> list[Stage]:
     # Any language will do to build stages that then accept all of them.
     settings = {} if lang else {"langid": {"langs": ()}}
     names = tuple(cfg.stages)
@@ -113,10 +110,13 @@ def _uri(name: str) -> str:
     stem = name
     for ending in _PACKED:
         stem = stem.removesuffix(ending)
-    return f"{_BY_ENDING.get(Path(stem).suffix, 'text')}:{name}"
+    ending = Path(stem).suffix
+    return next(
+        (f"{scheme}:{name}" for scheme, source in SOURCES.items() if ending in source.endings), f"text:{name}"
+    )
 
 
-def _verdict(doc: Document, stages: list[StreamingStage]) -> str:
+def _verdict(doc: Document, stages: list[Stage]) -> str:
     """``kept``, or the stage and the reason that would drop the document."""
     docs = [doc]
     for stage in stages:

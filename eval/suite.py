@@ -92,15 +92,15 @@ class Online:
         name: dataset name.
         config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
         to_example: one record, with class numbers as names, and its index -> example.
+        revision: git commit, since a branch moves.
         splits: our split name -> theirs, where they differ.
-        revision: git revision; a branch moves, so give a commit (``revision=``) for a run to be repeated.
     """
 
     name: str
     config: str
     to_example: Callable[[Mapping[str, Any], int], Example]
+    revision: str
     splits: Mapping[str, str] = field(default_factory=lambda: {"dev": "validation"})
-    revision: str = "main"
 
 
 @dataclass(frozen=True)
@@ -211,13 +211,11 @@ class Suite:
 ROWS = "rows"
 """Folder for rows in one format for every suite: ``rows/<suite>/<lang>.<split>.jsonl`` with id, fields, label."""
 
-SUITES: Registry[Suite] = Registry("suite")
+SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:
-    """Every suite, after importing the files of `xling.eval.suites`."""
-    import xling.eval.suites  # noqa: F401
-
+    """Every suite."""
     return SUITES
 
 

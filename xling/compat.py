@@ -167,6 +167,15 @@ def check_new(kind: str, name: str) -> None:
         raise ValueError(f"fairseq already has a {kind} called {name!r}")
 
 
+def leave_out_batches(epoch_itr: Any, count: int) -> None:
+    """Take the first ``count`` batches out of the present epoch of an iterator.
+
+    Cause: fairseq's own resuming counts the batches of one process, so that another number of processes would
+    repeat some and leave out others; and its list of batches has no setter.
+    """
+    epoch_itr._frozen_batches = epoch_itr.frozen_batches[count:]
+
+
 # Packages whose __init__ imports every file beside it, to register what is in them; in fairseq's own order.
 _CATALOGUES = (
     "fairseq.criterions",

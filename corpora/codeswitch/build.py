@@ -24,12 +24,12 @@ from xling.core.stage import run_local
 from xling.corpora import card
 from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence
 from xling.corpora.codeswitch.documents import alternate, by_document
-from xling.corpora.mono.ledgers import ledger_to_json
-from xling.corpora.mono.tally import SourceTally, Tally
+from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.align_stage import LINKS, RAW, AlignConfig
 from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.symmetrise import parse_pharaoh
 from xling.corpora.shards import SCHEMA, TableWriter, to_row
+from xling.corpora.tally import SourceTally, Tally
 from xling.text import reader
 from xling.text.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.document import Document, Ledger

@@ -11,10 +11,9 @@ from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
 from xling.core.parts import Work
 from xling.corpora.sources.source import Context, joined_uris
-from xling.corpora.stages import load_all
+from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
-from xling.text.document import StreamingStage
 
 STAGE_NAME = "corpus mono"
 # Settings that change how a corpus is made but not what it holds.
@@ -187,16 +186,15 @@ class MonoConfig:
             max_chars=self.max_chars,
         )
 
-    def stages(self, names: tuple[str, ...]) -> list[StreamingStage]:
+    def stages(self, names: tuple[str, ...]) -> list[Stage]:
         """The streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
         Raises:
             UserError: an unknown stage, or a setting that the stage does not have.
         """
-        registry = load_all()
-        built: list[StreamingStage] = []
+        built: list[Stage] = []
         for name in names:
-            cls = registry[name]
+            cls = STREAMING[name]
             own: dict[str, Any] = dict(self.settings.get(name, {}))
             names_of_fields = {f.name for f in fields(cls)}  # type: ignore[arg-type]
             if "lang" in names_of_fields:

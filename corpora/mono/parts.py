@@ -17,20 +17,20 @@ import zstandard
 from xling.core.manifest import sha256
 from xling.core.parts import read_json, write_json
 from xling.corpora.fetch import fetch_all
+from xling.corpora.ledgers import RejectLog
 from xling.corpora.mono.config import MonoConfig
-from xling.corpora.mono.ledgers import RejectLog
 from xling.corpora.mono.plan import Plan
-from xling.corpora.mono.tally import SourceTally
 from xling.corpora.shards import SCHEMA, TableWriter, read_documents, to_row
 from xling.corpora.sources.source import REASONS as READ_REASONS
+from xling.corpora.sources.source import SOURCES, Context, Shard, open_source
 from xling.corpora.sources.source import STAGE as READ
-from xling.corpora.sources.source import Context, Shard, open_source
-from xling.corpora.stages import load_all
+from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
-from xling.text.document import Document, Ledger, StreamingStage
+from xling.corpora.tally import SourceTally
+from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train
 
 DOCS, HASHES = "docs.parquet", "hashes"
@@ -47,7 +47,7 @@ def partial_reasons() -> set[tuple[str, str]]:
     """The stages and reasons that drop a piece of a document and keep the rest."""
     pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
     pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
-    return pairs | {(name, reason) for name, cls in load_all().items() for reason in cls.partial}
+    return pairs | {(name, reason) for name, cls in STREAMING.items() for reason in cls.partial}
 
 
 def meanings() -> dict[str, str]:
@@ -55,7 +55,9 @@ def meanings() -> dict[str, str]:
     found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
     found |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
     found |= {f"{READ}\t{reason}": text for reason, text in READ_REASONS.items()}
-    for name, cls in load_all().items():
+    for source in SOURCES.values():
+        found |= {f"{READ}\t{reason}": text for reason, text in source.reasons.items()}
+    for name, cls in STREAMING.items():
         found |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
     return found
 
@@ -235,7 +237,7 @@ def _input(context: Context, shard: Shard) -> dict[str, Any]:
     return facts | ({"bytes": path.stat().st_size, "sha256": sha256(path)} if path.is_file() else {})
 
 
-def _chain(stages: Iterable[StreamingStage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
+def _chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
     for stage in stages:
         docs = stage(docs, log)
         if stage.name == LangId.name:

@@ -15,15 +15,15 @@ from xling.core.errors import UserError
 from xling.core.manifest import publish
 from xling.core.parts import Work, read_json, write_json
 from xling.corpora import card
+from xling.corpora.ledgers import ledger_to_json, merged_ledger
 from xling.corpora.mono.config import STAGE_NAME, MonoConfig
-from xling.corpora.mono.ledgers import ledger_to_json, merged_ledger
 from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
 from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import Plan, save_plan
-from xling.corpora.mono.tally import Tally
 from xling.corpora.stages import near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.perplexity import Perplexity
+from xling.corpora.tally import Tally
 from xling.text.document import Ledger
 
 STATS = "stats.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from xling.corpora.mono.tally import BINS_PER_DECADE, SourceTally, Tally
+from xling.corpora.tally import BINS_PER_DECADE, SourceTally, Tally
 
 
 class Accounts:

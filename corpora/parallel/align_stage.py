@@ -19,7 +19,7 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.parts import Work
-from xling.core.stage import Phase, load
+from xling.core.stage import Phase
 from xling.corpora.parallel import eflomal, phrases, simalign
 from xling.corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
 from xling.corpora.parallel.ibm import Ints
@@ -27,6 +27,7 @@ from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows
 from xling.corpora.parallel.symmetrise import Link, format_pharaoh
 from xling.text import reader
+from xling.text.encoders import encoder_of
 from xling.text.pairs import words
 
 STAGE_NAME = "align"
@@ -138,10 +139,9 @@ def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
     if cfg.method == "eflomal":
         return eflomal.align(src, tgt, cfg.aligner.symmetrise)
     if cfg.method == "embedding":
-        vectors = load("xling.transfer.words:word_vectors")
+        encoder = encoder_of(cfg.checkpoint)
         left, right = (
-            vectors(Path(cfg.checkpoint), side, lang, cfg.layer)
-            for side, lang in zip((src, tgt), cfg.langs, strict=True)
+            encoder.words(side, lang, cfg.layer) for side, lang in zip((src, tgt), cfg.langs, strict=True)
         )
         return [simalign.itermax(simalign.cosine(a, b)) for a, b in zip(left, right, strict=True)]
     links: list[set[Link]] = []

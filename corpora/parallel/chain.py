@@ -9,7 +9,7 @@ import polars as pl
 
 from xling.core import config
 from xling.core.errors import UserError, unknown
-from xling.corpora.parallel.filters import BatchFilter, Context, CorpusFilter, load_all
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairFilter
 from xling.text.document import Ledger
 
 DEFAULT = (
@@ -31,7 +31,7 @@ DEFAULT = (
 class Chain:
     """Filters in their order: those of batches, then those of the corpus."""
 
-    batch: tuple[BatchFilter, ...]
+    batch: tuple[PairFilter, ...]
     corpus: tuple[CorpusFilter, ...]
     context: Context
 
@@ -94,15 +94,16 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
     Raises:
         UserError: an unknown filter or setting, a filter named twice, or a wrong order.
     """
-    registry = load_all()
     for name in settings:
         if name not in names:
             raise unknown("filter in settings", name, names)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"filter {twice[0]!r} is listed twice", "each filter once")
-    made = [config.from_dict(registry[name], settings.get(name, {}), f"settings.{name}") for name in names]
-    corpus = [item for item in made if hasattr(item, "keys")]
-    batch = [item for item in made if not hasattr(item, "keys")]
+    made = [
+        config.from_dict(PAIR_FILTERS[name], settings.get(name, {}), f"settings.{name}") for name in names
+    ]
+    corpus = [item for item in made if isinstance(item, CorpusFilter)]
+    batch = [item for item in made if not isinstance(item, CorpusFilter)]
     if made != [*batch, *corpus]:
         behind = ", ".join(item.name for item in corpus)
         raise UserError(

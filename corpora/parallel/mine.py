@@ -21,9 +21,9 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
-from xling.core.stage import load
 from xling.corpora.parallel.of_pair import OfPair
 from xling.text import reader
+from xling.text.encoders import encoder_of
 
 STAGE_NAME = "mine"
 PAIRS = "pairs.tsv"
@@ -157,7 +157,7 @@ def first_of_each(texts: Sequence[str]) -> Ids:
 def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> Vectors:
     """Vectors of the chosen lines, of length 1."""
     if cfg.checkpoint:
-        encoder = load("xling.transfer.backend:EncoderBackend")(Path(cfg.checkpoint), "encoder")
+        encoder = encoder_of(cfg.checkpoint)
         found = encoder.embed([texts[i] for i in chosen], cfg.langs[side], cfg.layer, cfg.pooling)
         return normalised(found)
     path = Path((cfg.src_vectors, cfg.tgt_vectors)[side])

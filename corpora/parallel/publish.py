@@ -19,13 +19,13 @@ from xling.core.manifest import publish
 from xling.core.parts import read_json, write_json
 from xling.core.sampling import rng
 from xling.corpora import card
-from xling.corpora.mono.ledgers import ledger_from_json, ledger_to_json
-from xling.corpora.mono.tally import Tally
+from xling.corpora.ledgers import ledger_from_json, ledger_to_json
 from xling.corpora.parallel.accounts import Accounts
 from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
 from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
 from xling.corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.sources import READ, READ_REASONS
+from xling.corpora.tally import Tally
 from xling.text.document import Ledger
 
 SPLITS = ("train", "dev", "test")

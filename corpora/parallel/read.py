@@ -13,14 +13,14 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.core.parts import write_json
 from xling.core.progress import Progress
-from xling.core.stage import load
-from xling.corpora.mono.ledgers import ledger_to_json
+from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.accounts import Accounts
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.sources import READ, PairSource, open_sources
 from xling.text.document import Ledger
+from xling.text.encoders import encoder_of
 from xling.text.pairs import SIDES, near_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
@@ -120,7 +120,7 @@ def scorer_of(cfg: ParallelConfig) -> Scorer | None:
     """Cosine of sentence vectors of ``cfg.checkpoint``, None without one."""
     if not cfg.checkpoint:
         return None
-    encoder = load("xling.transfer.backend:EncoderBackend")(Path(cfg.checkpoint), "encoder")
+    encoder = encoder_of(cfg.checkpoint)
     langs = cfg.langs
 
     def score(pairs: pl.DataFrame) -> pl.Series:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.sources.source import Context, Shard, is_url
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url
 from xling.corpora.sources.text import read_text
 from xling.text.document import Document, Ledger
 
 
-class CC100:
+@SOURCES.register("cc100")
+class CC100(Source):
     """One xz file a language, in the format of `xling.corpora.sources.text`; ``cc100:NAME`` picks another file."""
 
     licence = "Common Crawl terms of use (CC-100 claims no rights of its own)"
+    bare = True
+    publisher = "https://data.statmt.org/cc-100/"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
-        self.uri, self._context = uri, context
+        super().__init__(uri, rest, context)
         self._name = rest or languages.code_for(context.lang, "cc100")
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """The file of a language in a folder."""
+        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
+        content = lzma.compress("\n\n".join(texts).encode())
+        return SourceExample("", texts, {"sw.txt.xz": content}, base_urls={"cc100": "{folder}"})
 
     def shards(self) -> list[Shard]:
         """One shard: the language's file."""
-        location = self._context.resolve("cc100", f"{self._name}.txt.xz")
+        location = self.context.resolve("cc100", f"{self._name}.txt.xz")
         if is_url(location):
             return [Shard(f"cc100.{self._name}", location, self.uri)]
         if not Path(location).is_file():
@@ -32,4 +43,4 @@ class CC100:
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of the file."""
-        return read_text(self._context, shard, ledger)
+        return read_text(self.context, shard, ledger)

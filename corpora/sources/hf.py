@@ -16,7 +16,7 @@ from typing import Any
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.sources.jsonl import from_row
-from xling.corpora.sources.source import Context, Shard
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample
 from xling.text.document import Document, Ledger
 
 # FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
@@ -50,11 +50,12 @@ _KNOWN = {
 }
 
 
-class HuggingFace:
+@SOURCES.register("hf")
+class HuggingFace(Source):
     """Rows of a streamed data set with a text field; a shard for each of its files, at most ``size``."""
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
-        self.uri, self._context = uri, context
+        super().__init__(uri, rest, context)
         if not rest:
             raise UserError(
                 f"{uri!r} names no data set", f"hf:NAME[:CONFIG][:SPLIT]; known: {', '.join(_KNOWN)}"
@@ -77,10 +78,16 @@ class HuggingFace:
         if known.files:
             self._arguments["data_files"] = known.files.format(**fill)
 
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A local folder of one file."""
+        rows = b'{"text": "Habari za leo"}\n{"text": "Mji mkuu"}\n'
+        return SourceExample("{folder}", ("Habari za leo", "Mji mkuu"), {"train.jsonl": rows})
+
     def shards(self) -> list[Shard]:
         """One shard a file of the data set."""
         count = self._load().num_shards
-        chosen = min(count, self._context.size or count)
+        chosen = min(count, self.context.size or count)
         name = "-".join([Path(self._arguments["path"]).name, *filter(None, [self._arguments.get("name")])])
         return [Shard(f"hf.{name}.{self._split}/{i}", f"{i}/{count}", self.uri) for i in range(chosen)]
 

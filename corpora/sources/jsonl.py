@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from xling.corpora.sources.source import STAGE, LocalFiles, Shard, admit, declared_lang, paragraphs
+from xling.corpora.sources.source import (
+    SOURCES,
+    STAGE,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit,
+    declared_lang,
+    paragraphs,
+)
 from xling.text.document import Document, Ledger, storable
 from xling.text.stored import lines
 
@@ -16,10 +25,17 @@ _LANG = ("lang", "language")
 _DATE = ("date", "timestamp", "ts", "date_download", "warc-date")
 
 
+@SOURCES.register("jsonl")
 class Jsonl(LocalFiles):
     """JSON lines; the text is in the first of several fields in use, such as ``text``."""
 
-    licence = "as the files' own"
+    endings = (".jsonl", ".json")
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Two rows, with different names of the text's field."""
+        rows = '{"text": "Habari za leo"}\n{"content": "Mji mkuu", "url": "http://a.example/"}\n'
+        return SourceExample("{folder}/a.jsonl", ("Habari za leo", "Mji mkuu"), {"a.jsonl": rows.encode()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""

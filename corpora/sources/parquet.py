@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.corpora.sources.jsonl import from_row
-from xling.corpora.sources.source import LocalFiles, Shard
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
 from xling.text.document import Document, Ledger
 
 _BATCH_ROWS = 512
 
 
+@SOURCES.register("parquet")
 class Parquet(LocalFiles):
     """Rows of Parquet files, read a batch at a time; the fields are those of `xling.corpora.sources.jsonl`."""
 
-    licence = "as the files' own"
+    endings = (".parquet",)
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A table of two rows."""
+        texts = ("Habari za leo", "Mji mkuu")
+        file = io.BytesIO()
+        pq.write_table(pa.table({"text": texts}), file)
+        return SourceExample("{folder}/a.parquet", texts, {"a.parquet": file.getvalue()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""

@@ -7,12 +7,11 @@ A damaged record, a truncated file or a wrong charset is counted in the ledger, 
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -47,12 +46,6 @@ REASONS = {
     "page nested too deep": "HTML elements inside each other, more than 1,000 deep",
     "no text field": "none of the fields that may hold the text",
     "not a JSON object": "a line that is no JSON object",
-}
-
-_BASE_URLS = {
-    "cc": "https://data.commoncrawl.org/",
-    "wiki": "https://dumps.wikimedia.org/",
-    "cc100": "https://data.statmt.org/cc-100/",
 }
 
 
@@ -106,7 +99,7 @@ class Context:
 
     def base_url(self, scheme: str) -> str:
         """Where the files of ``scheme`` are found, ending in a slash."""
-        return self.base_urls.get(scheme, _BASE_URLS[scheme]).rstrip("/") + "/"
+        return self.base_urls.get(scheme, SOURCES[scheme].publisher).rstrip("/") + "/"
 
     def resolve(self, scheme: str, path: str) -> str:
         """URL or local path of the publisher's file ``path``."""
@@ -131,16 +124,52 @@ class Context:
         return path
 
 
-class Source(Protocol):
-    """Documents behind one URI.
+@dataclass(frozen=True)
+class SourceExample:
+    """Input of a source and what it makes of it: the contract tests of all sources run on these.
+
+    Attributes:
+        rest: what stands behind the scheme in the URI; ``{folder}`` is the folder of the files.
+        texts: of the documents, in order.
+        files: path -> content.
+        lang: language of the corpus.
+        base_urls: as in `Context`; ``{folder}`` is the folder of the files.
+    """
+
+    rest: str
+    texts: tuple[str, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    lang: str = "sw"
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+
+
+class Source:
+    """Base of sources: documents behind one URI.
 
     Attributes:
         uri: as the user gave it.
+        rest: the URI without its scheme.
+        context: what it needs to know beside its URI.
         licence: the terms of the texts in a few words, for the data card.
+        bare: whether the scheme alone, without a colon, is a URI.
+        publisher: address that ``base_urls`` may replace; "" where nothing is fetched.
+        endings: file names for which ``xling corpus score`` picks this source.
+        reasons: what it drops and why, beside `REASONS`.
     """
 
-    uri: str
     licence: str
+    bare: ClassVar[bool] = False
+    publisher: ClassVar[str] = ""
+    endings: ClassVar[tuple[str, ...]] = ()
+    reasons: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        self.uri, self.rest, self.context = uri, rest, context
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A small input."""
+        raise NotImplementedError(f"{cls.__name__} has no example")
 
     def shards(self) -> list[Shard]:
         """The pieces it is made of, in a stable order.
@@ -148,39 +177,14 @@ class Source(Protocol):
         Raises:
             UserError: there are none, or the list cannot be fetched.
         """
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no shards")
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of ``shard``; every record is counted, read or dropped with a reason."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no read")
 
 
-class Opener(Protocol):
-    """Makes a source from the part of the URI behind the scheme."""
-
-    def __call__(self, uri: str, rest: str, context: Context) -> Source:
-        """The source behind ``uri``, whose scheme is cut off in ``rest``."""
-        ...
-
-
-_BARE = ("cc100", "toyworld", "wiki")  # schemes that need nothing behind the colon
-
-# Text only, so that reading a text file imports no HTML parser and no datasets library.
-SOURCES: Registry[str] = Registry("source")
-for _scheme, _target in {
-    "cc": "xling.corpora.sources.common_crawl:CommonCrawl",
-    "cc100": "xling.corpora.sources.cc100:CC100",
-    "hf": "xling.corpora.sources.hf:HuggingFace",
-    "jsonl": "xling.corpora.sources.jsonl:Jsonl",
-    "lines": "xling.corpora.sources.text:Lines",
-    "parquet": "xling.corpora.sources.parquet:Parquet",
-    "text": "xling.corpora.sources.text:Text",
-    "toyworld": "xling.corpora.sources.toyworld:Toyworld",
-    "warc": "xling.corpora.sources.warc:Warc",
-    "wet": "xling.corpora.sources.wet:Wet",
-    "wiki": "xling.corpora.sources.wiki:Wiki",
-}.items():
-    SOURCES.add(_scheme, _target)
+SOURCES: Registry[type[Source]] = Registry("source", "xling.corpora.sources", plugin="source")
 
 
 def open_source(uri: str, context: Context) -> Source:
@@ -190,12 +194,15 @@ def open_source(uri: str, context: Context) -> Source:
         UserError: no scheme, an unknown scheme, or a location that the source cannot use.
     """
     scheme, sign, rest = uri.partition(":")
-    if not sign and scheme not in _BARE:
+    if not sign and not is_bare(scheme):
         schemes = ", ".join(f"{s}:" for s in sorted(SOURCES))
         raise UserError(f"source {uri!r} has no scheme", schemes, f"for example text:{uri} or wet:{uri}")
-    module, _, name = SOURCES[scheme].partition(":")
-    opener: Opener = getattr(importlib.import_module(module), name)
-    return opener(uri, rest, context)
+    return SOURCES[scheme](uri, rest, context)
+
+
+def is_bare(uri: str) -> bool:
+    """Whether ``uri`` is a scheme that needs nothing behind it."""
+    return uri in SOURCES and SOURCES[uri].bare
 
 
 _URI = re.compile(r"[a-z][a-z0-9]*:")
@@ -205,7 +212,7 @@ def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
     """URIs that were cut at commas: what starts with no scheme goes on from the word before it."""
     uris: list[str] = []
     for word in words:
-        if uris and not _URI.match(word) and word not in _BARE:
+        if uris and not _URI.match(word) and not is_bare(word):
             uris[-1] += f",{word}"
         else:
             uris.append(word)
@@ -217,11 +224,10 @@ def is_url(location: str) -> bool:
     return location.startswith(("http://", "https://"))
 
 
-class LocalFiles:
+class LocalFiles(Source):
     """A source whose shards are the local files that a path or a glob names."""
 
-    def __init__(self, uri: str, rest: str, context: Context) -> None:
-        self.uri, self.pattern, self.context = uri, rest, context
+    licence = "as the files' own"
 
     def shards(self) -> list[Shard]:
         """One shard a file, by name.
@@ -229,7 +235,7 @@ class LocalFiles:
         Raises:
             UserError: no file matches.
         """
-        return local_shards(self.uri, self.pattern)
+        return local_shards(self.uri, self.rest)
 
 
 def local_shards(uri: str, pattern: str) -> list[Shard]:

@@ -1,16 +1,26 @@
-"""``text:GLOB``: a paragraph a line, a blank line between documents; ``lines:GLOB``: a document a line."""
+"""``text:GLOB``: a paragraph a line, a blank line between documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xling.corpora.sources.source import Context, LocalFiles, Shard, admit, decode, paragraphs
+from xling.corpora.sources.source import (
+    SOURCES,
+    Context,
+    LocalFiles,
+    Shard,
+    SourceExample,
+    admit,
+    decode,
+    paragraphs,
+)
 from xling.text.document import Document, Ledger
 from xling.text.stored import lines
 
 MAX_DOC_BYTES = 1 << 20
 
 
+@SOURCES.register("text")
 class Text(LocalFiles):
     """Text in CC-100's format, plain or compressed.
 
@@ -18,26 +28,21 @@ class Text(LocalFiles):
     stays bounded and no such text is too long.
     """
 
-    licence = "as the files' own"
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Two documents."""
+        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
+        return SourceExample("{folder}/a.txt", texts, {"a.txt": "\n\n".join(texts).encode()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a block of lines."""
         return read_text(self.context, shard, ledger)
 
 
-class Lines(Text):
-    """Text whose lines have nothing to do with each other, such as isolated sentences."""
-
-    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
-        """Yield one document a line."""
-        blocks = ([line] for line in lines(self.context.local(shard), ledger) if line.strip())
-        return _documents(blocks, shard, ledger)
-
-
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     room = min(MAX_DOC_BYTES, context.max_chars)
-    return _documents(_blocks(lines(context.local(shard), ledger), room, ledger), shard, ledger)
+    return documents(_blocks(lines(context.local(shard), ledger), room, ledger), shard, ledger)
 
 
 def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[bytes]]:
@@ -59,7 +64,8 @@ def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[b
         yield block
 
 
-def _documents(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
+def documents(blocks: Iterator[list[bytes]], shard: Shard, ledger: Ledger) -> Iterator[Document]:
+    """Yield a document for each block of lines that holds text."""
     for number, block in enumerate(blocks):
         text = paragraphs(decode(b"\n".join(block), ledger).removeprefix("\ufeff"))
         if doc := admit(Document(f"{shard.name}/{number}", text, source=shard.source), ledger):

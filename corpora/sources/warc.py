@@ -11,8 +11,8 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
-from xling.corpora.sources.source import LocalFiles, Shard, admit, paragraphs
-from xling.corpora.sources.wet import LICENCE, target
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample, admit, paragraphs
+from xling.corpora.sources.wet import LICENCE, record_of, target
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.stored import chunks
 
@@ -28,6 +28,7 @@ _NOT_NESTING = re.compile(
 )
 
 
+@SOURCES.register("warc")
 class Warc(LocalFiles):
     """HTML pages of WARC files.
 
@@ -35,6 +36,15 @@ class Warc(LocalFiles):
     """
 
     licence = LICENCE
+    endings = (".warc",)
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A file of one page."""
+        text = "Mji mkuu wa nchi yetu uko karibu na bahari kubwa."
+        page = f"<html><body><article><p>{text}</p></article></body></html>"
+        answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{page}"
+        return SourceExample("{folder}/a.warc", (text,), {"a.warc": record_of("response", answer.encode())})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a successful HTML response."""

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
 from xling.corpora.sources.source import (
+    SOURCES,
     Context,
     LocalFiles,
     Shard,
+    SourceExample,
     admit,
     declared_lang,
     decode,
@@ -20,10 +22,20 @@ from xling.text.stored import chunks
 LICENCE = "pages belong to their publishers; Common Crawl terms of use"
 
 
+@SOURCES.register("wet")
 class Wet(LocalFiles):
     """Plain-text records (``WARC-Type: conversion``) of WET files."""
 
     licence = LICENCE
+    endings = (".wet",)
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A file of two pages behind its head."""
+        head = record_of("warcinfo", b"software: x")
+        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
+        pages = b"".join(record_of("conversion", text.encode()) for text in texts)
+        return SourceExample("{folder}/a.wet", texts, {"a.wet": head + pages})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a conversion record."""
@@ -50,6 +62,12 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         ledger.account(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
         if kept:
             yield kept
+
+
+def record_of(kind: str, body: bytes) -> bytes:
+    """A record of WARC 1.0, for examples."""
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 def target(record: Record) -> str:

@@ -10,7 +10,17 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.corpora.fetch import Download, fetch
-from xling.corpora.sources.source import STAGE, Context, Shard, admit, declared_lang, is_url, local_shards
+from xling.corpora.sources.source import (
+    SOURCES,
+    STAGE,
+    Shard,
+    Source,
+    SourceExample,
+    admit,
+    declared_lang,
+    is_url,
+    local_shards,
+)
 from xling.corpora.sources.wikitext import Names, clean
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.stored import Damaged, chunks
@@ -20,24 +30,33 @@ _MAX_PAGE_BYTES = 1 << 24
 _FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
 
 
-class Wiki:
+@SOURCES.register("wiki")
+class Wiki(Source):
     """Articles (namespace 0) as clean paragraphs; redirects and other pages are counted and left out.
 
     The dump itself says how its language names files and categories, so no table of languages is needed.
     """
 
     licence = "CC BY-SA 4.0 and GFDL (Wikipedia)"
+    bare = True
+    publisher = "https://dumps.wikimedia.org/"
+    endings = (".xml",)
 
-    def __init__(self, uri: str, rest: str, context: Context) -> None:
-        self.uri, self._pattern, self._context = uri, rest, context
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A dump of one article."""
+        text = "Nairobi ni mji mkuu wa [[Kenya]]."
+        page = f"<page><title>T</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>"
+        content = f"<mediawiki>{page}</mediawiki>".encode()
+        return SourceExample("{folder}/a.xml", ("Nairobi ni mji mkuu wa Kenya.",), {"a.xml": content})
 
     def shards(self) -> list[Shard]:
         """One shard a dump file."""
-        if self._pattern:
-            return local_shards(self.uri, self._pattern)
-        wiki = languages.code_for(self._context.lang, "wiki").replace("-", "_") + "wiki"
+        if self.rest:
+            return local_shards(self.uri, self.rest)
+        wiki = languages.code_for(self.context.lang, "wiki").replace("-", "_") + "wiki"
         name = f"{wiki}-latest-pages-articles.xml.bz2"
-        folder = self._context.resolve("wiki", f"{wiki}/latest/")
+        folder = self.context.resolve("wiki", f"{wiki}/latest/")
         if is_url(folder):
             return [Shard(stem_of(name), folder + name, self.uri, checksum=self._checksum(folder, name))]
         return [
@@ -49,7 +68,7 @@ class Wiki:
         """The SHA-1 that the publisher states for the dump; its list dates the files it calls latest."""
         wiki = name.partition("-")[0]
         sums = f"{wiki}-latest-sha1sums.txt"
-        path = fetch(Download(folder + sums, self._context.cache / sums))
+        path = fetch(Download(folder + sums, self.context.cache / sums))
         ending = name.partition("-latest")[2]
         for line in path.read_text(encoding="utf-8").splitlines():
             digest, _, listed = line.partition("  ")
@@ -61,7 +80,7 @@ class Wiki:
         """Yield one document an article."""
         dump = _Dump()
         declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
-        for page in dump.pages(self._context.local(shard), ledger):
+        for page in dump.pages(self.context.local(shard), ledger):
             number = page.findtext("id") or page.findtext("title") or ""
             title = page.findtext("title") or ""
             doc = Document(

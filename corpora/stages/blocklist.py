@@ -8,7 +8,6 @@ they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,16 +15,22 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from xling.core.errors import UserError
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage
+from xling.text.document import Document
 from xling.text.units import units
 
 _URL_WORD = re.compile(r"[^\W_]+")
+_EXAMPLE_LISTS = {
+    "domains.txt": "# sites\nbad.example\nhttps://ok.example/spam/\n",
+    "url_words.txt": "poker\n",
+    "words.txt": "casino\nviagra\npoker\n赌场\n",
+}
+_EXAMPLE_SETTINGS = {"domains": ("domains.txt",), "url_words": ("url_words.txt",), "words": ("words.txt",)}
 
 
 @STREAMING.register("blocklist")
 @dataclass(frozen=True)
-class Blocklist:
+class Blocklist(Stage):
     """Drop documents by the site they come from, by words in their address, or by words in their text.
 
     Args:
@@ -49,26 +54,28 @@ class Blocklist:
         "blocked_url_word": "its address holds a blocked word",
         "blocked_words": "its text holds too many blocked words",
     }
-    partial: ClassVar[frozenset[str]] = frozenset()
+    examples = tuple(
+        Example(reason, text, url, settings=_EXAMPLE_SETTINGS, files=_EXAMPLE_LISTS)
+        for reason, text, url in (
+            ("", "an evening at the casino", "https://ok.example/gambler"),
+            ("blocked_domain", "fine text", "https://www.BAD.example:8080/x?y"),
+            ("blocked_domain", "fine text", "https://ok.example/spam/1"),
+            ("blocked_url_word", "fine text", "https://ok.example/poker-night"),
+            ("blocked_words", "Viagra, casino & POKER", ""),
+            ("blocked_words", "欢迎来到赌场" * 3, ""),
+        )
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents that no list blocks."""
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            if reason := self.reason(doc.url, doc.text):
-                ledger.drop(self.name, reason, doc)
-            else:
-                yield doc
-
-    def reason(self, url: str, text: str) -> str:
-        """Why a document is blocked, or ""."""
+    def judge(self, doc: Document) -> str | None:
+        """Why a document is blocked."""
+        url, text = doc.url, doc.text
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
         if url and self.url_words and not _entries(self.url_words).isdisjoint(_URL_WORD.findall(url.lower())):
             return "blocked_url_word"
         if self.words and self._has_blocked_words(text):
             return "blocked_words"
-        return ""
+        return None
 
     def _is_blocked(self, url: str) -> bool:
         blocked = _entries(self.domains)

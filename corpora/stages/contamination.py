@@ -9,22 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from xling.core.errors import UserError
-from xling.corpora.stages import STREAMING
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text import reader
-from xling.text.document import Document, Ledger
+from xling.text.document import Document
 from xling.text.units import units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_EXAMPLE = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
 
 
 @STREAMING.register("contamination")
 @dataclass(frozen=True)
-class Contamination:
+class Contamination(Stage):
     """Drop documents that share a run of ``n`` units with an evaluation file.
 
     Args:
@@ -40,18 +41,23 @@ class Contamination:
 
     name: ClassVar[str] = "contamination"
     reasons: ClassVar[dict[str, str]] = {"overlap": "it shares a run of n words with an evaluation file"}
-    partial: ClassVar[frozenset[str]] = frozenset()
+    examples = tuple(
+        Example(reason, text, settings={"files": ("evaluation.tsv",), "n": 5, "min_units": 3}, files=_EXAMPLE)
+        for reason, text in (
+            ("", "one two three four"),
+            ("overlap", "Before: ONE two, three four five."),
+            ("overlap", "他说委员会下周开会"),
+        )
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents without overlap; the ledger notes the overlaps by evaluation file."""
-        index = _index(stamped(self.files), self.n, self.min_units) if self.files else None
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            if index and (file := index.find(doc.text)):
-                ledger.drop(self.name, "overlap", doc)
-                ledger.note(f"overlap with {file}")
-            else:
-                yield doc
+    def edit(self, doc: Document) -> Verdict:
+        """Drop a document with overlap; the ledger notes the overlaps by evaluation file."""
+        file = self._index.find(doc.text) if self._index else ""
+        return Verdict("overlap", notes={f"overlap with {file}": 1}) if file else Verdict()
+
+    @cached_property
+    def _index(self) -> Index | None:
+        return _index(stamped(self.files), self.n, self.min_units) if self.files else None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ has decided the language already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from xling.core import languages
 from xling.core.errors import unknown
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage
+from xling.text.document import Document
 from xling.text.units import runs, units, unspaced_share
 
 # Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and what closes a quote.
@@ -90,9 +90,35 @@ _BY_LANG: dict[str, dict[str, float]] = {
 }
 
 
+def _examples() -> dict[str, str]:
+    """A text of eight lines that every rule accepts, and reason -> one changed so that a rule refuses it."""
+    words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in ("lmo", "nta", "rsi", "pol")]
+    good = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
+    first = good.partition("\n")[0]
+    return {
+        "": good,
+        "too_few_words": " ".join(words[:49]) + ".",
+        "mean_word_length": " ".join("abcdefgh"[i % 8] for i in range(60)) + ".",
+        "symbols": good + " # … ... ..." * 4,
+        "few_letters": good + " 1999 2000 2001 2002" * 12,
+        "braces": good + "{}{}{}{}{}{}{}{}{}{}",
+        "placeholder": good + "\nLorem Ipsum dolor.",
+        "bullets": "\n".join("• " + line for line in good.split("\n")),
+        "ellipses": good.replace(".", "…", 3).replace(".", " …", 2),
+        "repeated_lines": f"{good}\n{first * 3}\n{first * 3}",
+        "unended_lines": good.replace(".", ""),
+        "short_lines": good.replace(" ", ".\n"),
+        "top_ngram": good.replace("\n", " one two one two one two one two.\n"),
+        "repeated_runs": good + " " + " ".join(words[3:24]) + " x.",
+    }
+
+
+_EXAMPLES = _examples()
+
+
 @STREAMING.register("filters")
 @dataclass(frozen=True)
-class Filters:
+class Filters(Stage):
     """Drop documents that look unlike running text; the first rule that fails names the reason.
 
     Args:
@@ -120,7 +146,10 @@ class Filters:
         "top_ngram": "one run of 2, 3 or 4 words makes up too much of the text",
         "repeated_runs": "repeated runs of 5 to 10 words make up too much of the text",
     }
-    partial: ClassVar[frozenset[str]] = frozenset()
+    examples = (
+        *(Example(reason, text) for reason, text in _EXAMPLES.items()),
+        Example("too_many_words", _EXAMPLES[""], settings={"limits": {"max_words": 90}}),
+    )
 
     def __post_init__(self) -> None:
         names = [f.name for f in fields(Limits)]
@@ -130,17 +159,15 @@ class Filters:
                 if name not in names:
                     raise unknown("filter limit", name, names)
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents that pass every rule; ``lang`` decides the limits."""
-        by_lang: dict[str, Limits] = {}
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            if doc.lang not in by_lang:
-                by_lang[doc.lang] = self.limits_for(doc.lang)
-            if reason := failed(doc.text, by_lang[doc.lang]):
-                ledger.drop(self.name, reason, doc)
-            else:
-                yield doc
+    def judge(self, doc: Document) -> str | None:
+        """The first rule that a document fails; ``lang`` decides the limits."""
+        if doc.lang not in self._by_lang:
+            self._by_lang[doc.lang] = self.limits_for(doc.lang)
+        return failed(doc.text, self._by_lang[doc.lang]) or None
+
+    @cached_property
+    def _by_lang(self) -> dict[str, Limits]:
+        return {}
 
     def limits_for(self, lang: str) -> Limits:
         """The limits of one language: the general ones, the built-in changes, then ``per_lang``."""

@@ -11,16 +11,15 @@ from __future__ import annotations
 import importlib.util
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.text.document import Document
 
 MAX_CHARS = 400
 SURE = 0.8  # a fastText score from here on needs no second opinion
@@ -28,11 +27,13 @@ _SECOND_WEIGHT = 2.0  # of py3langid's probability against fastText's
 _NUM_CANDIDATES = 5
 _LABEL = len("__label__")
 UNKNOWN = ""
+_ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
+_SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
 
 @STREAMING.register("langid")
 @dataclass(frozen=True)
-class LangId:
+class LangId(Stage):
     """Keep documents in the wanted languages and set ``lang`` and ``meta["lang_score"]``.
 
     Args:
@@ -62,40 +63,56 @@ class LangId:
         "paragraphs_in_other_languages": "these paragraphs are in other languages than their document",
     }
     partial: ClassVar[frozenset[str]] = frozenset({"paragraphs_in_other_languages"})
+    examples = (
+        Example("", f"{_SWAHILI}\n{_ENGLISH}", settings={"langs": ("swh",)}),
+        Example("no_letters", "123 456 !!! 789"),
+        Example("other_language", _ENGLISH, settings={"langs": ("sw",)}),
+        Example("low_score", _SWAHILI, settings={"langs": ("sw",), "threshold": 1.01}),
+        Example(
+            "wrong_script", "委员会下周将再次开会 abc", settings={"langs": ("zh",), "min_script_share": 1.0}
+        ),
+        Example(
+            "paragraphs_in_other_languages",
+            f"{_SWAHILI}\n{_SWAHILI}\n{_ENGLISH}",
+            settings={"langs": ("sw",), "paragraphs": True, "paragraph_chars": 10},
+        ),
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents in wanted languages; the ledger notes every identified language."""
-        wanted = {languages.get(code).base: languages.get(code).code for code in self.langs}
-        thresholds = {languages.get(code).base: value for code, value in self.thresholds.items()}
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            code, score = identify(doc.text)
-            ledger.note(f"identified as {code or 'no language'}")
-            base = code.partition("_")[0]
-            doc.lang = wanted.get(base, code)
-            doc.meta["lang_score"] = round(score, 4)
-            if not code:
-                ledger.drop(self.name, "no_letters", doc)
-            elif wanted and base not in wanted:
-                ledger.drop(self.name, "other_language", doc)
-            elif score < thresholds.get(base, self.threshold):
-                ledger.drop(self.name, "low_score", doc)
-            elif not languages.matches_script(doc.text[:MAX_CHARS], doc.lang, self.min_script_share):
-                ledger.drop(self.name, "wrong_script", doc)
-            else:
-                if self.paragraphs:
-                    self._drop_paragraphs(doc, base, ledger)
-                yield doc
-
-    def _drop_paragraphs(self, doc: Document, base: str, ledger: Ledger) -> None:
-        """Drop the paragraphs of ``doc`` that are in another language; the title stays."""
+    def edit(self, doc: Document) -> Verdict:
+        """Identify a document, and cut out its paragraphs in other languages; every language found is noted."""
+        code, score = identify(doc.text)
+        notes = {f"identified as {code or 'no language'}": 1}
+        base = code.partition("_")[0]
+        doc.lang = self._wanted.get(base, code)
+        doc.meta["lang_score"] = round(score, 4)
+        if reason := self._reason(doc, base, score):
+            return Verdict(reason, notes=notes)
         title, *body = doc.text.split("\n")
-        kept, dropped = [title], [""]
-        for line in body:
-            (dropped if self._is_foreign(line, base) else kept).append(line)
-        if len(dropped) > 1:
-            ledger.drop(self.name, "paragraphs_in_other_languages", doc, "\n".join(dropped))
-            doc.text = "\n".join(kept)
+        foreign = [line for line in body if self._is_foreign(line, base)] if self.paragraphs else []
+        if not foreign:
+            return Verdict(notes=notes)
+        kept = [title, *(line for line in body if line not in foreign)]
+        return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
+
+    def _reason(self, doc: Document, base: str, score: float) -> str:
+        """Why all of a document goes, or ""."""
+        if not base:
+            return "no_letters"
+        if self._wanted and base not in self._wanted:
+            return "other_language"
+        if score < self._thresholds.get(base, self.threshold):
+            return "low_score"
+        if not languages.matches_script(doc.text[:MAX_CHARS], doc.lang, self.min_script_share):
+            return "wrong_script"
+        return ""
+
+    @cached_property
+    def _wanted(self) -> dict[str, str]:
+        return {languages.get(code).base: languages.get(code).code for code in self.langs}
+
+    @cached_property
+    def _thresholds(self) -> dict[str, float]:
+        return {languages.get(code).base: value for code, value in self.thresholds.items()}
 
     def _is_foreign(self, line: str, base: str) -> bool:
         if len(line) < self.paragraph_chars:

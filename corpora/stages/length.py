@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage
+from xling.text.document import Document
 
 
 @STREAMING.register("length")
 @dataclass(frozen=True)
-class Length:
+class Length(Stage):
     """Drop documents whose body, the text after the first line, is short.
 
     Args:
@@ -25,14 +24,14 @@ class Length:
     reasons: ClassVar[dict[str, str]] = {
         "short": "the text after the title has fewer than min_chars characters"
     }
-    partial: ClassVar[frozenset[str]] = frozenset()
+    examples = (
+        Example("", "t\n" + "x" * 300),
+        Example("", "a title\nten chars.", settings={"min_chars": 10}),
+        Example("short", "t\n" + "x" * 299),
+        Example("short", "t" * 500),
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents whose body has at least ``min_chars`` characters."""
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            title_chars = doc.text.find("\n")
-            if title_chars < 0 or len(doc.text) - title_chars - 1 < self.min_chars:
-                ledger.drop(self.name, "short", doc)
-            else:
-                yield doc
+    def judge(self, doc: Document) -> str | None:
+        """Why a document is dropped: its body has fewer than ``min_chars`` characters."""
+        _, _, body = doc.text.partition("\n")
+        return "short" if len(body) < self.min_chars or "\n" not in doc.text else None

@@ -22,6 +22,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,7 @@ from rensa import RMinHash
 
 from xling.core.errors import UserError
 from xling.corpora.slices import read_slice, read_slices, write_slices
+from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
 from xling.text.units import runs, units, unspaced_share
 
@@ -281,11 +283,28 @@ def drop_near_duplicates(
     """
     values = read_slice(choice, shard)
     sizes = dict(zip((values & _LOW).tolist(), (values >> _HALF).tolist(), strict=True))
-    for position, doc in enumerate(docs):
-        ledger.enter(STAGE, doc)
-        if (size := sizes.get(position, 1)) == 0:
-            ledger.drop(STAGE, "near_duplicate", doc)
-            continue
+    yield from _Drop(sizes)(docs, ledger)
+
+
+@dataclass
+class _Drop(Stage):
+    """Drops documents of one shard, which come in its order, and says how many the others stand for.
+
+    Args:
+        sizes: position -> documents of the cluster; 0 for one that is dropped; absent for one without copies.
+        position: of the last document.
+    """
+
+    sizes: dict[int, int]
+    position: int = -1
+
+    name: ClassVar[str] = STAGE
+    reasons: ClassVar[dict[str, str]] = REASONS
+
+    def judge(self, doc: Document) -> str | None:
+        """See `Stage`."""
+        self.position += 1
+        size = self.sizes.get(self.position, 1)
         if size > 1:
             doc.meta["cluster_size"] = size
-        yield doc
+        return None if size else "near_duplicate"

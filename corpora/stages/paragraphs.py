@@ -21,12 +21,14 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
 from xling.corpora.slices import read_slices, write_slices
+from xling.corpora.stages import Stage, Verdict
 from xling.text.document import Document, Ledger
 from xling.text.normalize import for_dedup_batch
 
@@ -215,61 +217,67 @@ def drop_duplicates(
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    elsewhere = read_slices(found, shard)
-    lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
-    ends = np.cumsum(lengths, dtype=np.int64)
-    keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
-    repeated = keys == REPEATED
-    lost = is_member(keys, elsewhere) | (keys <= COPIED)
-    num_lost_before = np.concatenate([[0], np.cumsum(lost)])
-    num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
-    kept, duplicate, again = (~lost).tobytes(), (lost & ~repeated).tobytes(), repeated.tobytes()
-    table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
-    number = -1
-    for number, doc in enumerate(docs):
-        ledger.enter(STAGE, doc)
-        length, end, num = next(table, (-1, 0, 0))
-        if not num and doc.text.count("\n") != length:
-            raise _changed(shard_dir)
-        if (
-            number % _CHECK_EVERY == 0
-            and length
-            and keys[end - length] > COPIED
-            and keys_of(doc.text.split("\n", 2)[1])[0] != keys[end - length]
-        ):
-            raise _changed(shard_dir)
-        if num:
-            span = slice(end - length, end)
-            if not _thin(doc, kept[span], duplicate[span], again[span], ledger):
-                raise _changed(shard_dir)
-        if num < length:
-            yield doc
-        else:
-            ledger.drop(STAGE, "no_paragraph_left", doc)
-    if number + 1 != len(ends):
-        raise _changed(shard_dir)
+    stage = _Drop(shard_dir, read_slices(found, shard))
+    yield from stage(docs, ledger)
+    if stage.number != stage.num_docs:
+        raise stage.changed()
 
 
-def _thin(doc: Document, kept: bytes, duplicate: bytes, repeated: bytes, ledger: Ledger) -> bool:
-    """Keep the paragraphs that ``kept`` marks with 1; the others go to the ledger by reason.
+class _Drop(Stage):
+    """Cuts the lost paragraphs out of the documents of one shard, which come in the order of their keys.
 
-    Returns:
-        False, and nothing done, where there are more or fewer paragraphs than marks.
+    Args:
+        shard_dir: what `hash_shard` wrote for them.
+        elsewhere: sorted keys that an earlier shard has.
     """
-    title, *body = doc.text.split("\n")
-    if len(body) != len(kept):
-        return False
-    for reason, mask in (("duplicate_paragraphs", duplicate), ("repeated_paragraphs", repeated)):
-        if 1 in mask:
-            dropped = list(itertools.compress(body, mask))
-            ledger.drop(STAGE, reason, doc, "\n".join(["", *dropped]))
-            ledger.note(reason, len(dropped))
-    doc.text = "\n".join([title, *itertools.compress(body, kept)])
-    return True
 
+    name: ClassVar[str] = STAGE
+    reasons: ClassVar[dict[str, str]] = REASONS
+    partial: ClassVar[frozenset[str]] = PARTIAL
 
-def _changed(shard_dir: Path) -> UserError:
-    return UserError(
-        f"the documents are not those hashed into {shard_dir}",
-        fix="hash the shard again, then find the duplicates again",
-    )
+    def __init__(self, shard_dir: Path, elsewhere: Keys) -> None:
+        self.shard_dir, self.number = shard_dir, 0
+        self.keys: Keys = np.fromfile(shard_dir / KEYS, dtype="<u8")
+        repeated = self.keys == REPEATED
+        lost = is_member(self.keys, elsewhere) | (self.keys <= COPIED)
+        self.kept, self.masks = (~lost).tobytes(), ((lost & ~repeated).tobytes(), repeated.tobytes())
+        lengths = np.fromfile(shard_dir / LENGTHS, dtype="<u4")
+        ends = np.cumsum(lengths, dtype=np.int64)
+        num_lost_before = np.concatenate([[0], np.cumsum(lost)])
+        num_lost = num_lost_before[ends] - num_lost_before[ends - lengths]
+        self.num_docs = len(lengths)
+        self.table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
+
+    def edit(self, doc: Document) -> Verdict:
+        """Cut out the duplicates, whose number is noted; a document of which nothing but the title is left goes.
+
+        Raises:
+            UserError: the document is not the one that was hashed.
+        """
+        length, end, num_lost = next(self.table, (-1, 0, 0))
+        if doc.text.count("\n") != length:
+            raise self.changed()
+        if self.number % _CHECK_EVERY == 0 and length and self.keys[end - length] > COPIED:
+            first = keys_of(doc.text.split("\n", 2)[1])[0]
+            if first != self.keys[end - length]:
+                raise self.changed()
+        self.number += 1
+        reason = None if num_lost < length else "no_paragraph_left"
+        if not num_lost:
+            return Verdict(reason)
+        span = slice(end - length, end)
+        title, *body = doc.text.split("\n")
+        cut = {
+            why: list(itertools.compress(body, mask[span]))
+            for why, mask in zip(("duplicate_paragraphs", "repeated_paragraphs"), self.masks, strict=True)
+            if 1 in mask[span]
+        }
+        text = "\n".join([title, *itertools.compress(body, self.kept[span])])
+        return Verdict(reason, text, cut, {why: len(parts) for why, parts in cut.items()})
+
+    def changed(self) -> UserError:
+        """The error for documents that are not those of the keys."""
+        return UserError(
+            f"the documents are not those hashed into {self.shard_dir}",
+            fix="hash the shard again, then find the duplicates again",
+        )

@@ -6,25 +6,27 @@ cut-offs `fit_cutoffs` takes the percentiles of the corpus itself: score every s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage
+from xling.text.document import Document
 from xling.text.lm.model import LanguageModel, load
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)
+_EXAMPLE_SETTINGS = {"head": 200, "tail": 400, "max_perplexity": 1000}
 
 
 @STREAMING.register("perplexity")
 @dataclass(frozen=True)
-class Perplexity:
+class Perplexity(Stage):
     """Set ``meta["perplexity"]`` and ``meta["bucket"]`` and drop what is not wanted.
 
     A document that has its perplexity already is not scored again, so that the first pass of a corpus may
@@ -52,7 +54,20 @@ class Perplexity:
         "tail": "perplexity from the second cut-off on, a bucket that is not kept",
         "too_perplexing": "perplexity above max_perplexity",
     }
-    partial: ClassVar[frozenset[str]] = frozenset()
+    examples = tuple(
+        Example(
+            reason, "any text", meta={"perplexity": perplexity}, settings=_EXAMPLE_SETTINGS | {"keep": keep}
+        )
+        for reason, perplexity, keep in (
+            ("", 100, (HEAD,)),
+            ("", 300, (MIDDLE,)),
+            ("", 400, (TAIL,)),
+            ("head", 199.9, (MIDDLE, TAIL)),
+            ("middle", 200, (HEAD, TAIL)),
+            ("tail", 400, (HEAD, MIDDLE)),
+            ("too_perplexing", 1001, (HEAD, MIDDLE, TAIL)),
+        )
+    )
 
     def __post_init__(self) -> None:
         """Check the cut-offs and buckets.
@@ -65,33 +80,25 @@ class Perplexity:
         if wrong := sorted(set(self.keep) - {HEAD, MIDDLE, TAIL}):
             raise UserError(f"unknown bucket {wrong[0]!r}", f"{HEAD}, {MIDDLE}, {TAIL}")
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the scored documents of the wanted buckets."""
-        model = load(Path(self.lm)) if self.lm else None
-        for doc in _scored(docs, model) if model else docs:
-            ledger.enter(self.name, doc)
-            perplexity = doc.meta.get("perplexity")
-            bucket = doc.meta["bucket"] = self.bucket(perplexity)
-            if perplexity is not None and 0 < self.max_perplexity < perplexity:
-                ledger.drop(self.name, "too_perplexing", doc)
-            elif bucket != ALL and bucket not in self.keep:
-                ledger.drop(self.name, bucket, doc)
-            else:
-                yield doc
+    def judge(self, doc: Document) -> str | None:
+        """Why a document is dropped; its perplexity and its bucket become ``meta``."""
+        if self._model and "perplexity" not in doc.meta:
+            doc.meta["perplexity"] = round(self._model.perplexity(doc.text), 1)
+        perplexity = doc.meta.get("perplexity")
+        bucket = doc.meta["bucket"] = self.bucket(perplexity)
+        if perplexity is not None and 0 < self.max_perplexity < perplexity:
+            return "too_perplexing"
+        return None if bucket == ALL or bucket in self.keep else bucket
+
+    @cached_property
+    def _model(self) -> LanguageModel | None:
+        return load(Path(self.lm)) if self.lm else None
 
     def bucket(self, perplexity: float | None) -> str:
         """Head, middle or tail; ``all`` where the perplexity or the cut-offs are not known."""
         if perplexity is None or not self.tail:
             return ALL
         return HEAD if perplexity < self.head else MIDDLE if perplexity < self.tail else TAIL
-
-
-def _scored(docs: Iterable[Document], model: LanguageModel) -> Iterator[Document]:
-    """The documents in their order; those that have a perplexity are not scored again."""
-    for doc in docs:
-        if "perplexity" not in doc.meta:
-            doc.meta["perplexity"] = round(model.perplexity(doc.text), 1)
-        yield doc
 
 
 def fit_cutoffs(

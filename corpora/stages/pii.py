@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.text.document import Document
 
 EMAIL_MASK, PHONE_MASK, IP_MASK = "[EMAIL]", "[PHONE]", "[IP]"
 
@@ -34,7 +33,7 @@ _ANNOUNCED = (
 
 @STREAMING.register("pii")
 @dataclass(frozen=True)
-class Pii:
+class Pii(Stage):
     """Replace personal data by ``[EMAIL]``, ``[PHONE]`` and ``[IP]``; masking twice changes nothing more.
 
     The counts become ``num_pii_email``, ``num_pii_phone`` and ``num_pii_ip`` of the document and are summed in
@@ -48,24 +47,21 @@ class Pii:
 
     name: ClassVar[str] = "pii"
     reasons: ClassVar[dict[str, str]] = {"address_list": "more than max_masked addresses and numbers"}
-    partial: ClassVar[frozenset[str]] = frozenset()
+    rewrites = True
+    examples = (
+        Example("", "write to a.b@example.org or call +254 712 345 678"),
+        Example("", "a@b.org c@d.org", settings={"max_masked": 2}),
+        Example("address_list", "a@b.org c@d.org 8.8.8.8", settings={"max_masked": 2}),
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the masked documents."""
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            text, counts = mask(doc.text)
-            total = sum(counts.values())
-            if self.max_masked and total > self.max_masked:
-                ledger.drop(self.name, "address_list", doc)
-                continue
-            if total:
-                doc.text = text
-                for kind, count in counts.items():
-                    if count:
-                        doc.meta[f"num_pii_{kind}"] = count
-                        ledger.note(f"pii_{kind}", count)
-            yield doc
+    def edit(self, doc: Document) -> Verdict:
+        """Mask a document, or drop one that is a list of addresses."""
+        text, counts = mask(doc.text)
+        if 0 < self.max_masked < sum(counts.values()):
+            return Verdict("address_list")
+        found = {kind: count for kind, count in counts.items() if count}
+        doc.meta |= {f"num_pii_{kind}": count for kind, count in found.items()}
+        return Verdict(text=text, notes={f"pii_{kind}": count for kind, count in found.items()})
 
 
 def mask(text: str) -> tuple[str, dict[str, int]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import ftfy
 
-from xling.corpora.stages import STREAMING
-from xling.text.document import Document, Ledger
+from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.text.document import Document
 
 # A UTF-8 lead byte and a continuation byte, both read as Latin-1 or Windows-1252: the trace of mojibake.
 _CONTINUATION = (
@@ -26,7 +25,7 @@ _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\u
 
 @STREAMING.register("repair")
 @dataclass(frozen=True)
-class Repair:
+class Repair(Stage):
     """Bring text to NFC, delete control characters and mend text decoded with a wrong charset.
 
     ftfy runs only on documents in which a UTF-8 byte pair read as Latin-1 or Windows-1252 is found; quotes,
@@ -43,36 +42,37 @@ class Repair:
         "undecodable": "too many replacement characters U+FFFD",
         "empty": "no text is left",
     }
-    partial: ClassVar[frozenset[str]] = frozenset()
+    rewrites = True
+    examples = (
+        Example("", "Ã©tÃ© dÃ©jÃ\xa0"),
+        Example("", "abc \ufffd", settings={"max_replacement_ratio": 0.5}),
+        Example("empty", " \n\x00\ufeff "),
+        Example("undecodable", "abc \ufffd"),
+    )
 
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the repaired documents; the ledger notes how many were changed in which way."""
-        for doc in docs:
-            ledger.enter(self.name, doc)
-            text = repair(doc.text, ledger)
-            if not text:
-                ledger.drop(self.name, "empty", doc)
-            elif text.count("\ufffd") > self.max_replacement_ratio * len(text):
-                ledger.drop(self.name, "undecodable", doc)
-            else:
-                doc.text = text
-                yield doc
+    def edit(self, doc: Document) -> Verdict:
+        """Repair a document; the ledger notes how many had more wrong than their spaces."""
+        text = repair(doc.text)
+        notes = {} if text == doc.text or text == tidy(doc.text) else {"repaired_unicode": 1}
+        if not text:
+            return Verdict("empty", notes=notes)
+        if text.count("\ufffd") > self.max_replacement_ratio * len(text):
+            return Verdict("undecodable", notes=notes)
+        return Verdict(text=text, notes=notes)
 
 
-def repair(text: str, ledger: Ledger | None = None) -> str:
-    """Repaired ``text``, one stripped paragraph a line without empty lines; ``ledger`` notes the changes.
+def repair(text: str) -> str:
+    """Repaired ``text``, one stripped paragraph a line without empty lines.
 
     Repairing twice changes nothing more.
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return tidy(text)
-    was, text = text, _BREAKS.sub("\n", text).replace("\t", " ")
+    text = _BREAKS.sub("\n", text).replace("\t", " ")
     # Mending may uncover another layer or a decomposed letter, hence until nothing changes. Only then may
     # spaces go: the last byte of a letter may look like one.
     while (mended := tidy(_mend(text))) != text:
         text = mended
-    if ledger and text != was:
-        ledger.note("repaired_unicode")
     return text
 
 

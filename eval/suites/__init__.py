@@ -1,7 +1,1 @@
-"""The evaluation suites, one file each; importing this package registers them all in `xling.eval.suite.SUITES`."""
-
-from importlib import import_module
-from pkgutil import iter_modules
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+"""The evaluation suites, one file each, registered in `xling.eval.suite.SUITES`."""

@@ -26,6 +26,7 @@ SUITES.add(
             "unimelb-nlp/wikiann",
             "{lang}",
             lambda r, i: Example(str(i), {"tokens": tuple(r["tokens"])}, tuple(r["ner_tags"])),
+            revision="f0a3be6dc5564c0cc4150bb660144800a1f539d4",
         ),
         metrics=("span_f1",),
         licence="none stated for WikiANN (Wikipedia text CC BY-SA); evaluation use",

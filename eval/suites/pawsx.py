@@ -19,6 +19,7 @@ SUITES.add(
             "google-research-datasets/paws-x",
             "{lang}",
             lambda r, i: Example(str(i), {"text_a": r["sentence1"], "text_b": r["sentence2"]}, r["label"]),
+            revision="4cd8187c404bda33cb1f62b49b001115862acf37",
         ),
         metrics=("accuracy",),
         licence="may be freely used for any purpose; attribution to Google appreciated",

@@ -31,6 +31,7 @@ SUITES.add(
             "Davlan/sib200",
             "{code}",
             lambda r, i: Example(str(r["index_id"]), {"text": r["text"]}, r["category"]),
+            revision="38977a667f6fc264d5c26ec57a01e16db040b358",
         ),
         metrics=("accuracy",),
         licence="CC BY-SA 4.0 (sentences), Apache-2.0 (labels)",

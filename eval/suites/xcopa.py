@@ -25,7 +25,9 @@ SUITES.add(
         patterns=("xcopa/{split}.{lang}.jsonl",),
         split_codes={"dev": "val"},
         files=recorded_files(__name__),
-        online=Online("cambridgeltl/xcopa", "{lang}", to_example),
+        online=Online(
+            "cambridgeltl/xcopa", "{lang}", to_example, revision="042f78955ba48e6404616762fa6e05e839c3907a"
+        ),
         metrics=("choice_accuracy",),
         licence="CC BY 4.0",
         citation="Ponti et al. 2020, XCOPA: A multilingual dataset for causal commonsense reasoning",

@@ -25,6 +25,7 @@ SUITES.add(
             "facebook/xnli",
             "{lang}",
             lambda r, i: Example(str(i), {"text_a": r["premise"], "text_b": r["hypothesis"]}, r["label"]),
+            revision="b8dd5d7af51114dbda02c0e3f6133f332186418e",
         ),
         metrics=("accuracy",),
         licence="CC BY-NC 4.0 (XNLI); MultiNLI terms (train); ko CC BY-SA 4.0",

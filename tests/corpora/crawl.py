@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,10 @@ def _page(pool: list[str], lang: str, random: np.random.Generator) -> str:
         chosen = [pool[order[(i * 3 + k) % len(pool)]] for k in range(6)]
         lines.append(joint.join([*chosen[:3], words, *chosen[3:]]))
     return "\n".join([lines[0], BOILERPLATE, *lines[1:], "Contact | Imprint"])
+
+
+class SilentHandler(SimpleHTTPRequestHandler):
+    """Serves a folder over HTTP and says nothing."""
+
+    def log_message(self, *args: object) -> None:
+        pass

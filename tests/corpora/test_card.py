@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xling.corpora import card, plots
-from xling.corpora.mono.tally import Tally, log_bin
+from xling.corpora.tally import Tally, log_bin
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ import polars as pl
 import pytest
 from datasets import load_dataset
 
-from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
+from tests.corpora.crawl import BOILERPLATE, SilentHandler, document, sentences, write_crawl
 from xling.core import config, manifest, parts
 from xling.core.errors import UserError
 from xling.core.sampling import rng
@@ -496,9 +496,4 @@ def test_the_default_sources_from_a_mirror_over_http(
     assert "to download: 3 of 3 files, about" in said
     assert f"{address}/swwiki/latest/swwiki-latest-pages-articles.xml.bz2" in said
     # A second build with other settings finds the downloads in place: the server is gone.
-    build(tmp_path / "sw", "sw", **settings | {"reject_chars": 0})
-
-
-class SilentHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
+    build(tmp_path / "again", "sw", **settings | {"reject_chars": 0})

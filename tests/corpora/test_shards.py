@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.core.parts import Work, read_json
-from xling.corpora.mono.ledgers import RejectLog, ledger_from_json, ledger_to_json, merged_ledger
+from xling.corpora.ledgers import RejectLog, ledger_from_json, ledger_to_json, merged_ledger
 from xling.corpora.shards import read_corpus, read_documents, write_documents
 from xling.text.document import Document, Ledger
 

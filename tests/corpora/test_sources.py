@@ -10,9 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -22,18 +21,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.crawl import SilentHandler
+from tests.corpora.reading import TEXTS, read
 from xling.core.errors import UserError
-from xling.corpora.sources import hf
 from xling.corpora.sources.records import records
-from xling.corpora.sources.source import SOURCES, Context, Shard, open_source, unique_names
-from xling.text.document import Document, Ledger
+from xling.corpora.sources.source import Context, Shard, open_source, unique_names
+from xling.text.document import Ledger
 
-TEXTS = [
-    "Habari za leo\nMji mkuu wa Kenya ni Nairobi.",
-    "برلين هي عاصمة ألمانيا\nيعود أول توثيق للمدينة إلى القرن الثالث عشر.",
-    "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย\nมีประชากรมากที่สุดในประเทศ",
-    "柏林是德国的首都\n也是德国最大的城市。",
-]
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
     ".gz": partial(gzip.compress, mtime=0),
@@ -56,16 +50,6 @@ def record(body: bytes, kind: str = "conversion", url: str = "http://a.example/"
 
 def wet(*bodies: str) -> list[bytes]:
     return [record(b"software: x", "warcinfo"), *(record(body.encode()) for body in bodies)]
-
-
-def read(uri: str, lang: str = "sw", **settings: object) -> tuple[list[Document], Ledger]:
-    source = open_source(uri, Context(lang=lang, **settings))  # type: ignore[arg-type]
-    ledger = Ledger()
-    shards = unique_names(source.shards())
-    docs = [doc for shard in shards for doc in source.read(shard, ledger)]
-    assert ledger.seen["read"] == len(docs) + sum(ledger.dropped.values())
-    assert not ledger.unbalanced(), ledger.num_bytes
-    return docs, ledger
 
 
 @pytest.mark.parametrize("ending", PACK)
@@ -418,89 +402,6 @@ def test_the_block_begins_behind_the_first_empty_line(end: bytes, body: bytes) -
     )
 
 
-def hub_repository(root: Path, configs: dict[str, str], suffix: str = "parquet") -> Path:
-    """A folder as a hub repository of data files is: a card that names the configurations, and their files."""
-    card = "".join(
-        f'- config_name: "{name}"\n  data_files:\n  - split: train\n    path: {folder}/*.{suffix}\n'
-        for name, folder in configs.items()
-    )
-    for folder in configs.values():
-        (root / folder).mkdir(parents=True)
-        frame = pl.DataFrame({"text": [f"{folder} {text}" for text in TEXTS], "url": ["u"] * 4})
-        if suffix == "parquet":
-            frame.write_parquet(root / folder / "train-0.parquet")
-        else:
-            (root / folder / "train-0.json.gz").write_bytes(gzip.compress(frame.write_ndjson().encode()))
-    (root / "README.md").write_text(f"---\nconfigs:\n{card}---\n", encoding="utf-8")
-    return root
-
-
-@pytest.mark.parametrize(
-    ("name", "lang", "wanted", "other", "suffix"),
-    [
-        ("wikipedia", "sw", "20231101.sw", "20231101.so", "parquet"),
-        ("wikipedia", "nb", "20231101.no", "20231101.nb", "parquet"),
-        ("mc4", "sw", "sw", "so", "json.gz"),
-        ("mc4", "he", "iw", "he", "json.gz"),
-        ("fineweb-2", "sw", "swh_Latn", "som_Latn", "parquet"),
-        ("fineweb-2", "zh", "cmn_Hani", "zho_Hans", "parquet"),
-    ],
-)
-def test_a_documented_name_picks_its_configuration(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    lang: str,
-    wanted: str,
-    other: str,
-    suffix: str,
-) -> None:
-    # The hub's place is taken by a folder of the same layout: names, configurations and files, no network.
-    root = hub_repository(tmp_path / "hub", {wanted: "ours", other: "theirs"}, suffix)
-    monkeypatch.setitem(hf._KNOWN, name, replace(hf._KNOWN[name], path=str(root)))
-    docs, _ = read(f"hf:{name}", lang=lang)
-    assert [doc.text for doc in docs] == [f"ours {text}" for text in TEXTS]
-    assert docs[0].id == f"hf.hub-{wanted}.train/0/0"
-    docs, _ = read(f"hf:{name}:{other}:train", lang=lang)
-    assert docs[0].text == f"theirs {TEXTS[0]}"
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("madlad-400", "data/sw/sw_clean_0000.jsonl.gz"), ("oscar", "sw_meta/sw_meta.jsonl.zst")],
-)
-def test_a_documented_name_reads_the_files_behind_a_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
-) -> None:
-    path, rows = tmp_path / file, json.dumps({"text": TEXTS[0]}).encode() + b"\n"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(gzip.compress(rows) if file.endswith("gz") else zstandard.compress(rows))
-    local = f"{tmp_path}/{hf._KNOWN[name].files.split('/', 5)[5]}"  # behind hf://datasets/OWNER/NAME/
-    monkeypatch.setitem(hf._KNOWN, name, replace(hf._KNOWN[name], files=local))
-    docs, _ = read(f"hf:{name}", lang="sw")
-    assert [doc.text for doc in docs] == [TEXTS[0]]
-
-
-def test_a_repository_that_is_a_script_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "cc100").mkdir()
-    (tmp_path / "cc100" / "cc100.py").write_text("raise SystemExit('code from the hub was run')\n")
-    with pytest.raises(UserError, match="loading script, which datasets no longer runs"):
-        read(f"hf:{tmp_path / 'cc100'}", lang="sw")
-
-
-def test_a_damaged_parquet_file_is_noted(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
-    _, ledger = read(f"parquet:{tmp_path}/*")
-    assert ledger.notes == {"damaged Parquet file, rest not read": 1}
-
-
-def test_toyworld_is_seeded() -> None:
-    docs, _ = read("toyworld:20")
-    assert len(docs) == 20
-    assert read("toyworld:20")[0] == docs
-    assert read("toyworld:20", seed=7)[0] != docs
-
-
 def crawl(root: Path, num_files: int = 6) -> list[str]:
     """A dump of Common Crawl's layout under ``root``; the texts of each file in order."""
     folder = root / "crawl-data" / "CC-MAIN-2024-22"
@@ -533,11 +434,6 @@ def test_common_crawl_from_a_folder_and_over_http(tmp_path: Path, over: str) -> 
     assert one < three
 
 
-class SilentHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 def test_cc100_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / "zh-Hans.txt.xz").write_bytes(PACK[".xz"]("\n\n".join(TEXTS).encode()))
     docs, _ = read("cc100:", "zh", base_urls={"cc100": str(tmp_path)})
@@ -564,14 +460,6 @@ def test_a_wrong_uri_is_told(uri: str, message: str) -> None:
     context = Context(lang="sw", base_urls=dict.fromkeys(("cc", "cc100", "wiki"), "nowhere"))
     with pytest.raises(UserError, match=message):
         open_source(uri, context).shards()
-
-
-def test_every_scheme_has_its_source() -> None:
-    import importlib
-
-    for target in SOURCES.values():
-        module, _, name = target.partition(":")
-        assert callable(getattr(importlib.import_module(module), name).read)
 
 
 def test_shards_of_one_name_are_told_apart() -> None:

@@ -160,7 +160,10 @@ def test_a_dataset_of_the_hub_is_asked_for_at_its_revision(monkeypatch: pytest.M
     assert len(list(online.fetch(suites()["xnli"], "sw", "dev"))) == 2
     assert len(list(online.fetch(suites()["xnli"], "sw", "test", "me/mine", "0123abc"))) == 2
     assert asked == [
-        (("facebook/xnli", "sw"), {"split": "validation", "revision": "main"}),
+        (
+            ("facebook/xnli", "sw"),
+            {"split": "validation", "revision": "b8dd5d7af51114dbda02c0e3f6133f332186418e"},
+        ),
         (("me/mine", "sw"), {"split": "test", "revision": "0123abc"}),
     ]
 

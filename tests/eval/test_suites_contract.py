@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,10 @@ def test_recorded_files_have_digests_sizes_and_a_split(suite: Suite) -> None:
         assert not Path(file.path).is_absolute()
     places = [(f.lang, f.split, f.path) for f in suite.files]
     assert len(set(places)) == len(places)
+
+
+def test_an_online_source_is_pinned_to_a_commit(suite: Suite) -> None:
+    assert suite.online is None or re.fullmatch("[0-9a-f]{40}", suite.online.revision)
 
 
 def test_a_suite_that_borrows_training_rows_has_the_lender_s_kind() -> None:

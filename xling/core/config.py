@@ -133,8 +133,6 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     wrong = UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _build(kind, value, key, where, wrong)
-    if kind is Any:
-        return value
     if origin in (types.UnionType, typing.Union):
         if value is None or (isinstance(value, str) and value.lower() in _NULLS and type(None) in args):
             return None

@@ -18,6 +18,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from xling import compat
 from xling.core import manifest
 from xling.core.config import from_dict
 from xling.core.errors import UserError
@@ -191,7 +192,7 @@ def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
     trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
     epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
     epoch_itr.begins_at = where["iterations_in_epoch"]
-    epoch_itr._frozen_batches = epoch_itr.frozen_batches[epoch_itr.begins_at :]
+    compat.leave_out_batches(epoch_itr, epoch_itr.begins_at)
     return epoch_itr
 
 

@@ -1,12 +1,11 @@
-"""The unit of corpus work, the shape of a streaming stage, and the ledger of what was dropped."""
+"""The unit of corpus work, and the ledger of what was dropped."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 READ = "read"
 """The name under which sources count in the ledger."""
@@ -115,19 +114,3 @@ class Ledger:
         for key, texts in other.samples.items():
             kept = self.samples.setdefault(key, [])
             kept.extend(texts[: self.num_samples - len(kept)])
-
-
-class StreamingStage(Protocol):
-    """A stage that sees one document at a time and may change, drop or pass it on.
-
-    Dropped documents are reported to the ledger with a named reason; nothing disappears otherwise.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name under which the stage counts in the ledger."""
-        ...
-
-    def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
-        """Yield the documents that survive, in their order."""
-        ...

@@ -140,15 +140,11 @@ def _train(
             f"no validation text in {cfg.data}: every language is a single document",
             fix="separate documents by blank lines, or give more text",
         )
-    rank = ddp.rank()
-    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
-    updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
-    updates.skipped, updates.halved = log.mishaps
+    log, updates = _accounts(cfg, trainer, partial)
     told, clock = 0, Clock(f"pretrain {cfg.out}")
-    sharded = ddp.is_sharded(trainer.get_model())
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
-    shown = track.shown(log_to if rank == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
+    shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
     with (
         job.resumable(),
         writer,
@@ -172,10 +168,7 @@ def _train(
                     losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if done % cfg.train.save_every == 0 or last or stop:
-                    for objective in trainer.task.objectives.values():
-                        objective.before_save(trainer.get_model())
-                    if rank == 0 or sharded:
-                        writer.save(trainer, epoch_itr, run_key)
+                    _save(writer, trainer, epoch_itr, run_key)
                     if last or stop:
                         writer.wait()
                 if writer.saved > told:
@@ -189,6 +182,23 @@ def _train(
                     raise job.Stopped
             epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates, seen or text_seen(trainer, epoch_itr)
+
+
+def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
+    """The log of this process and what makes updates, both where a resumed training left them."""
+    rank = ddp.rank()
+    log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
+    updates.skipped, updates.halved = log.mishaps
+    return log, updates
+
+
+def _save(writer: checkpoint.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+    """Write a checkpoint; every process takes part, since each may keep a share of the weights."""
+    for objective in trainer.task.objectives.values():
+        objective.before_save(trainer.get_model())
+    if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
+        writer.save(trainer, epoch_itr, run_key)
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:

@@ -176,12 +176,8 @@ def fit(
     Raises:
         UserError: the loss is not finite, no examples, a setting out of range.
     """
+    _check_fit(how, examples, what)
     model = translator.model
-    for name in ("epochs", "batch_rows"):
-        if getattr(how, name) < 1:
-            raise UserError(f"fit.{name}={getattr(how, name)}", "a whole number from 1")
-    if not examples:
-        raise UserError(f"{what}: no training rows", fix="check the training split")
     model.train()
     _set_dropout(translator, how.dropout)
     if freeze_side != "none":
@@ -212,6 +208,14 @@ def fit(
             if (step + 1) % per_epoch == 0:
                 epoch_done()
     model.requires_grad_(False).eval()
+
+
+def _check_fit(how: FitConfig, examples: Sequence[Example], what: str) -> None:
+    for name in ("epochs", "batch_rows"):
+        if getattr(how, name) < 1:
+            raise UserError(f"fit.{name}={getattr(how, name)}", "a whole number from 1")
+    if not examples:
+        raise UserError(f"{what}: no training rows", fix="check the training split")
 
 
 def to_device(value: object, device: torch.device) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Word vectors of our encoders, for word alignment by similarity (`xling.corpora.parallel.simalign`)."""
+"""Vectors of words and sentences of our encoders, for `xling.text.encoders`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from xling.models import checkpoint
 from xling.models.encoder import working_dtype
 from xling.text import vocab
 from xling.transfer import tune
-from xling.transfer.backend import _example
+from xling.transfer.backend import EncoderBackend, _example
 from xling.transfer.encode import BOS, EOS, pieces
 
 _BATCH_TOKENS = 8192
+
+
+class CheckpointEncoder:
+    """An encoder of `xling pretrain` as `xling.text.encoders` asks for it."""
+
+    def __init__(self, ckpt: Path) -> None:
+        self._ckpt, self._backend = ckpt, EncoderBackend(ckpt, "encoder")
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
+        """See `EncoderBackend.embed`."""
+        return self._backend.embed(texts, lang, layer, pooling)
+
+    def words(self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1) -> list[np.ndarray]:
+        """See `word_vectors`."""
+        return word_vectors(self._ckpt, sentences, lang, layer)
 
 
 def word_vectors(

@@ -1,18 +1,17 @@
 """Filters of sentence pairs, one file each, by name.
 
-A filter is a frozen dataclass of its settings, registered in `PAIR_FILTERS`; ``reasons`` says what it drops and
-why. A batch filter's ``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers with a reason for
-each pair, null where it may stay. A corpus filter first reduces each batch to ``keys`` and judges those of the
-whole corpus at once, so that text never has to be in memory together.
+A filter is a frozen dataclass of its settings on `PairFilter`, registered in `PAIR_FILTERS`; ``reasons`` says what
+it drops and why, ``examples`` shows each reason. Its ``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers
+with a reason for each pair, null where it may stay. A `CorpusFilter` first reduces each batch to ``keys`` and judges
+those of the whole corpus at once, so that text never has to be in memory together.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -47,40 +46,52 @@ class Context:
         return (("src", self.src), ("tgt", self.tgt))
 
 
-class BatchFilter(Protocol):
-    """A filter that judges each batch by itself."""
+@dataclass(frozen=True)
+class PairExample:
+    """A pair and what a filter does to it: the contract tests of all filters run on these.
+
+    Attributes:
+        reason: why the pair is dropped; "" where it is kept.
+        src: source side.
+        tgt: target side.
+        pair: the languages.
+        settings: of the filter.
+        before: pairs that stand before it in the corpus.
+        heldout: lines of a dev or test set.
+        score: of the pair, from a model or a file.
+    """
+
+    reason: str
+    src: str
+    tgt: str
+    pair: str = "en-de"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    before: tuple[tuple[str, str], ...] = ()
+    heldout: tuple[str, ...] = ()
+    score: float | None = None
+
+
+class PairFilter:
+    """Base of filters that judge a batch of pairs by itself."""
 
     name: ClassVar[str]
     reasons: ClassVar[dict[str, str]]
+    examples: ClassVar[tuple[PairExample, ...]] = ()
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """A reason for each pair of the batch, null where it may stay."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no judge")
 
 
-class CorpusFilter(Protocol):
-    """A filter that compares pairs across the corpus."""
-
-    name: ClassVar[str]
-    reasons: ClassVar[dict[str, str]]
+class CorpusFilter(PairFilter):
+    """Base of filters that compare pairs across the corpus: ``judge`` sees the keys of all batches."""
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """A few numbers for each pair of a batch."""
-        ...
-
-    def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
-        """A reason for each pair of the corpus, given the keys of all batches; null where it may stay."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no keys")
 
 
-PAIR_FILTERS: Registry[Any] = Registry("pair filter")
-
-
-def load_all() -> Registry[Any]:
-    """The registry with every filter of this folder in it."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return PAIR_FILTERS
+PAIR_FILTERS: Registry[type[PairFilter]] = Registry("pair filter", __name__, plugin="filter")
 
 
 def first_reason(pairs: pl.DataFrame, tests: dict[str, pl.Expr]) -> pl.Series:

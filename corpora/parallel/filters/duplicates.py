@@ -7,13 +7,15 @@ from typing import ClassVar, Literal
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
 from xling.text.pairs import SIDES, near_key
+
+_BEFORE = (("A cat.", "Eine Katze."),)
 
 
 @PAIR_FILTERS.register("duplicates")
 @dataclass(frozen=True)
-class Duplicates:
+class Duplicates(CorpusFilter):
     """Keep the first of pairs that are equal.
 
     Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces.
@@ -33,6 +35,13 @@ class Duplicates:
         "src_again": "the source side is that of an earlier pair",
         "tgt_again": "the target side is that of an earlier pair",
     }
+    examples = (
+        PairExample("", "A cat.", "Kater", before=_BEFORE),
+        PairExample("exact_pair", "A cat.", "Eine Katze.", before=_BEFORE),
+        PairExample("near_pair", "A CAT!", "eine Katze 2", before=_BEFORE),
+        PairExample("src_again", "A cat.", "Kater", settings={"sides": "src"}, before=_BEFORE),
+        PairExample("tgt_again", "Tom", "Eine Katze.", settings={"sides": "either"}, before=_BEFORE),
+    )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """64-bit hashes of both sides, as they are and by their letters; collisions are negligible."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.text.pairs import SIDES, near_key
 
 _FIRST_LOOK = 40  # characters
@@ -15,7 +15,7 @@ _FIRST_LOOK = 40  # characters
 
 @PAIR_FILTERS.register("empty")
 @dataclass(frozen=True)
-class Empty:
+class Empty(PairFilter):
     """Drop pairs that say nothing on a side or the same on both.
 
     Args:
@@ -30,9 +30,17 @@ class Empty:
         "empty_tgt": "the target side has no letter or digit",
         "identical": "both sides have the same letters: not translated",
     }
+    examples = (
+        PairExample("", "House", "Haus"),
+        PairExample("empty_src", "", "Haus"),
+        PairExample("empty_src", "...", "Haus"),
+        PairExample("empty_tgt", "House", " "),
+        PairExample("identical", "Not translated!", "not translated"),
+        PairExample("", "Berlin", "Berlin", settings={"identical": False}),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         tests = {f"empty_{side}": ~pl.col(side).str.contains(r"[\p{L}\p{N}]") for side, _ in context.sides}
         if self.identical:
             # Few pairs begin alike, and only for those the whole texts are compared.

@@ -10,18 +10,20 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 from xling.corpora.stages.langid import SURE, identify
 
 _OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
 _SAMPLE = 3000
 _FIRST_LOOK = 48  # characters; most lines show their language by then
+_ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."
+_FRENCH = "La vieille femme vend du pain frais."
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
 
 
 @PAIR_FILTERS.register("langid")
 @dataclass(frozen=True)
-class PairLangId:
+class PairLangId(PairFilter):
     """Drop pairs with a side that is identified as another language.
 
     Words that stand almost only in lines identified as right, in a sample of the batch, are trusted; a line made
@@ -43,9 +45,15 @@ class PairLangId:
         "other_src": "the source side is in another language",
         "other_tgt": "the target side is in another language",
     }
+    examples = (
+        PairExample("", _ENGLISH, _GERMAN),
+        PairExample("other_src", _FRENCH, _GERMAN),
+        PairExample("other_tgt", _ENGLISH, _FRENCH),
+        PairExample("swapped", _GERMAN, _ENGLISH),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         src = self._side(pairs["src"], context.src, context.tgt)
         tgt = self._side(pairs["tgt"], context.tgt, context.src)
         swapped = (src == _LIKE_OPPOSITE) & (tgt == _LIKE_OPPOSITE)

@@ -9,7 +9,7 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 # Characters that say what 100 characters of an alphabetic script say.
 _DENSITY = {
@@ -20,7 +20,7 @@ _DENSITY = {
 
 @PAIR_FILTERS.register("length")
 @dataclass(frozen=True)
-class Length:
+class Length(PairFilter):
     """Drop pairs by the number of characters of each side and by their ratio.
 
     The ratio is (a + smoothing) / (b + smoothing) after scaling by how dense each script is, so that it is mild
@@ -51,9 +51,24 @@ class Length:
         "too_long": "a side has too many characters",
         "ratio": "one side is much longer than the other",
     }
+    examples = (
+        PairExample("", "I had three dogs.", "Ich hatte drei Hunde."),
+        PairExample(
+            "", "The old woman sells fresh bread in the village.", "老妇人在村里卖新鲜面包。", "en-zh"
+        ),
+        PairExample("too_short", "I", "x"),
+        PairExample("too_long", "word " * 500, "Wort " * 500),
+        PairExample("ratio", "I came home late yesterday and went to bed.", "Ich kam."),
+        PairExample(
+            "ratio",
+            "The old woman sells fresh bread in the village.",
+            "老妇人在村里卖新鲜面包。" * 4,
+            "en-zh",
+        ),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         a, b = (_alphabetic_chars(side, lang) for side, lang in context.sides)
         ratio = (a + self.smoothing) / (b + self.smoothing)
         return first_reason(

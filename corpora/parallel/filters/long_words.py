@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 
 @PAIR_FILTERS.register("long_words")
 @dataclass(frozen=True)
-class LongWords:
+class LongWords(PairFilter):
     """Drop pairs with a very long word on a side that is written with spaces.
 
     Args:
@@ -23,9 +23,13 @@ class LongWords:
 
     name: ClassVar[str] = "long_words"
     reasons: ClassVar[dict[str, str]] = {"long_word": "a word is longer than any real one"}
+    examples = (
+        PairExample("", "a long address: http://www.example.org/" + "b" * 41, "ein Wort"),
+        PairExample("long_word", "a " + "b" * 41, "ein Wort"),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         test = pl.lit(False)
         for side, lang in context.sides:
             if lang.spaces:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
@@ -17,7 +17,7 @@ _MARKUP = r"</?[a-zA-Z][^<>]*>|&(?:[a-z]+|#\d+);|\{\{|\}\}|\\[nrt]\b|^\s*[{\[<].
 
 @PAIR_FILTERS.register("noise")
 @dataclass(frozen=True)
-class Noise:
+class Noise(PairFilter):
     """Drop pairs that are damaged or whose form differs.
 
     Args:
@@ -38,9 +38,20 @@ class Noise:
         "casing": "one side is all in capitals, the other is not",
         "punctuation": "the sides have very different numbers of sentence marks",
     }
+    examples = (
+        PairExample("", "I will <3 you", "Ich werde dich <3"),
+        PairExample("", "USA", "die USA"),
+        PairExample("mojibake", "It is a cafÃ© here.", "Es ist ein Café."),
+        PairExample("mojibake", "Itâ€™s late.", "Es ist spät."),
+        PairExample("markup", "<b>Bold</b> word", "ein fettes Wort"),
+        PairExample("markup", "Fish &amp; chips", "Fisch und Pommes"),
+        PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
+        PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
+        PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         tests = {
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),

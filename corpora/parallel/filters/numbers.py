@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
@@ -18,7 +18,7 @@ _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
 
 @PAIR_FILTERS.register("numbers")
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(PairFilter):
     """Drop pairs whose longer numbers or addresses do not match.
 
     Numbers of one digit are often spelt out, so those of two and more digits count, by value: 1998 in the digits of
@@ -38,9 +38,19 @@ class Numbers:
         "number_mismatch": "the numbers of the sides differ",
         "url_mismatch": "a web or mail address stands on one side only, or differs",
     }
+    examples = (
+        PairExample("", "It cost 1,500 euros in 1999.", "Es kostete 1.500 Euro im Jahr 1999."),
+        PairExample("", "I have 3 dogs.", "Ich habe drei Hunde."),
+        PairExample("", "See https://www.example.org/a", "Siehe http://example.org/a"),
+        PairExample("", "Built in 1998.", "१९९८ में बना.", "en-hi"),
+        PairExample("number_mismatch", "It happened in 1984.", "Es geschah 1948."),
+        PairExample("number_mismatch", "Pages 12, 13 and 14.", "Einige Seiten."),
+        PairExample("url_mismatch", "See www.example.org now.", "Siehe dort."),
+        PairExample("url_mismatch", "Write to a@b.org now.", "Schreib an c@d.org."),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         digits = pl.col("src").str.contains(r"\d\d") | pl.col("tgt").str.contains(r"\d\d")
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         marked = pairs.select("src", "tgt", digits.alias("digits"), address.alias("address")).with_row_index()

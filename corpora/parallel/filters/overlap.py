@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.corpora.stages.contamination import Stamped, stamped, texts_of
 from xling.text.pairs import near_key
 
 
 @PAIR_FILTERS.register("overlap")
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(PairFilter):
     """Drop pairs that hold a held-out sentence, whichever side or direction it comes from.
 
     Args:
@@ -29,9 +29,19 @@ class Overlap:
         "heldout_src": "the source side is a sentence of a dev or test set",
         "heldout_tgt": "the target side is a sentence of a dev or test set",
     }
+    examples = (
+        PairExample("", "Yes!", "Ja!", heldout=("Yes!",)),
+        PairExample("heldout_src", "A sentence of the test.", "Etwas", heldout=("a SENTENCE, of the test",)),
+        PairExample(
+            "heldout_tgt",
+            "A sentence of the test.",
+            "Ein Satz aus dem Test.",
+            heldout=("Ein Satz aus dem Test",),
+        ),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         if not context.heldout:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
         known = _heldout(stamped(context.heldout), self.min_letters)

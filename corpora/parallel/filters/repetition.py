@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 
 @PAIR_FILTERS.register("repetition")
 @dataclass(frozen=True)
-class Repetition:
+class Repetition(PairFilter):
     """Drop pairs with few distinct units on a side while the other has more.
 
     Units are words, or characters for scripts without spaces.
@@ -29,9 +29,13 @@ class Repetition:
 
     name: ClassVar[str] = "repetition"
     reasons: ClassVar[dict[str, str]] = {"repeated": "a segment is repeated on one side only"}
+    examples = (
+        PairExample("", "Row, row, row your boat", "Ruder, ruder, ruder dein Boot"),
+        PairExample("repeated", "no no no no no no no no", "nein das will ich ja gar nicht"),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         columns = []
         for side, lang in context.sides:
             # Characters repeat by chance, so for them a third of the share is asked.

@@ -7,12 +7,14 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
+
+_BEFORE = (("A cat.", "Eine Katze."),)
 
 
 @PAIR_FILTERS.register("score")
 @dataclass(frozen=True)
-class Score:
+class Score(CorpusFilter):
     """Drop pairs whose score is low, and keep the best of the others.
 
     Pairs without a score are kept: a model that was not given cannot condemn.
@@ -30,6 +32,12 @@ class Score:
         "low_score": "the score is under the threshold",
         "below_top_k": "enough pairs have higher scores",
     }
+    examples = (
+        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.5),
+        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3, "top_k": 1}),
+        PairExample("low_score", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.1),
+        PairExample("below_top_k", "A cat.", "Eine Katze.", settings={"top_k": 1}, before=_BEFORE, score=0.5),
+    )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """The scores."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _CLASSES = {
     "Latn": r"\p{Latin}", "Cyrl": r"\p{Cyrillic}", "Arab": r"\p{Arabic}", "Grek": r"\p{Greek}",
@@ -25,7 +25,7 @@ _DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 
 @PAIR_FILTERS.register("script")
 @dataclass(frozen=True)
-class Script:
+class Script(PairFilter):
     """Drop pairs whose letters are not in the script of their language.
 
     Args:
@@ -40,9 +40,14 @@ class Script:
         "script_src": "the source side is written in another script",
         "script_tgt": "the target side is written in another script",
     }
+    examples = (
+        PairExample("", "The USA and the EU", "США и ЕС, и NATO", "en-ru"),
+        PairExample("script_src", "Дом очень большой.", "Das Haus ist groß."),
+        PairExample("script_tgt", "The house is big.", "Дом очень большой."),
+    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
-        """See `xling.corpora.parallel.filters.BatchFilter`."""
+        """See `xling.corpora.parallel.filters.PairFilter`."""
         tests = {}
         for side, lang in context.sides:
             if lang.script in _CLASSES:

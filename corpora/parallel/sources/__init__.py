@@ -5,9 +5,7 @@ A source knows its input files and yields (src, tgt, doc) rows, a text a side; d
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,8 +85,43 @@ class PairSource:
             yield _frame(rows, self.uri, first, number)
 
 
-Opener = Callable[[str, SourceContext], Iterable[PairSource]]
-PAIR_SOURCES: Registry[Opener] = Registry("source of pairs")
+@dataclass(frozen=True)
+class PairSourceExample:
+    """Input of a source and what it makes of it: the contract tests of all sources run on these.
+
+    Attributes:
+        rest: what stands behind the scheme in the URI; ``{folder}`` is the folder of the files.
+        rows: that it reads, in order.
+        files: path -> content.
+        base_urls: as in `SourceContext`; ``{server}`` is the address of a server of the files.
+    """
+
+    rest: str
+    rows: tuple[Row, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+
+
+class PairReader:
+    """Base of what stands behind a scheme; its examples are Swahili behind English."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """The sources behind a URI, whose scheme is cut off in ``rest``.
+
+        Raises:
+            UserError: what it names is missing, damaged, or not to be had for these languages.
+        """
+        raise NotImplementedError(f"{cls.__name__} has no open")
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """A small input."""
+        raise NotImplementedError(f"{cls.__name__} has no example")
+
+
+EXAMPLE_ROWS: tuple[Row, ...] = (("A house", "Nyumba", ""), ("Two dogs", "Mbwa wawili", ""))
+PAIR_SOURCES: Registry[type[PairReader]] = Registry("source of pairs", __name__, plugin="pairs")
 
 
 def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource]:
@@ -97,14 +130,12 @@ def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource
     Raises:
         UserError: no such scheme, or what the URI names is missing or damaged.
     """
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
     found: list[PairSource] = []
     for uri in uris:
         scheme, sign, rest = uri.partition(":")
         if not sign and scheme not in PAIR_SOURCES:
             raise unknown("source of pairs", uri, [f"{name}:..." for name in PAIR_SOURCES])
-        found += PAIR_SOURCES[scheme](rest, context)
+        found += PAIR_SOURCES[scheme].open(rest, context)
     return found
 
 

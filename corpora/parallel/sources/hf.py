@@ -6,6 +6,7 @@ other years of WMT. A data set with a configuration a language is read twice and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -13,7 +14,16 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    Row,
+    SourceContext,
+    drop_row,
+)
 from xling.corpora.parallel.sources.tables import from_record
 from xling.text.document import Ledger
 
@@ -39,29 +49,39 @@ _KNOWN = {
 
 
 @PAIR_SOURCES.register("hf")
-def open_hf(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source; nothing is loaded before its rows are read."""
-    name, _, tail = rest.partition(":")
-    config, _, split = tail.partition(":")
-    if not name:
-        raise UserError("hf: names no data set", f"hf:NAME[:CONFIG[:SPLIT]]; known: {', '.join(_KNOWN)}")
-    known = _KNOWN.get(name, _Known(name, ""))
-    uri = f"hf:{rest}"
+class HuggingFace(PairReader):
+    """One data set; nothing is loaded before its rows are read."""
 
-    def rows(ledger: Ledger) -> Iterator[Row]:
-        if "{lang}" in known.config and not config:
-            yield from _joined(known, split or known.split, context, uri)
-            return
-        # English stands last in WMT's names and first, alphabetically, in those of OPUS-100: both are tried.
-        a, b = sorted((context.src.base, context.tgt.base))
-        names = [config] if config or not known.config else _both_orders(known.config, a, b)
-        for number, record in enumerate(_load(known.path, names, split or known.split, uri)):
-            if row := from_record(record, [], context):
-                yield row
-            else:
-                drop_row(ledger, "malformed", f"{uri}/{number}", str(record)[:500])
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source; nothing is loaded before its rows are read."""
+        name, _, tail = rest.partition(":")
+        config, _, split = tail.partition(":")
+        if not name:
+            raise UserError("hf: names no data set", f"hf:NAME[:CONFIG[:SPLIT]]; known: {', '.join(_KNOWN)}")
+        known = _KNOWN.get(name, _Known(name, ""))
+        uri = f"hf:{rest}"
 
-    return [PairSource(uri, (), rows, known.licence)]
+        def rows(ledger: Ledger) -> Iterator[Row]:
+            if "{lang}" in known.config and not config:
+                yield from _joined(known, split or known.split, context, uri)
+                return
+            # English stands last in WMT's names and first, alphabetically, in those of OPUS-100: both are tried.
+            a, b = sorted((context.src.base, context.tgt.base))
+            names = [config] if config or not known.config else _both_orders(known.config, a, b)
+            for number, record in enumerate(_load(known.path, names, split or known.split, uri)):
+                if row := from_record(record, [], context):
+                    yield row
+                else:
+                    drop_row(ledger, "malformed", f"{uri}/{number}", str(record)[:500])
+
+        return [PairSource(uri, (), rows, known.licence)]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """A local folder of one file."""
+        rows = "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS)
+        return PairSourceExample("{folder}", EXAMPLE_ROWS, {"train.jsonl": rows.encode()})
 
 
 def _both_orders(config: str, a: str, b: str) -> list[str]:

@@ -12,7 +12,17 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, codes_of, existing
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    Row,
+    SourceContext,
+    codes_of,
+    existing,
+)
 from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text import reader
 
@@ -20,20 +30,33 @@ _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
 
 @PAIR_SOURCES.register("moses")
-def open_moses(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source of two files."""
-    uri = f"moses:{rest}"
-    if rest.endswith(".zip"):
-        path = existing(rest)
-        return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context))]
-    given = rest.split("+")
-    if len(given) > 2 or not rest:
-        raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
-    if len(given) == 2:
-        src, tgt = (existing(path) for path in given)
-    else:
-        src, tgt = (_beside(rest, lang) for lang in (context.src, context.tgt))
-    return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt))]
+class Moses(PairReader):
+    """Two line-aligned text files, or an archive of them."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source of two files."""
+        uri = f"moses:{rest}"
+        if rest.endswith(".zip"):
+            path = existing(rest)
+            return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context))]
+        given = rest.split("+")
+        if len(given) > 2 or not rest:
+            raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
+        if len(given) == 2:
+            src, tgt = (existing(path) for path in given)
+        else:
+            src, tgt = (_beside(rest, lang) for lang in (context.src, context.tgt))
+        return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt))]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Two files beside each other."""
+        files = {
+            f"a.{code}": "".join(f"{row[side]}\n" for row in EXAMPLE_ROWS)
+            for side, code in enumerate(("en", "sw"))
+        }
+        return PairSourceExample("{folder}/a", EXAMPLE_ROWS, {k: v.encode() for k, v in files.items()})
 
 
 def file_rows(src: Path, tgt: Path) -> Iterator[Row]:

@@ -8,17 +8,26 @@ Source: Tiedemann 2012, LREC; the API of opus.nlpl.eu.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import urllib.error
 import urllib.parse
 import urllib.request
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
 from xling.corpora.fetch import Download, fetch
-from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, SourceContext
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    SourceContext,
+)
 from xling.corpora.parallel.sources.moses import zip_rows
 
 API = "https://opus.nlpl.eu/opusapi/"
@@ -27,17 +36,33 @@ _TIMEOUT_S = 60
 
 
 @PAIR_SOURCES.register("opus")
-def open_opus(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source a corpus, downloaded."""
-    name, _, version = rest.partition(":")
-    found = list_corpora(context, name, version)
-    sources = []
-    for entry in found:
-        path = fetch_entry(entry, context)
-        uri = f"opus:{entry['corpus']}:{entry['version']}"
-        rows = lambda ledger, path=path: zip_rows(path, context)  # noqa: E731 - binds this path
-        sources.append(PairSource(uri, (path,), rows, f"as stated for {entry['corpus']} on OPUS"))
-    return sources
+class Opus(PairReader):
+    """Corpora of OPUS, downloaded."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source a corpus, downloaded."""
+        name, _, version = rest.partition(":")
+        found = list_corpora(context, name, version)
+        sources = []
+        for entry in found:
+            path = fetch_entry(entry, context)
+            uri = f"opus:{entry['corpus']}:{entry['version']}"
+            rows = lambda ledger, path=path: zip_rows(path, context)  # noqa: E731 - binds this path
+            sources.append(PairSource(uri, (path,), rows, f"as stated for {entry['corpus']} on OPUS"))
+        return sources
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """An API and a store of one corpus."""
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for side, code in enumerate(("en", "sw")):
+                archive.writestr(f"A.en-sw.{code}", "".join(f"{row[side]}\n" for row in EXAMPLE_ROWS))
+        entry = {"corpus": "A", "version": "v1", "alignment_pairs": 2, "url": "http://store.example/a.zip"}
+        files = {"api": json.dumps({"corpora": [entry]}).encode(), "a.zip": file.getvalue()}
+        urls = {"opus": "{server}/api", "opus_store": "{server}"}
+        return PairSourceExample("A", EXAMPLE_ROWS, files, urls)
 
 
 def list_corpora(context: SourceContext, name: str = "", version: str = "") -> list[dict[str, Any]]:

@@ -8,19 +8,22 @@ a tsv or csv file without such a header has the source in column 1 and the targe
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
     PAIR_SOURCES,
+    PairReader,
     PairSource,
+    PairSourceExample,
     Row,
     SourceContext,
     codes_of,
@@ -35,28 +38,133 @@ _DOC = ("doc", "doc_id", "document")
 _MAX_FIELD_CHARS = 1 << 22
 
 
-def _open(kind: str, rest: str, context: SourceContext) -> list[PairSource]:
-    given, _, columns = rest.partition("#")
-    named = [c for c in columns.split("+") if c]
-    if len(named) not in (0, 2, 3):
-        raise UserError(f"{kind}:{rest}", f"{kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
-    path = existing(given)
-    read = {"tsv": _split_rows, "csv": _split_rows, "jsonl": _json_rows, "parquet": _parquet_rows}[kind]
-    return [PairSource(f"{kind}:{rest}", (path,), lambda ledger: read(path, kind, named, context, ledger))]
+class _Table(PairReader):
+    """One file whose columns are named or guessed."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source of one file."""
+        uri = f"{cls.kind}:{rest}"
+        given, _, columns = rest.partition("#")
+        named = [c for c in columns.split("+") if c]
+        if len(named) not in (0, 2, 3):
+            raise UserError(uri, f"{cls.kind}:FILE#SRC+TGT or #SRC+TGT+DOC")
+        path = existing(given)
+        return [PairSource(uri, (path,), lambda ledger: cls.rows(path, named, context, ledger))]
+
+    @classmethod
+    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+        """The pairs of a file."""
+        raise NotImplementedError(f"{cls.__name__} has no rows")
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Two rows below the names of the columns."""
+        name = f"a.{cls.kind}"
+        return PairSourceExample(f"{{folder}}/{name}", EXAMPLE_ROWS, {name: cls.content()})
+
+    @classmethod
+    def content(cls) -> bytes:
+        """The file of the example, as fields between tabs."""
+        return "".join(f"{src}\t{tgt}\n" for src, tgt, _ in (("en", "sw", ""), *EXAMPLE_ROWS)).encode()
 
 
-for _kind in ("tsv", "csv", "jsonl", "parquet"):
-    PAIR_SOURCES.add(_kind, partial(_open, _kind))
+@PAIR_SOURCES.register("tsv")
+class Tsv(_Table):
+    """Fields between tabs."""
+
+    kind = "tsv"
+
+    @classmethod
+    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+        """See `_Table`."""
+        fields = (line.split("\t") for line in reader.lines(path))
+        yield from _split_rows(path, fields, named, context, ledger)
+
+
+@PAIR_SOURCES.register("csv")
+class Csv(_Table):
+    """Fields between commas, in quotation marks where needed."""
+
+    kind = "csv"
+
+    @classmethod
+    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+        """See `_Table`."""
+        csv.field_size_limit(_MAX_FIELD_CHARS)
+        fields = csv.reader(line + "\n" for line in reader.lines(path))
+        yield from _split_rows(path, fields, named, context, ledger)
+
+    @classmethod
+    def content(cls) -> bytes:
+        """See `_Table`."""
+        return super().content().replace(b"\t", b",")
+
+
+@PAIR_SOURCES.register("jsonl")
+class Jsonl(_Table):
+    """A JSON object a line."""
+
+    kind = "jsonl"
+
+    @classmethod
+    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+        """See `_Table`."""
+        for number, line in enumerate(reader.lines(path)):
+            try:
+                record = json.loads(line)
+            except (json.JSONDecodeError, RecursionError):
+                record = None
+            row = from_record(record, named, context) if isinstance(record, dict) else None
+            if row is None:
+                drop_row(ledger, "malformed", f"{path}/{number}", line)
+            else:
+                yield row
+
+    @classmethod
+    def content(cls) -> bytes:
+        """See `_Table`."""
+        return "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS).encode()
+
+
+@PAIR_SOURCES.register("parquet")
+class Parquet(_Table):
+    """A column a side."""
+
+    kind = "parquet"
+
+    @classmethod
+    def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+        """See `_Table`."""
+        number = 0
+        try:
+            with pq.ParquetFile(path) as table:
+                for batch in table.iter_batches(batch_size=4096):
+                    for record in batch.to_pylist():
+                        if row := from_record(record, named, context):
+                            yield row
+                        else:
+                            drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
+                        number += 1
+        except (pa.ArrowInvalid, OSError) as error:
+            raise UserError(
+                f"{path} is no whole Parquet file: {' '.join(str(error).split())[:200]}"
+            ) from None
+
+    @classmethod
+    def content(cls) -> bytes:
+        """See `_Table`."""
+        file = io.BytesIO()
+        src, tgt, _ = zip(*EXAMPLE_ROWS, strict=True)
+        pq.write_table(pa.table({"en": src, "sw": tgt}), file)
+        return file.getvalue()
 
 
 def _split_rows(
-    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
+    path: Path, rows: Iterable[Sequence[str]], named: list[str], context: SourceContext, ledger: Ledger
 ) -> Iterator[Row]:
-    csv.field_size_limit(_MAX_FIELD_CHARS)
-    lines = reader.lines(path)
-    rows: Iterable[Sequence[str]] = (
-        csv.reader(line + "\n" for line in lines) if kind == "csv" else (line.split("\t") for line in lines)
-    )
     places: list[int] | None = None
     try:
         for number, fields in enumerate(rows):
@@ -99,38 +207,6 @@ def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext
         wanted = [*(code.lower() for code in codes_of(lang)), *names]
         sides += [next((name for name in wanted if name in header), "")]
     return [*sides, *[name for name in _DOC if name in header][:1]] if all(sides) else []
-
-
-def _json_rows(
-    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
-) -> Iterator[Row]:
-    for number, line in enumerate(reader.lines(path)):
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
-            record = None
-        row = from_record(record, named, context) if isinstance(record, dict) else None
-        if row is None:
-            drop_row(ledger, "malformed", f"{path}/{number}", line)
-        else:
-            yield row
-
-
-def _parquet_rows(
-    path: Path, kind: str, named: list[str], context: SourceContext, ledger: Ledger
-) -> Iterator[Row]:
-    number = 0
-    try:
-        with pq.ParquetFile(path) as table:
-            for batch in table.iter_batches(batch_size=4096):
-                for record in batch.to_pylist():
-                    if row := from_record(record, named, context):
-                        yield row
-                    else:
-                        drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
-                    number += 1
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} is no whole Parquet file: {' '.join(str(error).split())[:200]}") from None
 
 
 def from_record(record: dict[str, Any], named: list[str], context: SourceContext) -> Row | None:

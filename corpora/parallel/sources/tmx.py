@@ -9,8 +9,11 @@ from typing import IO
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
     PAIR_SOURCES,
+    PairReader,
     PairSource,
+    PairSourceExample,
     Row,
     SourceContext,
     codes_of,
@@ -26,10 +29,24 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
 @PAIR_SOURCES.register("tmx")
-def open_tmx(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source of one file."""
-    path = existing(rest)
-    return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
+class Tmx(PairReader):
+    """One translation memory."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source of one file."""
+        path = existing(rest)
+        return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Two units."""
+        units = "".join(
+            f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="sw"><seg>{tgt}</seg></tuv></tu>'
+            for src, tgt, _ in EXAMPLE_ROWS
+        )
+        content = f"<tmx><body>{units}</body></tmx>".encode()
+        return PairSourceExample("{folder}/a.tmx", EXAMPLE_ROWS, {"a.tmx": content})
 
 
 def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:

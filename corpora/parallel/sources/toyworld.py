@@ -6,24 +6,41 @@ from collections.abc import Iterator
 
 from xling.core.errors import UserError, unknown
 from xling.corpora import toyworld
-from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext
+from xling.corpora.parallel.sources import (
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    Row,
+    SourceContext,
+)
 from xling.text.document import Ledger
 
 _NUM_PAIRS = 4000
 
 
 @PAIR_SOURCES.register("toyworld")
-def open_toyworld(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source of seeded pairs."""
-    if rest and not rest.isdecimal():
-        raise UserError(f"toyworld:{rest}", "toyworld or toyworld:NUMBER_OF_PAIRS")
-    for lang in (context.src, context.tgt):
-        if lang.code not in toyworld.LANGS:
-            raise unknown("toyworld language", lang.code, toyworld.LANGS)
+class Toyworld(PairReader):
+    """Seeded pairs of a closed world."""
 
-    def rows(ledger: Ledger) -> Iterator[Row]:
-        num_pairs = int(rest or _NUM_PAIRS)
-        for src, tgt in toyworld.para(context.src.code, context.tgt.code, num_pairs, context.seed):
-            yield src, tgt, ""
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source of seeded pairs."""
+        if rest and not rest.isdecimal():
+            raise UserError(f"toyworld:{rest}", "toyworld or toyworld:NUMBER_OF_PAIRS")
+        for lang in (context.src, context.tgt):
+            if lang.code not in toyworld.LANGS:
+                raise unknown("toyworld language", lang.code, toyworld.LANGS)
 
-    return [PairSource(f"toyworld:{rest}".rstrip(":"), (), rows, "synthetic, MIT")]
+        def rows(ledger: Ledger) -> Iterator[Row]:
+            num_pairs = int(rest or _NUM_PAIRS)
+            for src, tgt in toyworld.para(context.src.code, context.tgt.code, num_pairs, context.seed):
+                yield src, tgt, ""
+
+        return [PairSource(f"toyworld:{rest}".rstrip(":"), (), rows, "synthetic, MIT")]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Two pairs."""
+        rows = tuple((src, tgt, "") for src, tgt in toyworld.para("en", "sw", 2, seed=1))
+        return PairSourceExample("2", rows)

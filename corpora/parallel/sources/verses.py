@@ -10,20 +10,44 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.corpora.parallel.sources import PAIR_SOURCES, PairSource, Row, SourceContext, drop_row, existing
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    Row,
+    SourceContext,
+    drop_row,
+    existing,
+)
 from xling.corpora.parallel.sources.safe_xml import events, open_xml
 from xling.text import reader
 from xling.text.document import Ledger
 
 
 @PAIR_SOURCES.register("verses")
-def open_verses(rest: str, context: SourceContext) -> list[PairSource]:
-    """One source of two files."""
-    given = rest.split("+")
-    if len(given) != 2:
-        raise UserError(f"verses:{rest}", "verses:SRC+TGT")
-    src, tgt = existing(given[0]), existing(given[1])
-    return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
+class Verses(PairReader):
+    """Two files of numbered verses."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """One source of two files."""
+        given = rest.split("+")
+        if len(given) != 2:
+            raise UserError(f"verses:{rest}", "verses:SRC+TGT")
+        src, tgt = existing(given[0]), existing(given[1])
+        return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Two verses of a book."""
+        rows = tuple((src, tgt, "GEN") for src, tgt, _ in EXAMPLE_ROWS)
+        files = {
+            name: "".join(f"GEN.1.{number}\t{row[side]}\n" for number, row in enumerate(rows, 1)).encode()
+            for side, name in enumerate(("en.tsv", "sw.tsv"))
+        }
+        return PairSourceExample("{folder}/en.tsv+{folder}/sw.tsv", rows, files)
 
 
 def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.corpora.parallel import chain
-from xling.corpora.parallel.filters import Context, load_all
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context
 from xling.corpora.parallel.filters.duplicates import Duplicates
 from xling.corpora.parallel.filters.langid import PairLangId
 from xling.corpora.parallel.filters.score import Score
@@ -99,8 +99,8 @@ def test_every_filter_is_tested_for_every_reason():
     tested |= {("duplicates", r) for r in ("exact_pair", "near_pair", "src_again", "tgt_again")}
     tested |= {("overlap", "heldout_src"), ("overlap", "heldout_tgt")}
     tested |= {("score", "low_score"), ("score", "below_top_k")}
-    assert {(name, reason) for name, cls in load_all().items() for reason in cls.reasons} == tested
-    assert set(chain.DEFAULT) == set(load_all())
+    assert {(name, reason) for name, cls in PAIR_FILTERS.items() for reason in cls.reasons} == tested
+    assert set(chain.DEFAULT) == set(PAIR_FILTERS)
 
 
 def test_other_src():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.corpora.stages import ConfiguredStage
+from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
 from xling.corpora.stages.filters import Filters, Limits, failed
@@ -25,7 +25,7 @@ from xling.text.units import units, unspaced_share
 LISTS = Path(__file__).parent / "lists"
 
 
-def reason(stage: ConfiguredStage, text: str, url: str = "", lang: str = "") -> str:
+def reason(stage: Stage, text: str, url: str = "", lang: str = "") -> str:
     ledger = Ledger()
     kept = list(stage([Document(id="0", text=text, url=url, lang=lang)], ledger))
     assert len(kept) + len(ledger.dropped) == 1

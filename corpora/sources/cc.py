@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,44 +10,56 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.fetch import Download, fetch
-from xling.corpora.sources.source import Context, Shard, is_url, stem
-from xling.corpora.sources.wet import LICENCE, read_wet
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url, stem
+from xling.corpora.sources.wet import LICENCE, Wet, read_wet
 from xling.text.document import Document, Ledger
 from xling.text.stored import lines
 
 _DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
 
-class CommonCrawl:
+@SOURCES.register("cc")
+class CommonCrawl(Source):
     """A seeded choice of ``size`` WET files of a dump; with a larger ``size`` the smaller choice is kept.
 
     Each file is a random sample of the dump, about 70 MB compressed in dumps of 2024.
     """
 
     licence = LICENCE
+    publisher = "https://data.commoncrawl.org/"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         if not _DUMP.fullmatch(rest):
             raise UserError(f"{uri!r} names no dump", "cc:CC-MAIN-YYYY-WW, for example cc:CC-MAIN-2024-22")
-        self.uri, self._dump, self._context = uri, rest, context
+        super().__init__(uri, rest, context)
+        self._dump = rest
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A dump of one file in a folder."""
+        files = {
+            "crawl-data/CC-MAIN-2024-22/wet.paths.gz": gzip.compress(b"wet/a.warc.wet\n", mtime=0),
+            "wet/a.warc.wet": Wet.example().files["a.wet"],
+        }
+        return SourceExample("CC-MAIN-2024-22", Wet.example().texts, files, base_urls={"cc": "{folder}"})
 
     def shards(self) -> list[Shard]:
         """The chosen files in the order of the dump's own list."""
         paths = self._paths()
-        order = rng(self._context.seed, "cc", self._dump).permutation(len(paths))
-        chosen = sorted(order[: self._context.size or len(paths)].tolist())
+        order = rng(self.context.seed, "cc", self._dump).permutation(len(paths))
+        chosen = sorted(order[: self.context.size or len(paths)].tolist())
         return [self._shard(paths[i]) for i in chosen]
 
     def _shard(self, path: str) -> Shard:
-        location = self._context.resolve("cc", path)
+        location = self.context.resolve("cc", path)
         here = not is_url(location) and Path(location).is_file()
         size = Path(location).stat().st_size if here else None
         return Shard(f"{self._dump}/{stem(path.rsplit('/', 1)[-1])}", location, self.uri, size)
 
     def _paths(self) -> list[str]:
-        location = self._context.resolve("cc", f"crawl-data/{self._dump}/wet.paths.gz")
+        location = self.context.resolve("cc", f"crawl-data/{self._dump}/wet.paths.gz")
         ledger = Ledger()
-        local = self._context.cache / f"{self._dump}.wet.paths.gz"
+        local = self.context.cache / f"{self._dump}.wet.paths.gz"
         path = fetch(Download(location, local)) if is_url(location) else Path(location)
         if not path.is_file():
             raise UserError(f"no {path}", fix="give the folder that holds crawl-data/ as base_urls.cc")
@@ -58,4 +71,4 @@ class CommonCrawl:
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of one WET file."""
-        return read_wet(self._context, shard, ledger)
+        return read_wet(self.context, shard, ledger)

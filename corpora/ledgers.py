@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from xling.core.parts import read_json, write_json
-from xling.corpora.mono.tally import Tally
 from xling.corpora.shards import REJECT_SCHEMA, TableWriter
 from xling.corpora.stages.langid import LangId
+from xling.corpora.tally import Tally
 from xling.text.document import Document, Ledger
 
 _SEPARATOR = "\t"

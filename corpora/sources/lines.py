@@ -1,0 +1,26 @@
+"""``lines:GLOB``: a document a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
+from xling.corpora.sources.text import documents
+from xling.text.document import Document, Ledger
+from xling.text.stored import lines
+
+
+@SOURCES.register("lines")
+class Lines(LocalFiles):
+    """Text whose lines have nothing to do with each other, such as isolated sentences."""
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Two lines and an empty one."""
+        content = b"Habari za leo\n\n Mji mkuu \n"
+        return SourceExample("{folder}/a.txt", ("Habari za leo", "Mji mkuu"), {"a.txt": content})
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield one document a line."""
+        blocks = ([line] for line in lines(self.context.local(shard), ledger) if line.strip())
+        return documents(blocks, shard, ledger)

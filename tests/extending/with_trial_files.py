@@ -1,0 +1,22 @@
+"""Run a module as if the trial files lay in the folders of the package: ``with_trial_files.py MODULE ARGS``."""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+from pathlib import Path
+
+FOLDERS = {
+    "stages": "xling.corpora.stages",
+    "filters": "xling.corpora.parallel.filters",
+    "sources": "xling.corpora.sources",
+    "pairs": "xling.corpora.parallel.sources",
+}
+
+if __name__ == "__main__":
+    trial = Path(__file__).parent / "trial"
+    for folder, package in FOLDERS.items():
+        importlib.import_module(package).__path__.append(str(trial / folder))
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,39 @@
+"""Vectors of sentences and of words: mining, alignment and filters ask an encoder for them and know no model.
+
+Who makes them is looked up by name: ``checkpoint`` is a model of `xling pretrain`, and other packages may add theirs
+(`xling.core.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from xling.core.registry import Registry
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Encoder(Protocol):
+    """Makes vectors of texts."""
+
+    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> npt.NDArray[Any]:
+        """Sentence vectors, float (num_texts, dim); ``layer`` -1 is the last, ``pooling`` mean, max or cls."""
+        ...
+
+    def words(self, sentences: Sequence[Sequence[str]], lang: str, layer: int) -> list[Vectors]:
+        """Of each sentence the vectors of its words in context, float32 (num_words, dim)."""
+        ...
+
+
+ENCODERS: Registry[Callable[[Path], Encoder]] = Registry("encoder", plugin="encoder")
+ENCODERS.refer("checkpoint", "xling.transfer.words:CheckpointEncoder")
+
+
+def encoder_of(checkpoint: str | Path) -> Encoder:
+    """The encoder in a directory of `xling pretrain`."""
+    return ENCODERS["checkpoint"](Path(checkpoint))
