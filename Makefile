@@ -127,12 +127,12 @@ quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT
 	@$(XLING) quickstart $(common)
 
 given-lang:
-	@$(call needs,LANG,$(CODE),sw)
+	@$(call needs,LANG,$(CODE)(,$(CODE))*,sw)
 
 given-pair:
 	@$(call needs,PAIR,$(CODE)-$(CODE),en-sw)
 
-corpus: given-lang install  ## clean text of one language (LANG=sw SOURCE= SIZE= OUT=)
+corpus: given-lang install  ## clean text of one language or many (LANG=sw LANG=sw,eu LANG=all SOURCE= SIZE= OUT=)
 	@$(XLING) corpus mono $(recipe) "lang=$$XLING_ARG_LANG" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)
 
 parallel: given-pair install  ## clean sentence pairs (PAIR=en-sw SOURCE= SIZE= OUT=)

@@ -1,142 +1,26 @@
-"""``xling corpus mono``: from sources to a clean monolingual corpus with a data card.
-
-Phases: ``plan`` lists the shards; ``read`` (map over parts) fetches, reads and hashes; ``dedup`` (map over
-ranges of keys) finds the paragraphs that occur twice; ``filter`` (map) drops them and runs the other stages;
-``near`` (map over bands) pairs documents that are nearly the same; ``fit`` chooses among them and trains the
-language model; ``score`` (map) reads every document with it; ``cut`` fits the cut-offs; ``finish`` (map) splits
-by them and cuts the published shards; ``publish`` links them together beside the card. Between phases lies
-a barrier. Every part is complete or absent, so that a killed run goes on and ends in the same bytes.
-"""
+"""``xling corpus mono``: from sources to clean monolingual corpora with data cards, one language or many."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
-from xling.core import manifest
 from xling.core.answer import Answer
-from xling.core.errors import UserError
-from xling.core.parts import run_unless_published
 from xling.core.stage import Phase
-from xling.corpora.mono.config import STAGE_NAME, MonoConfig
-from xling.corpora.mono.parts import (
-    run_cut,
-    run_dedup,
-    run_filter,
-    run_finish,
-    run_fit,
-    run_near,
-    run_read,
-    run_score,
-    run_shingle,
-)
-from xling.corpora.mono.plan import (
-    FILE_NAME,
-    Plan,
-    announce,
-    announce_default,
-    make_plan,
-    read_plan,
-    save_plan,
-    still_true,
-)
-from xling.corpora.mono.publish import run_publish, summary
+from xling.corpora.mono import many, one
+from xling.corpora.mono.config import MonoConfig
 
 __all__ = ["MonoConfig", "phases", "run_part"]
 
-_STEPS = {
-    "read": run_read,
-    "dedup": run_dedup,
-    "filter": run_filter,
-    "near": run_near,
-    "shingle": run_shingle,
-    "fit": run_fit,
-    "score": run_score,
-    "cut": run_cut,
-    "finish": run_finish,
-}
-
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """The phases that are known by now: the plan, and behind it what the plan says."""
-    path = _plan_path(cfg)
-    if not path.is_file():
-        return (Phase("plan"), Phase("publish")) if _published(cfg) else (Phase("plan"),)
-    plan = read_plan(path)
-    num_parts = len(plan.parts)
-    return (
-        Phase("plan"),
-        Phase("read", num_parts),
-        *([Phase("dedup", plan.num_ranges)] if cfg.dedup else []),
-        Phase("filter", num_parts),
-        *([Phase("near", cfg.near.bands)] if cfg.near_dedup else []),
-        *([Phase("shingle", num_parts)] if cfg.near_dedup and cfg.near.min_jaccard else []),
-        Phase("fit"),
-        Phase("score", num_parts),
-        Phase("cut"),
-        Phase("finish", num_parts),
-        Phase("publish"),
-    )
+    """The phases that are known by now."""
+    return (many if cfg.is_many else one).phases(cfg)
 
 
 def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     """Run one part of one phase; a part that is there already is left as it is.
 
     Returns:
-        A summary from ``publish``, else nothing.
+        A summary from the last phase, else nothing.
     """
-    return run_unless_published(
-        lambda: _run_part(cfg, phase, index),
-        cfg.work,
-        lambda: _published(cfg),
-        lambda: summary(cfg.directory) if phase == "publish" else None,
-    )
-
-
-def _run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
-    if phase == "plan":
-        _run_plan(cfg)
-        return None
-    path = _plan_path(cfg)
-    if phase == "publish":
-        if path.is_file():
-            return run_publish(cfg, read_plan(path))
-        done = summary(cfg.directory)
-        return Answer(f"{done}\n  up to date: nothing to do", done.data)
-    if not path.is_file():
-        if _published(cfg):
-            return None
-        raise UserError(f"no plan for {cfg.directory}", fix="run the phase plan first")
-    if not cfg.work().part(phase, index).is_dir():
-        _STEPS[phase](cfg, read_plan(path), index)
-    return None
-
-
-def _plan_path(cfg: MonoConfig) -> Path:
-    return cfg.work().root / FILE_NAME
-
-
-def _published(cfg: MonoConfig) -> Plan | None:
-    """The plan of the published corpus if it was made with these settings from these files, else None."""
-    found = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
-    if found is None:
-        return None
-    plan = read_plan(cfg.directory / FILE_NAME)
-    return plan if still_true(plan, cfg) else None
-
-
-def _run_plan(cfg: MonoConfig) -> None:
-    path = _plan_path(cfg)
-    if path.is_file():
-        plan = read_plan(path)
-        if still_true(plan, cfg):
-            announce(plan, cfg)
-            return
-        shutil.rmtree(path.parent)  # parts of other input
-    elif _published(cfg):
-        return
-    announce_default(cfg)
-    plan = make_plan(cfg)
-    save_plan(plan, path)
-    announce(plan, cfg)
+    return (many if cfg.is_many else one).run_part(cfg, phase, index)

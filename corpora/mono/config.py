@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,10 +12,12 @@ from xling.core.errors import UserError, unknown
 from xling.core.parts import Work
 from xling.corpora.sources.source import Context, joined_uris
 from xling.corpora.stages import STREAMING, Stage
+from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.near_duplicates import NearDedup
 from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Perplexity
 
 STAGE_NAME = "corpus mono"
+ALL = "all"
 # Settings that change how a corpus is made but not what it holds.
 _NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb"})
 
@@ -52,8 +54,12 @@ class MonoConfig:
     """What to read, what to keep of it and where to put it.
 
     Attributes:
-        lang: the language, a code of the table of languages.
-        out: directory to publish; ``runs/mono/LANG`` when empty.
+        lang: the language, a code of the table of languages; several with commas between them, or ``all``, are read
+            in one pass and get a corpus each.
+        out: directory to publish; ``runs/mono/LANG`` when empty. Of several languages it is the folder of their
+            directories, ``runs/mono`` when empty.
+        others: with several languages, whether documents in other ones are only counted (``count``) or routed, too
+            (``keep``), so that they can be built later without reading the input again.
         source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``, ``text:GLOB``,
             ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the language's Wikipedia and
             ``size`` files of Common Crawl.
@@ -88,6 +94,7 @@ class MonoConfig:
 
     lang: str
     out: str = ""
+    others: Literal["count", "keep"] = "count"
     source: tuple[str, ...] = ()
     size: int = 4
     dump: str = "CC-MAIN-2024-22"
@@ -121,8 +128,14 @@ class MonoConfig:
         Raises:
             UserError: a number out of range, an unknown stage or setting.
         """
-        object.__setattr__(self, "lang", languages.get(self.lang).code)
         object.__setattr__(self, "source", joined_uris(self.source))
+        if self.is_many:
+            codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
+            object.__setattr__(self, "lang", ",".join(codes) or ALL)
+            self.for_lang(next(iter(codes), "en"))
+            self.stages(self.before_dedup)
+            return
+        object.__setattr__(self, "lang", languages.get(self.lang).code)
         for name in ("part_mb", "shard_mb"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
@@ -144,6 +157,49 @@ class MonoConfig:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
         self.stages(named)
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
+
+    @property
+    def is_many(self) -> bool:
+        """Whether several languages are built."""
+        return "," in self.lang or self.lang == ALL
+
+    @property
+    def langs(self) -> tuple[str, ...]:
+        """The languages that are asked for; none of `ALL`."""
+        return () if self.lang == ALL else tuple(self.lang.split(","))
+
+    @property
+    def root(self) -> Path:
+        """The folder of several languages."""
+        return Path(self.out or "runs/mono")
+
+    def for_lang(self, code: str) -> MonoConfig:
+        """The settings of one of several languages, which reads what was routed."""
+        return replace(
+            self,
+            lang=code,
+            out=str(self.root / code),
+            others="count",
+            source=(f"routed:{self.root / 'routed'}",),
+            before_dedup=(),
+            max_docs=0,
+            lm=replace(self.lm, model=self.lm.model.replace("{lang}", code)),
+            settings={name: own for name, own in self.settings.items() if name not in self.before_dedup},
+        )
+
+    def router(self) -> LangId:
+        """The stage that identifies the documents of several languages; each language has its own threshold later."""
+        return LangId(() if self.others == "keep" else self.langs, threshold=0.0, min_script_share=0.0)
+
+    def route_content(self) -> dict[str, Any]:
+        """The settings that decide what is routed."""
+        reading = ("uris", "size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
+        found = {
+            name: config.to_dict(getattr(self, name)) for name in (*reading, "before_dedup", "dedup_scope")
+        }
+        found["lang"] = ALL if self.others == "keep" else self.lang
+        found["settings"] = {name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)}
+        return found | {"files": manifest.digests_in(self.stages(self.before_dedup))}
 
     @property
     def directory(self) -> Path:

@@ -67,9 +67,9 @@ def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
     work, shards = cfg.work(), plan.parts[index]
     context = cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with work.making("read", index) as made, _log(cfg, made) as log:
-        write_json(made / "inputs.json", {shard.name: _input(context, shard) for shard in shards})
-        docs = _chain(cfg.stages(cfg.before_dedup), _documents(cfg, shards, log), log)
+    with work.making("read", index) as made, open_log(cfg, made) as log:
+        write_json(made / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
+        docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
         docs = _written(docs, made / DOCS)
         if cfg.dedup:
             dedup.hash_shard(docs, made / HASHES, plan.scope_of(index).num_ranges)
@@ -90,13 +90,13 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
     work = cfg.work()
     read = work.part("read", index)
-    with work.making("filter", index) as made, _log(cfg, made) as log:
+    with work.making("filter", index) as made, open_log(cfg, made) as log:
         docs: Iterable[Document] = read_documents(read / DOCS)
         if cfg.dedup:
             scope = plan.scope_of(index)
             found = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
             docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, found, log)
-        docs = _written(_chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
+        docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
         if cfg.near_dedup:
             near.sketch_shard(docs, made / SKETCH, cfg.near)
         else:
@@ -164,7 +164,7 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
     work = cfg.work()
     source, fit = work.part("filter", index), work.part("fit", 0)
-    with work.making("score", index) as made, _log(cfg, made) as log:
+    with work.making("score", index) as made, open_log(cfg, made) as log:
         docs: Iterable[Document] = read_documents(source / DOCS)
         if cfg.near_dedup:
             docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
@@ -194,7 +194,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     work = cfg.work()
     source = work.part("score", index)
     cutoffs = read_json(work.part("cut", 0) / CUTOFFS)
-    with work.making("finish", index) as made, _log(cfg, made) as log:
+    with work.making("finish", index) as made, open_log(cfg, made) as log:
         docs: Iterator[Document] = read_documents(source / DOCS)
         if cutoffs:
             docs = cfg.perplexity(**cutoffs)(docs, log)
@@ -212,11 +212,12 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     _spare(cfg, source / DOCS)
 
 
-def _log(cfg: MonoConfig, folder: Path) -> RejectLog:
+def open_log(cfg: MonoConfig, folder: Path) -> RejectLog:
+    """The ledger of a part in the making, which keeps what is dropped."""
     return RejectLog(folder, partial_reasons(), cfg.num_samples, cfg.reject_chars)
 
 
-def _documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[Document]:
+def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[Document]:
     """The documents of several shards, counted by source; endless ones are dropped here."""
     context = cfg.context()
     for shard in shards:
@@ -230,14 +231,23 @@ def _documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator
                     yield doc
 
 
-def _input(context: Context, shard: Shard) -> dict[str, Any]:
+def input_of(context: Context, shard: Shard) -> dict[str, Any]:
     """Where a shard came from, and the size and digest of its file if it has one."""
+    if shard.checksum and not shard.remote:  # known already
+        algorithm, _, digest = shard.checksum.partition(":")
+        return {
+            "location": shard.location,
+            "source": shard.source,
+            "bytes": shard.num_bytes,
+            algorithm: digest,
+        }
     path = context.download(shard).path if shard.remote else Path(shard.location)
     facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     return facts | ({"bytes": path.stat().st_size, "sha256": sha256(path)} if path.is_file() else {})
 
 
-def _chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
+def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
+    """The documents that pass all stages; the tally counts the languages that are identified."""
     for stage in stages:
         docs = stage(docs, log)
         if stage.name == LangId.name:

@@ -12,6 +12,7 @@ from typing import Any
 
 from xling.core.parts import read_json, write_json
 from xling.corpora.mono.config import MonoConfig
+from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
 
 FILE_NAME = "plan.json"
@@ -100,6 +101,10 @@ def make_plan(cfg: MonoConfig) -> Plan:
     seen: set[Path] = set()
     for uri in cfg.uris:
         source = open_source(uri, cfg.context())
+        if isinstance(source, Routed):
+            shards += source.shards()
+            sources += source.origins()
+            continue
         found = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
         sizes = [shard.num_bytes for shard in found]
         sources.append(
@@ -145,6 +150,8 @@ def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
     """The shards in scopes of deduplication, in order."""
     if cfg.dedup_scope == "all":
         return [shards]
+    if any(shard.scope for shard in shards):  # as it was when they were routed
+        return [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.scope)]
     scopes = [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.source)]
     if cfg.dedup_scope == "group":
         size = cfg.dedup_group

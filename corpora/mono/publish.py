@@ -30,6 +30,12 @@ STATS = "stats.json"
 _LEDGERED = ("read", "filter", "score", "finish")
 
 
+class NothingLeftError(UserError):
+    """Not one document passed; ``ledger`` says where they went."""
+
+    ledger: Ledger
+
+
 def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     """Publish the corpus and return a summary of it.
 
@@ -116,7 +122,7 @@ def _link_shards(cfg: MonoConfig, plan: Plan, work: Work, out: Path) -> None:
     number = 0
     for index in range(len(plan.parts)):
         for piece in sorted(work.part("finish", index).glob("[0-9]*.parquet")):
-            _link(piece, shards / f"{cfg.lang}-{number:05d}.parquet")
+            link(piece, shards / f"{cfg.lang}-{number:05d}.parquet")
             number += 1
     if cfg.export:
         pieces = [sorted(work.part("finish", i).glob(f"[0-9]*.{cfg.export}")) for i in range(len(plan.parts))]
@@ -128,10 +134,10 @@ def _link_rejects(folders: list[Path], out: Path) -> None:
     for folder in folders:
         path = folder / "rejects.parquet"
         if path.is_file() and pq.ParquetFile(path).metadata.num_rows:
-            _link(path, out / "rejects" / f"{folder.parent.name}-{folder.name}.parquet")
+            link(path, out / "rejects" / f"{folder.parent.name}-{folder.name}.parquet")
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
     """The same file under a second name, so that a kill in between loses nothing; a copy where links fail."""
     try:
         os.link(source, target)
@@ -160,16 +166,20 @@ def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
     return facts
 
 
-def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> UserError:
+def _nothing_left(cfg: MonoConfig, ledger: Ledger) -> NothingLeftError:
     if not ledger.seen["read"]:
         notes = ", ".join(f"{name}: {count}" for name, count in ledger.notes.most_common(3))
-        return UserError(
+        error = NothingLeftError(
             f"no document in {', '.join(cfg.uris)}" + (f" ({notes})" if notes else ""), fix="check the source"
         )
+        error.ledger = ledger
+        return error
     partial = partial_reasons()
     whole = [(n, key) for key, n in ledger.dropped.items() if key not in partial]
     reasons = ", ".join(f"{stage}/{reason} {n:,}" for n, (stage, reason) in sorted(whole, reverse=True)[:3])
-    return UserError(
+    error = NothingLeftError(
         f"none of {ledger.seen['read']:,} documents is left: {reasons}",
         fix="check that the source is in the language, loosen settings.STAGE.KEY=..., or give more text",
     )
+    error.ledger = ledger
+    return error

@@ -59,6 +59,7 @@ class Shard:
         source: the URI it came from.
         num_bytes: size as stored; None when unknown.
         checksum: ``algorithm:hex`` as the publisher or the planner states it, or "".
+        scope: number of the scope of deduplication, where an earlier stage has decided it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Shard:
     source: str
     num_bytes: int | None = None
     checksum: str = ""
+    scope: int = 0
 
     @property
     def remote(self) -> bool:

@@ -80,7 +80,7 @@ class LangId(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Identify a document, and cut out its paragraphs in other languages; every language found is noted."""
-        code, score = identify(doc.text)
+        code, score = identified(doc)
         notes = {f"identified as {code or 'no language'}": 1}
         base = code.partition("_")[0]
         doc.lang = self._wanted.get(base, code)
@@ -119,6 +119,13 @@ class LangId(Stage):
             return False
         code, score = identify(line)
         return bool(code) and code.partition("_")[0] != base and score >= self.paragraph_threshold
+
+
+def identified(doc: Document) -> tuple[str, float]:
+    """The language of a document and its score, as an earlier stage found them or as `identify` does."""
+    if doc.lang and "lang_score" in doc.meta:
+        return doc.lang, doc.meta["lang_score"]
+    return identify(doc.text)
 
 
 def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:

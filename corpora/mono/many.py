@@ -1,0 +1,139 @@
+"""``xling corpus mono lang=sw,eu`` and ``lang=all``: many languages from one reading, a corpus and a card each.
+
+Phases: ``plan``; ``route`` (map over parts) reads, repairs and identifies; ``gather`` publishes what was routed;
+``plans`` lists what each language has. Then come the phases of one language, each for all languages at once, so
+that an array holds the parts of all. ``overview`` publishes the table of languages. What was routed stays, so that
+another language that it holds is built without reading the input again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xling.core.answer import Answer
+from xling.core.parts import Work, read_json, write_json
+from xling.core.stage import Phase
+from xling.corpora.mono import one, overview, route
+from xling.corpora.mono.config import ALL, MonoConfig
+from xling.corpora.mono.ledgers import ledger_to_json
+from xling.corpora.mono.plan import FILE_NAME as PLAN
+from xling.corpora.mono.plan import announce, announce_default, make_plan, read_plan, save_plan, still_true
+from xling.corpora.mono.publish import NothingLeftError
+from xling.corpora.sources.routed import INDEX
+
+_PACKED, _EMPTY = "packed.json", "empty"
+_ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "finish", "publish")
+
+
+def phases(cfg: MonoConfig) -> Sequence[Phase]:
+    """The phases that are known by now."""
+    work = _work(cfg)
+    if not work.root.is_dir() and overview.published(cfg):
+        return (Phase("plan"), Phase("overview"))
+    known = [Phase("plan")]
+    if (work.root / PLAN).is_file():
+        known += [Phase("route", len(read_plan(work.root / PLAN).parts)), Phase("gather")]
+    if not work.root.is_dir():
+        return known
+    known.append(Phase("plans"))
+    if (work.root / _PACKED).is_file():
+        known += [Phase(name, len(_packed(work, name))) for name in _ORDER if _packed(work, name)]
+        known.append(Phase("overview"))
+    return known
+
+
+def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
+    """Run one part of one phase of any language; a part that is there already is left as it is."""
+    work = _work(cfg)
+    if phase == "plan":
+        _run_plan(cfg, work)
+    elif phase == "route":
+        if not work.part("route", index).is_dir() and not route.routed(cfg):
+            route.run_route(cfg, work, read_plan(work.root / PLAN), index)
+    elif phase == "gather":
+        if not route.routed(cfg):
+            route.run_gather(cfg, work, read_plan(work.root / PLAN))
+            shutil.rmtree(work.root / "route")
+    elif phase == "plans":
+        _run_plans(cfg, work)
+    elif phase == "overview":
+        return _run_overview(cfg, work)
+    else:
+        lang, part = _packed(work, phase)[index]
+        _run_one(cfg, work, lang, phase, part)
+    return None
+
+
+def _work(cfg: MonoConfig) -> Work:
+    return Work.beside(cfg.root / overview.FOLDER, cfg.content())
+
+
+def _run_plan(cfg: MonoConfig, work: Work) -> None:
+    if overview.published(cfg):
+        return
+    work.root.mkdir(parents=True, exist_ok=True)
+    path = work.root / PLAN
+    if path.is_file() and not still_true(read_plan(path), cfg):
+        shutil.rmtree(work.root)  # parts of other input
+        work.root.mkdir()
+    if path.is_file() or (route.routed(cfg) and still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)):
+        return
+    announce_default(cfg)
+    plan = make_plan(cfg)
+    save_plan(plan, path)
+    announce(plan, cfg)
+
+
+def _run_plans(cfg: MonoConfig, work: Work) -> None:
+    """Plan each language, and write down which parts each phase has."""
+    found = read_json(cfg.root / route.FOLDER / INDEX)
+    langs = [lang for lang in (sorted(found) if cfg.lang == ALL else cfg.langs) if lang in found]
+    packed: dict[str, list[tuple[str, int]]] = {}
+    for lang in langs:
+        own = cfg.for_lang(lang)
+        one.run_part(own, "plan", 0)
+        for phase in one.phases(own)[1:]:
+            packed.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
+    temporary = work.root / f".{_PACKED}.tmp"
+    write_json(temporary, packed)
+    temporary.replace(work.root / _PACKED)
+
+
+def _packed(work: Work, phase: str) -> list[tuple[str, int]]:
+    """Language and part of each part of a phase."""
+    found: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
+    return found.get(phase, [])
+
+
+def _run_one(cfg: MonoConfig, work: Work, lang: str, phase: str, part: int) -> None:
+    try:
+        one.run_part(cfg.for_lang(lang), phase, part)
+    except NothingLeftError as error:
+        (work.root / _EMPTY).mkdir(exist_ok=True)
+        write_json(work.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
+
+
+def _run_overview(cfg: MonoConfig, work: Work) -> Answer:
+    if not work.root.is_dir():
+        return overview.summary(cfg.root / overview.FOLDER)
+    langs = [lang for lang, _ in _packed(work, "publish")]
+    ledgers: dict[str, Any] = {}
+    for lang in langs:
+        empty = work.root / _EMPTY / f"{lang}.json"
+        ledgers[lang] = read_json(empty if empty.is_file() else cfg.root / lang / "stats.json")
+        if not empty.is_file():
+            ledgers[lang] = ledgers[lang]["ledger"]
+    missing = [] if cfg.lang == ALL else [lang for lang in cfg.langs if lang not in langs]
+    answer = overview.run(cfg, ledgers, missing)
+    if not cfg.keep_work:
+        for lang in langs:
+            _remove(cfg.for_lang(lang).work().root.parent)
+        _remove(work.root.parent)
+    return answer
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)

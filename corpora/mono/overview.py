@@ -1,0 +1,174 @@
+"""The overview of a crawl in many languages: what each language has, where the rest went, a page and a table."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from xling.core import languages, manifest
+from xling.core.answer import Answer
+from xling.core.manifest import publish
+from xling.core.parts import read_json, write_json
+from xling.corpora import card, plots
+from xling.corpora.mono import route
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.ledgers import ledger_from_json
+from xling.corpora.mono.parts import partial_reasons
+from xling.corpora.mono.plan import read_plan, still_true
+from xling.corpora.mono.tally import Tally
+from xling.corpora.sources.routed import INDEX, PLAN
+from xling.text.document import READ, STORED, Ledger
+
+STAGE_NAME = "corpus overview"
+FOLDER, STATS = "overview", "stats.json"
+_HEAD = [
+    "language",
+    "code",
+    "documents found",
+    "kept",
+    "characters found",
+    "kept",
+    "share",
+    "most was lost to",
+]
+_MAX_CELLS = 16
+_TEXTS = {
+    "lead": "{:,} languages from one reading of {:,} bytes: {:,} documents read, {:,} kept, {:,} characters kept.",
+    "table": "Found: what language identification gave each language. Kept: what its own stages left of that.",
+    "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
+    "lost": "What was dropped before documents had a language.",
+}
+
+
+def published(cfg: MonoConfig) -> bool:
+    """Whether this crawl was built with these settings from these files, in all its languages."""
+    if manifest.up_to_date(
+        cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
+    ) is None or not route.routed(cfg):
+        return False
+    return still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)
+
+
+def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
+    """Publish the overview.
+
+    Args:
+        cfg: settings of the crawl.
+        ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
+        missing: languages that were asked for and not found.
+    """
+    routed = read_json(cfg.root / route.FOLDER / route.STATS)
+    found = read_json(cfg.root / route.FOLDER / INDEX)
+    rows = [_row(lang, found[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
+    rows += [_row(lang, {}, Ledger()) for lang in missing]
+    rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
+    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as made:
+        write_json(made.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
+        _write(made.path, rows, routed)
+        made.counts |= {row["lang"]: row["kept_documents"] for row in rows}
+    return summary(cfg.root / FOLDER)
+
+
+def summary(out: Path) -> Answer:
+    """A line a language of a published overview."""
+    rows = read_json(out / STATS)["languages"]
+    lines = [
+        f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
+        f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
+        for row in rows
+    ]
+    text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / card.HTML}"])
+    return Answer(text, {"out": str(out.parent), "languages": rows})
+
+
+def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    partial = partial_reasons()
+    whole = {key: n for key, n in ledger.dropped.items() if key not in partial}
+    worst = max(whole, key=lambda key: (whole[key], key), default=None)
+    return {
+        "lang": lang,
+        "name": languages.get(lang).name,
+        "found_documents": sum(part["documents"] for part in parts.values()),
+        "found_characters": sum(part["characters"] for part in parts.values()),
+        "kept_documents": ledger.seen["corpus"],
+        "kept_characters": ledger.seen_chars["corpus"],
+        "worst": f"{worst[0]}: {worst[1]} ({whole[worst]:,})" if worst else "",
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    share = 100 * row["kept_characters"] / max(1, row["found_characters"])
+    numbers = [
+        row[name] for name in ("found_documents", "kept_documents", "found_characters", "kept_characters")
+    ]
+    return [
+        row["name"],
+        row["lang"],
+        *(f"{n:,}" for n in numbers),
+        f"{share:.1f} %",
+        row["worst"].replace("_", " "),
+    ]
+
+
+def _write(folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> None:
+    ledger, tally = ledger_from_json(routed["ledger"]), Tally.from_json(routed["tally"])
+    kept = [row for row in rows if row["kept_documents"]]
+    lead = _TEXTS["lead"].format(
+        len(kept),
+        ledger.num_bytes[STORED, "in"],
+        ledger.seen[READ],
+        sum(row["kept_documents"] for row in rows),
+        sum(row["kept_characters"] for row in rows),
+    )
+    cells = [_cells(row) for row in rows]
+    head, names, counts = _confusion(tally)
+    lost = [
+        [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
+        for (stage, reason), n in ledger.dropped.most_common()
+    ]
+    steps = [
+        plots.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
+        for row in rows[:_MAX_CELLS]
+    ]
+    body = [
+        f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>',
+        f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{plots.funnel(steps) if steps else ''}",
+        card._table(_HEAD, cells, numbers=(2, 3, 4, 5, 6)),
+        f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{plots.matrix(head, names, counts)}",
+        f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>",
+        card._table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3)),
+    ]
+    page = Template(Path(card.__file__).with_name("card.html").read_text(encoding="utf-8"))
+    text = page.substitute(title="Corpora of one crawl", body="\n".join(body))
+    (folder / card.HTML).write_text(text, encoding="utf-8")
+    lines = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *card._md_table(_HEAD, cells)]
+    lines += [
+        "",
+        _TEXTS["lost"],
+        "",
+        *card._md_table(["stage", "reason", "documents", "characters"], lost),
+        "",
+    ]
+    (folder / card.MARKDOWN).write_text("\n".join(lines), encoding="utf-8")
+
+
+def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
+    """Declared and found languages, the commonest of each, and their counts; the others together."""
+    pairs = Counter({tuple(key.split("\t")): n for key, n in tally.confusion.items()})
+    sides: list[list[str]] = []
+    for side in (0, 1):
+        totals: Counter[str] = Counter()
+        for pair, n in pairs.items():
+            totals[pair[side] or "none"] += n
+        sides.append([name for name, _ in totals.most_common(_MAX_CELLS)])
+    gathered: Counter[tuple[str, str]] = Counter()
+    for pair, n in pairs.items():
+        declared, found = (
+            name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
+        )
+        gathered[declared, found] += n
+    more = [["other"] if any(pair[side] == "other" for pair in gathered) else [] for side in (0, 1)]
+    return sides[0] + more[0], sides[1] + more[1], dict(gathered)

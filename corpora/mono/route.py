@@ -1,0 +1,124 @@
+"""One reading for many languages: read, repair and identify every document once, and route it to its language.
+
+A routed part is one Parquet file. Each of its row groups holds documents of one language, in their order, so that
+a language is read without the others. The published folder has an index of the row groups::
+
+    OUT/routed/parts/00000.parquet ...   the documents
+    OUT/routed/index.json                language -> part -> row groups, documents, characters
+    OUT/routed/stats.json                what was read, dropped and lost, and the declared and the found languages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xling.core import manifest
+from xling.core.manifest import publish, sha256
+from xling.core.parts import Work, read_json, write_json
+from xling.corpora.fetch import fetch_all
+from xling.corpora.mono.config import MonoConfig
+from xling.corpora.mono.ledgers import ledger_to_json, merged_ledger
+from xling.corpora.mono.parts import chain, documents, input_of, open_log
+from xling.corpora.mono.plan import Plan, save_plan
+from xling.corpora.mono.publish import link
+from xling.corpora.mono.tally import Tally
+from xling.corpora.shards import SCHEMA, to_row
+from xling.corpora.sources.routed import INDEX, PARTS, PLAN
+from xling.text.document import Document
+
+STAGE_NAME = "corpus route"
+FOLDER, STATS = "routed", "stats.json"
+DOCS = "docs.parquet"
+_GROUP_CHARS = 1 << 21
+_BUFFER_CHARS = 1 << 25
+
+
+class _RoutedWriter:
+    """Documents into one file by language, in bounded memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=3)
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._chars: dict[str, int] = {}
+        self._num_groups = 0
+        self.index: dict[str, dict[str, Any]] = {}
+
+    def add(self, doc: Document) -> None:
+        """Add one document; the longest wait makes room."""
+        self._rows.setdefault(doc.lang, []).append(to_row(doc))
+        self._chars[doc.lang] = self._chars.get(doc.lang, 0) + len(doc.text)
+        if self._chars[doc.lang] >= _GROUP_CHARS:
+            self._flush(doc.lang)
+        elif sum(self._chars.values()) >= _BUFFER_CHARS:
+            self._flush(max(self._chars, key=lambda lang: (self._chars[lang], lang)))
+
+    def _flush(self, lang: str) -> None:
+        rows = self._rows.pop(lang)
+        self._file.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), row_group_size=len(rows))
+        found = self.index.setdefault(lang, {"groups": [], "documents": 0, "characters": 0})
+        found["groups"].append(self._num_groups)
+        found["documents"] += len(rows)
+        found["characters"] += self._chars.pop(lang)
+        self._num_groups += 1
+
+    def close(self) -> None:
+        """Write what waits."""
+        for lang in sorted(self._rows):
+            self._flush(lang)
+        self._file.close()
+
+
+def run_route(cfg: MonoConfig, work: Work, plan: Plan, index: int) -> None:
+    """Read, repair and identify the shards of one part, and write them by language."""
+    shards, context = plan.parts[index], cfg.context()
+    fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
+    with work.making("route", index) as made, open_log(cfg, made) as log:
+        write_json(made / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
+        docs: Iterable[Document] = documents(cfg, shards, log)
+        docs = chain(cfg.stages(cfg.before_dedup), docs, log)
+        docs = chain([cfg.router()], docs, log)
+        writer = _RoutedWriter(made / DOCS)
+        for doc in docs:
+            writer.add(doc)
+        writer.close()
+        write_json(made / INDEX, writer.index)
+
+
+def run_gather(cfg: MonoConfig, work: Work, plan: Plan) -> None:
+    """Publish the routed parts with their index."""
+    folders = [work.part("route", i) for i in range(len(plan.parts))]
+    ledger = merged_ledger(folders, cfg.num_samples)
+    assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
+    tally, inputs = Tally(), dict[str, Any]()
+    index: dict[str, dict[str, Any]] = {}
+    for number, folder in enumerate(folders):
+        tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
+        inputs |= read_json(folder / "inputs.json")
+        digest = sha256(folder / DOCS)
+        for lang, found in read_json(folder / INDEX).items():
+            index.setdefault(lang, {})[f"{number:05d}"] = found | {"sha256": digest}
+    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) as made:
+        (made.path / PARTS).mkdir()
+        for number, folder in enumerate(folders):
+            link(folder / DOCS, made.path / PARTS / f"{number:05d}.parquet")
+        save_plan(plan, made.path / PLAN)
+        write_json(made.path / INDEX, dict(sorted(index.items())))
+        stats = {"sources": plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
+        write_json(made.path / STATS, stats | {"tally": tally.to_json()})
+        made.counts |= {
+            "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
+        }
+
+
+def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
+    return sum(found[name] for found in parts.values())
+
+
+def routed(cfg: MonoConfig) -> bool:
+    """Whether the published folder was routed with these settings."""
+    return manifest.up_to_date(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) is not None

@@ -1,0 +1,101 @@
+"""``routed:FOLDER``: one language of what `xling.corpora.mono.route` has read, repaired and identified."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xling.core.errors import UserError
+from xling.core.parts import read_json
+from xling.corpora.shards import SCHEMA, to_document, to_row
+from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source, SourceExample
+from xling.text.document import Document, Ledger
+
+INDEX, PARTS, PLAN = "index.json", "parts", "plan.json"
+_BATCH_ROWS = 256
+_CHARS_PER_BYTE = 2  # of text as stored, roughly; parts are grouped by it
+
+
+@SOURCES.register("routed")
+class Routed(Source):
+    """Documents of one language; only their row groups are read."""
+
+    licence = "as the sources' own"
+
+    def __init__(self, uri: str, rest: str, context: Context) -> None:
+        super().__init__(uri, rest, context)
+        self._folder, self._lang = Path(rest), context.lang
+        if not (self._folder / INDEX).is_file():
+            raise UserError(f"{uri}: no routed crawl at {rest!r}", fix="build it with lang=sw,eu or lang=all")
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """A part with a row group a language."""
+        texts = {"en": "Good morning\nto all", "sw": "Habari za leo\nMji mkuu"}
+        part = io.BytesIO()
+        with pq.ParquetWriter(part, SCHEMA) as file:
+            for lang, text in texts.items():
+                row = to_row(Document(f"a/{lang}", text, lang=lang))
+                file.write_table(pa.Table.from_pylist([row], schema=SCHEMA))
+        found = {
+            lang: {"00000": {"groups": [i], "documents": 1, "characters": len(text), "sha256": ""}}
+            for i, (lang, text) in enumerate(texts.items())
+        }
+        plan = {"sources": [], "scopes": [{"first_part": 0, "num_parts": 1}]}
+        files = {INDEX: json.dumps(found).encode(), PLAN: json.dumps(plan).encode()}
+        return SourceExample(
+            "{folder}", (texts["sw"],), files | {f"{PARTS}/00000.parquet": part.getvalue()}, lang="sw"
+        )
+
+    def _index(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self._folder / INDEX).get(self._lang, {})
+        return found
+
+    def origins(self) -> list[dict[str, Any]]:
+        """The sources that were read, as the plan of a build states them."""
+        found: list[dict[str, Any]] = read_json(self._folder / PLAN)["sources"]
+        return found
+
+    def shards(self) -> list[Shard]:
+        """One shard a routed part that holds the language.
+
+        Raises:
+            UserError: no part does.
+        """
+        index = self._index()
+        if not index:
+            there = sorted(read_json(self._folder / INDEX))
+            raise UserError(f"{self.uri} holds no document in {self._lang}", ", ".join(there))
+        scopes = {
+            f"{part:05d}": number
+            for number, scope in enumerate(read_json(self._folder / PLAN)["scopes"])
+            for part in range(scope["first_part"], scope["first_part"] + scope["num_parts"])
+        }
+        return [
+            Shard(
+                f"routed-{part}",
+                str(self._folder / PARTS / f"{part}.parquet"),
+                self.uri,
+                max(1, found["characters"] // _CHARS_PER_BYTE),
+                f"sha256:{found['sha256']}",
+                scopes[part],
+            )
+            for part, found in sorted(index.items())
+        ]
+
+    def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents of the language in one part, as they were identified."""
+        groups = self._index()[Path(shard.location).stem]["groups"]
+        with pq.ParquetFile(shard.location) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups):
+                for row in batch.to_pylist():
+                    doc = to_document(row)
+                    doc.source = doc.source or self.uri
+                    ledger.enter(STAGE, doc)
+                    yield doc

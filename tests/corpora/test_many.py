@@ -1,0 +1,133 @@
+"""Many languages from one reading: the same documents as one by one, read once, restartable, with an overview."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.crawl import write_crawl
+from tests.corpora.test_mono import LANGS, contents
+from xling.core import config
+from xling.core.errors import UserError
+from xling.core.stage import run_local, run_part
+from xling.corpora.mono import MonoConfig, many, phases
+from xling.corpora.shards import read_corpus
+from xling.corpora.sources import source as sources
+
+
+def settings(out: Path, lang: str, source: str, **changes: Any) -> MonoConfig:
+    data = {"lang": lang, "out": str(out), "source": source, "part_mb": 0.03, "shard_mb": 0.01}
+    data |= {"settings": {"length": {"min_chars": "100"}}, "near_dedup": "false"} | changes
+    return config.from_dict(MonoConfig, data)
+
+
+def build(out: Path, lang: str, source: str, workers: int = 1, **changes: Any) -> str:
+    return str(run_local("corpus mono", settings(out, lang, source, **changes), workers))
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_crawl(tmp_path_factory.mktemp("crawl"))
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory, crawl: str) -> Path:
+    out = tmp_path_factory.mktemp("many") / "out"
+    build(out, "all", crawl)
+    return out
+
+
+def documents(out: Path) -> list[tuple[str, str]]:
+    return [(doc.id, doc.text) for doc in read_corpus(out)]
+
+
+def test_each_language_has_what_it_has_alone(tmp_path: Path, crawl: str, everything: Path) -> None:
+    assert sorted(path.name for path in everything.iterdir()) == sorted([*LANGS, "overview", "routed"])
+    for lang in LANGS:
+        build(tmp_path / lang, lang, crawl, dedup="false")
+        build(tmp_path / f"{lang}-many", f"{lang},eu", crawl, dedup="false")
+        alone = documents(tmp_path / lang)
+        assert documents(tmp_path / f"{lang}-many" / lang) == alone
+        assert [name for name, _ in documents(everything / lang)] == [name for name, _ in alone]
+        assert {doc.lang for doc in read_corpus(everything / lang)} == {lang}
+        stats = json.loads((everything / lang / "stats.json").read_text(encoding="utf-8"))
+        assert [source["uri"] for source in stats["sources"]] == crawl.split(",")
+
+
+def test_the_overview_accounts_for_every_document(everything: Path) -> None:
+    stats = json.loads((everything / "overview" / "stats.json").read_text(encoding="utf-8"))
+    rows = {row["lang"]: row for row in stats["languages"]}
+    ledger = stats["routed"]["ledger"]
+    assert ledger["seen"]["read"] == 88 == sum(row["found_documents"] for row in rows.values())
+    assert {lang: row["kept_documents"] for lang, row in rows.items()} == dict.fromkeys(LANGS, 22)
+    assert 2 * ledger["num_bytes"]["stored\tin"] == sum(
+        n for key, n in ledger["num_bytes"].items() if key.startswith("stored")
+    )
+    page = (everything / "overview" / "card.html").read_text(encoding="utf-8")
+    assert all(row["name"] in page for row in rows.values())
+
+
+def test_every_file_is_read_once_and_a_later_language_reads_what_was_routed(
+    tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    original = sources.open_source
+
+    def counting(uri: str, context: Any) -> Any:
+        source = original(uri, context)
+        read = source.read
+
+        def wrapped(shard: Any, ledger: Any) -> Any:
+            if not uri.startswith("routed:"):
+                opened.append(shard.location)
+            return read(shard, ledger)
+
+        monkeypatch.setattr(source, "read", wrapped, raising=False)
+        return source
+
+    monkeypatch.setattr("xling.corpora.mono.parts.open_source", counting)
+    build(tmp_path / "out", "sw,ar", crawl, others="keep")
+    assert len(opened) == len(set(opened)) == 7
+    build(tmp_path / "out", "sw,ar,zh", crawl, others="keep", **{})
+    assert len(opened) == 7
+    assert len(documents(tmp_path / "out" / "zh")) == 22
+    with pytest.raises(UserError, match="no document in th"):
+        list(original(f"routed:{tmp_path}/nothing", sources.Context("th")).shards())
+
+
+def test_workers_and_a_stop_after_any_part_change_no_byte(
+    tmp_path: Path, crawl: str, everything: Path
+) -> None:
+    cfg = settings(tmp_path / "out", "all", crawl)
+    # One part at a time, each in a fresh look at the phases, as array jobs do; every part twice.
+    position = 0
+    while position < len(known := phases(cfg)):
+        for index in range(known[position].num_parts):
+            run_part("corpus mono", cfg, known[position].name, index)
+            if known[position].name != "overview":
+                run_part("corpus mono", cfg, known[position].name, index)
+        position += 1
+    assert not many._work(cfg).root.exists()
+    for lang in LANGS:
+        first, second = contents(everything / lang), contents(tmp_path / "out" / lang)
+        assert {name: data for name, data in first.items() if name.endswith(".parquet")} == {
+            name: data for name, data in second.items() if name.endswith(".parquet")
+        }
+    again = build(tmp_path / "out", "all", crawl, workers=2)
+    assert again.count("22 of 22 documents") == 4
+
+
+def test_a_language_without_text_is_in_the_overview_and_stops_nothing(tmp_path: Path, crawl: str) -> None:
+    said = build(tmp_path / "out", "sw,eu", crawl)
+    assert "eu: 0 of 0 documents" in said
+    said = build(
+        tmp_path / "strict",
+        "sw,zh",
+        crawl,
+        settings={"filters": {"per_lang": {"zh": {"min_words": "100000"}}}},
+    )
+    assert "zh: 0 of 22 documents" in said
+    assert not (tmp_path / "strict" / "zh").exists()
