@@ -91,11 +91,13 @@ def test_every_file_is_read_once_and_a_later_language_reads_what_was_routed(
     monkeypatch.setattr("xling.corpora.mono.parts.open_source", counting)
     build(tmp_path / "out", "sw,ar", crawl, others="keep")
     assert len(opened) == len(set(opened)) == 7
-    build(tmp_path / "out", "sw,ar,zh", crawl, others="keep", **{})
+    build(tmp_path / "out", "sw,ar,zh", crawl, others="keep")
     assert len(opened) == 7
     assert len(documents(tmp_path / "out" / "zh")) == 22
-    with pytest.raises(UserError, match="no document in th"):
-        list(original(f"routed:{tmp_path}/nothing", sources.Context("th")).shards())
+    with pytest.raises(UserError, match="holds no document in eu; valid: ar, sw, th, zh"):
+        original(f"routed:{tmp_path}/out/routed", sources.Context("eu")).shards()
+    with pytest.raises(UserError, match="no routed crawl"):
+        original(f"routed:{tmp_path}", sources.Context("eu"))
 
 
 def test_workers_and_a_stop_after_any_part_change_no_byte(
@@ -123,11 +125,7 @@ def test_workers_and_a_stop_after_any_part_change_no_byte(
 def test_a_language_without_text_is_in_the_overview_and_stops_nothing(tmp_path: Path, crawl: str) -> None:
     said = build(tmp_path / "out", "sw,eu", crawl)
     assert "eu: 0 of 0 documents" in said
-    said = build(
-        tmp_path / "strict",
-        "sw,zh",
-        crawl,
-        settings={"filters": {"per_lang": {"zh": {"min_words": "100000"}}}},
-    )
+    strict = {"length": {"min_chars": "100"}, "filters": {"per_lang": {"zh": {"min_words": "100000"}}}}
+    said = build(tmp_path / "strict", "sw,zh", crawl, settings=strict)
     assert "zh: 0 of 22 documents" in said
     assert not (tmp_path / "strict" / "zh").exists()
