@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.corpora.mono.ledgers import ledger_to_json
-
 from xling.core.answer import Answer
 from xling.core.parts import Work, read_json, write_json
 from xling.core.stage import Phase
+from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
 from xling.corpora.mono.config import ALL, MonoConfig
 from xling.corpora.mono.plan import FILE_NAME as PLAN

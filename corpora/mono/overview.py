@@ -8,19 +8,18 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from xling.corpora.mono.ledgers import ledger_from_json
-from xling.corpora.mono.tally import Tally
-
 from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.manifest import publish
 from xling.core.parts import read_json, write_json
 from xling.corpora import card, plots
+from xling.corpora.ledgers import ledger_from_json
 from xling.corpora.mono import route
 from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.sources.routed import INDEX, PLAN
+from xling.corpora.tally import Tally
 from xling.text.document import READ, STORED, Ledger
 
 STAGE_NAME = "corpus overview"

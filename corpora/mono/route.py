@@ -16,19 +16,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from xling.corpora.mono.ledgers import ledger_to_json, merged_ledger
-from xling.corpora.mono.tally import Tally
 
 from xling.core import manifest
 from xling.core.manifest import publish, sha256
 from xling.core.parts import Work, read_json, write_json
 from xling.corpora.fetch import fetch_all
+from xling.corpora.ledgers import ledger_to_json, merged_ledger
 from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.parts import chain, documents, input_of, open_log
 from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.mono.publish import link
 from xling.corpora.shards import SCHEMA, to_row
 from xling.corpora.sources.routed import INDEX, PARTS, PLAN
+from xling.corpora.tally import Tally
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
