@@ -139,18 +139,14 @@ def _scored(data: Path) -> Iterator[tuple[Suite, str, str]]:
 def _answer(suite: Suite, row: Example, place: int) -> Any:
     """The right answer on seven rows of ten, a wrong one of the same shape on the others."""
     right = place % 10 < 7
-    if suite.kind == "tag":
-        wrong = "O" if suite.scheme else suite.labels[0]
-        return [tag if right or i else wrong for i, tag in enumerate(row.label)]
-    if suite.kind == "span":
-        return row.label[0][0] if right else row.fields["context"][:30]
-    if suite.kind == "bli":
-        return row.label[0] if right else ""
-    if suite.kind in ("mt", "generation"):
-        return row.label if right else row.fields["text"]
-    if suite.kind == "intent_slots":
-        return [row.label[0], list(row.label[1]) if right else ["O"] * len(row.label[1])]
-    return row.label if right else (suite.labels[0] if suite.labels else 0)
+    if right:
+        return suite.shape.right_answer(row)
+    if "tokens" in row.fields:
+        tag = "O" if suite.scheme else suite.labels[0]
+        return suite.shape.repeated((row.label[0], tag) if suite.shape.may_be_rare else tag, row)
+    if suite.labels:
+        return suite.labels[0]
+    return row.fields["context"][:30] if "context" in row.fields else row.fields.get("text", 0)
 
 
 def _retrieval() -> dict[str, Any]:

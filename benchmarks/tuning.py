@@ -26,10 +26,10 @@ from xling.eval.suite import load, suites
 from xling.models import checkpoint
 from xling.models.encoder import PAD, Encoder, working_dtype
 from xling.transfer import tune
-from xling.transfer.backend import labels_of
 from xling.transfer.heads import TaskModel
 from xling.transfer.regime import Regime
 from xling.transfer.settings import TuneConfig
+from xling.transfer.task import TASKS
 
 PAD_TO = 128
 CFG = TuneConfig(precision="fp32")
@@ -58,17 +58,17 @@ def _compare(
 ) -> dict[str, Any]:
     suite = suites()[name]
     rows = load(suite, "en", "train", data)[: num_blocks * num_batches * CFG.batch_rows]
-    labels = labels_of(suite, rows)
+    labels = TASKS[suite.task].labels_of(suite, rows)
     systems: dict[str, Callable[[list[Example]], None]] = {}
     examples: list[list[Example]] = []
     for label, precision in (("ours, fp32", "fp32"), ("ours, auto", "auto")):
         loaded, _ = checkpoint.load_model(ckpt, CFG.dropout)
-        model = TaskModel(loaded.encoder, suite.kind, labels, CFG.dropout).to(working_dtype(precision))  # type: ignore[arg-type]
+        model = TaskModel(loaded.encoder, suite.task, labels, CFG.dropout).to(working_dtype(precision))
         tuned = tune.Tuned(model, tune.vocab.load(ckpt), PAD_TO)
         examples = tune._units(tuned, rows, name)
         learning = Regime(model, CFG)
         systems[label] = lambda batch, m=model, how=learning: tune._update(m, how, batch, CFG)  # type: ignore[misc]
-    systems["transformers, fp32"] = _theirs(ckpt, suite.kind, len(labels), examples, pad)
+    systems["transformers, fp32"] = _theirs(ckpt, suite.task, len(labels), examples, pad)
     order = rng("tuning benchmark").permutation(len(examples))
     seconds: dict[str, list[float]] = {key: [] for key in systems}
     tokens = []
@@ -105,7 +105,7 @@ def _batches(units: Sequence[list[Example]]) -> list[list[Example]]:
 
 
 def _theirs(
-    ckpt: Path, kind: str, num_labels: int, examples: Sequence[list[Example]], pad: bool
+    ckpt: Path, task: str, num_labels: int, examples: Sequence[list[Example]], pad: bool
 ) -> Callable[[list[Example]], None]:
     """One update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
     from transformers import (
@@ -129,7 +129,9 @@ def _theirs(
         layer_norm_eps=1e-5,
         pad_token_id=PAD,
     )
-    build = XLMRobertaForTokenClassification if kind == "tag" else XLMRobertaForSequenceClassification
+    build = (
+        XLMRobertaForTokenClassification if TASKS[task].tags_words else XLMRobertaForSequenceClassification
+    )
     model = build(config)
     _copy(ours, model.roberta)
     _check_equal(ours, model.roberta, [unit[0] for unit in examples[:3]])
@@ -138,7 +140,7 @@ def _theirs(
     schedule = get_linear_schedule_with_warmup(optimizer, 1, 10_000)
 
     def update(batch: list[Example]) -> None:
-        loss = model(**_padded(batch, PAD_TO if pad else 0, kind)).loss
+        loss = model(**_padded(batch, PAD_TO if pad else 0, task)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -149,7 +151,7 @@ def _theirs(
     return update
 
 
-def _padded(batch: Sequence[Example], width: int, kind: str) -> dict[str, torch.Tensor]:
+def _padded(batch: Sequence[Example], width: int, task: str) -> dict[str, torch.Tensor]:
     width = max(width, *(len(e["tokens"]) for e in batch), 1)
     tokens = torch.full((len(batch), width), PAD)
     mask = torch.zeros(len(batch), width, dtype=torch.long)
@@ -159,7 +161,7 @@ def _padded(batch: Sequence[Example], width: int, kind: str) -> dict[str, torch.
         mask[i, : len(e["tokens"])] = 1
         labels[i, torch.from_numpy(e["chosen"])] = torch.from_numpy(e["target"])
     found = {"input_ids": tokens, "attention_mask": mask}
-    return found | {"labels": labels if kind == "tag" else labels[:, 0]}
+    return found | {"labels": labels if TASKS[task].tags_words else labels[:, 0]}
 
 
 def _copy(ours: Encoder, theirs: Any) -> None:

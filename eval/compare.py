@@ -30,6 +30,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "lang": pl.String(),
     "key": pl.String(),
     "id": pl.String(),
+    "block": pl.String(),
     "stats": pl.List(pl.Float64),
 }
 
@@ -152,7 +153,8 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
     for name in common:
         a, b = (main_score(path, data) for path in (old[name], new[name]))
         main = a.metric.name
-        test = stats.compare([Paired(a.origin.lang, a.stats, b.stats)], a.metric, str(name))
+        pair = Paired(a.origin.lang, a.stats, b.stats, a.ids, a.blocks, a.origin.seed)
+        test = stats.compare([pair], a.metric, str(name))
         yield FileDiff(str(name.with_suffix("")), main, a.value, b.value, test, list(_changes(a, b)))
 
 
@@ -215,7 +217,8 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
         UserError: the tables have not the same suites, languages, seeds and rows.
     """
     keys = ["suite", "lang", "key", "id"]
-    joined = baseline.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
+    older = baseline.drop("block", strict=False)  # baselines of before 2026-11 have none
+    joined = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
     alone = joined.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
     if len(alone):
         first = alone.row(0, named=True)
@@ -229,7 +232,11 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
     pairs: dict[str, list[Paired]] = {}
     for (suite, lang, key), part in joined.group_by(["suite", "lang", "key"], maintain_order=True):
         before, after = (_matrix(part[name]) for name in ("stats", "stats_now"))
-        pairs.setdefault(str(suite), []).append(Paired(f"{lang}/{key}", before, after))
+        blocks = part["block"].to_list()
+        seed = int(str(key).rpartition(".seed")[2])
+        pairs.setdefault(str(suite), []).append(
+            Paired(str(lang), before, after, part["id"].to_list(), blocks, seed)
+        )
     return {
         suite: stats.compare(parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES)
         for suite, parts in pairs.items()
@@ -251,7 +258,8 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
                     "suite": [origin.suite] * len(scored.rows),
                     "lang": [origin.lang] * len(scored.rows),
                     "key": [how] * len(scored.rows),
-                    "id": [row.id for row in scored.rows],
+                    "id": scored.ids,
+                    "block": [None if block is None else str(block) for block in scored.blocks],
                     "stats": scored.stats.tolist(),
                 },
                 schema=SCHEMA,

@@ -7,7 +7,6 @@ reach.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -18,6 +17,8 @@ import xxhash
 
 from xling.core.errors import UserError
 from xling.eval.backend import FitConfig
+from xling.eval.grams import character_grams
+from xling.eval.kinds.base import Kind
 from xling.eval.retrieval import Vectors
 from xling.eval.suite import Example, Suite
 
@@ -41,18 +42,9 @@ class Majority:
         self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
     ) -> Sequence[Any]:
         """Count the labels; ties go to the first in the alphabet."""
-        if suite.kind == "tag":
-            return [_most_frequent(tag for e in train for tag in e.label)]
-        if suite.kind == "intent_slots":
-            slots = _most_frequent(tag for e in train for tag in e.label[1])
-            return [(_most_frequent(e.label[0] for e in train), slots)]
-        if suite.kind in ("pair", "classify", "choice"):
-            return [_most_frequent(e.label for e in train)]
-        if suite.kind == "span":
-            return [_most_frequent(_place(e.fields["context"], *e.label[0]) for e in train if e.label)]
-        if suite.kind == "generation":
-            return [None]
-        raise _no_answer(self.name, suite)
+        if type(suite.shape).commonest is Kind.commonest:
+            raise _no_answer(self.name, suite)
+        return [suite.shape.commonest(train, _most_frequent)]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """The only checkpoint."""
@@ -60,17 +52,7 @@ class Majority:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """The counted label for every row."""
-        if suite.kind in ("mt", "generation"):
-            return [row.fields["text"] for row in rows]
-        if suite.kind == "tag":
-            return [[checkpoint] * len(row.fields["tokens"]) for row in rows]
-        if suite.kind == "intent_slots":
-            return [[checkpoint[0], [checkpoint[1]] * len(row.fields["tokens"])] for row in rows]
-        if suite.kind == "span":
-            return [_words_at(row.fields["context"], checkpoint) for row in rows]
-        if suite.kind not in ("pair", "classify", "choice"):
-            raise _no_answer(self.name, suite)
-        return [checkpoint] * len(rows)
+        return [suite.shape.repeated(checkpoint, row) for row in rows]
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
         """Ones, so that every text is as near as any other."""
@@ -92,17 +74,16 @@ class Ngram:
     def fit(
         self, suite: Suite, train: Sequence[Example], dev: Sequence[Example], lang: str, cfg: FitConfig
     ) -> Sequence[Any]:
-        """Fit one classifier (two for intents with slots)."""
-        if suite.kind in ("pair", "classify"):
-            return [_classifier([_features(e) for e in train], [e.label for e in train])]
-        if suite.kind == "tag":
-            return [_tagger(train, [e.label for e in train])]
-        if suite.kind == "intent_slots":
-            intent = _classifier(
-                [_grams(" ".join(e.fields["tokens"])) for e in train], [e.label[0] for e in train]
-            )
-            return [(intent, _tagger(train, [e.label[1] for e in train]))]
-        raise _no_answer(self.name, suite)
+        """Fit a classifier, a tagger, or both for intents with slots."""
+        read = self._read(suite, train)
+        features, names, tags = ([part for part in column if part is not None] for column in read)
+        return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
+
+    def _read(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
+        """Features, class and tags of every row."""
+        if type(suite.shape).class_and_tags is Kind.class_and_tags:
+            raise _no_answer(self.name, suite)
+        return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """The only checkpoint."""
@@ -110,21 +91,17 @@ class Ngram:
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
         """The most probable label of each row or word."""
-        if suite.kind == "tag":
-            return _tags(checkpoint, rows)
-        if suite.kind == "intent_slots":
-            intents = checkpoint[0].predict([_grams(" ".join(e.fields["tokens"])) for e in rows]).tolist()
-            return [list(pair) for pair in zip(intents, _tags(checkpoint[1], rows), strict=True)]
-        if suite.kind not in ("pair", "classify"):
-            raise _no_answer(self.name, suite)
-        labels: list[Any] = checkpoint.predict([_features(e) for e in rows]).tolist()
-        return labels
+        features, _, _ = self._read(suite, rows)
+        classifier, tagger = checkpoint or (None, None)
+        names = classifier.predict(list(features)).tolist() if classifier and rows else [None] * len(rows)
+        tags = _tags(tagger, rows) if tagger else [None] * len(rows)
+        return [suite.shape.answer_of(*pair) for pair in zip(names, tags, strict=True)]
 
     def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
         """Counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
         vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
-            for gram, count in Counter(_grams(text) or ["<empty>"]).items():
+            for gram, count in Counter(character_grams(text) or ["<empty>"]).items():
                 row[xxhash.xxh3_64_intdigest(gram.encode()) % EMBED_DIM] += count**0.5
         return vectors
 
@@ -138,40 +115,6 @@ def _no_answer(name: str, suite: Suite) -> UserError:
         f"the control {name} has no answer to the {suite.kind} rows of {suite.name}",
         f"systems= without {name}",
     )
-
-
-def _place(context: str, answer: str, start: int) -> tuple[int, int]:
-    """The number of an answer's first word in its passage, from 0, and how many words it is."""
-    words = [m.span() for m in re.finditer(r"\S+", context)]
-    inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
-    return (inside[0], len(inside)) if inside else (0, 1)
-
-
-def _words_at(context: str, place: tuple[int, int]) -> str:
-    """The words of a passage at a place; the last ones where it is shorter."""
-    words = [m.span() for m in re.finditer(r"\S+", context)]
-    if not words:
-        return ""
-    first = min(place[0], len(words) - 1)
-    last = min(first + place[1], len(words)) - 1
-    return context[words[first][0] : words[last][1]]
-
-
-def _grams(text: str, longest: int = 5) -> list[str]:
-    """Character n-grams of every word with its borders, lower-cased."""
-    return [
-        word[i : i + n]
-        for word in (f" {w} " for w in text.lower().split())
-        for n in range(1, longest + 1)
-        for i in range(len(word) - n + 1)
-    ]
-
-
-def _features(example: Example) -> list[str]:
-    if "text" in example.fields:
-        return _grams(example.fields["text"])
-    a, b = set(_grams(example.fields["text_a"])), _grams(example.fields["text_b"])
-    return [f"{'shared' if gram in a else 'new'}:{gram}" for gram in b]
 
 
 def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
@@ -193,7 +136,7 @@ def _word_features(tokens: Sequence[str]) -> list[list[str]]:
     padded = ["<s>", *tokens, "</s>"]
     return [
         [
-            *_grams(padded[i]),
+            *character_grams(padded[i]),
             f"w:{padded[i]}",
             f"-:{padded[i - 1]}",
             f"+:{padded[i + 1]}",

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from xling.eval import predictions, retrieval
 from xling.eval.backend import Backend
+from xling.eval.kinds.base import VectorQuestion
 from xling.eval.predictions import Origin
 from xling.eval.results import CONTROLS
 from xling.eval.retrieval import Vectors
 from xling.eval.settings import EvalConfig
-from xling.eval.suite import Example, Suite, data_digest, load
-
-KINDS = ("retrieval", "mining", "bli")
+from xling.eval.suite import Suite, data_digest, load
 
 
 def predict(
@@ -29,15 +28,10 @@ def predict(
     Args:
         cfg: layer, pooling, distance and the folder of the run.
         system: gives the vectors.
-        suite: of a kind in `KINDS`.
+        suite: of a kind that is answered from vectors.
         targets: (language or pair, split).
         data: folder of the suites.
     """
-    answers: dict[str, Callable[..., list[Any]]] = {
-        "retrieval": _retrieve,
-        "mining": _mine,
-        "bli": _translate_words,
-    }
     more = ("|centred" if cfg.centred else "") + _precision(cfg) + ("|int8" if cfg.int8 else "")
     how = f"layer:{cfg.layer}|pooling:{cfg.pooling}|distance:{cfg.distance}{more}"
     folder = cfg.out / "predictions"
@@ -48,13 +42,21 @@ def predict(
         )  # fmt: skip
         if not predictions.is_there(folder, origin):
             rows = load(suite, lang, split, data)
-            predictions.write(folder, origin, rows, answers[suite.kind](cfg, system, suite, lang, rows, data))
+            question = VectorQuestion(
+                rows=rows,
+                langs=sides(suite, lang),
+                embed=partial(_side, cfg, system),
+                distance=cfg.distance,
+                training=partial(load, suite, lang, "train", data),
+                is_control=system.name in CONTROLS,
+            )
+            predictions.write(folder, origin, rows, suite.shape.by_vectors(question))
         yield origin.path(folder)
 
 
 def _rows_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Digest of what the answers are found by: the rows, and the training rows that a threshold or words come from."""
-    read = [split, *(["train"] if suite.kind != "retrieval" and suite.has(lang, "train", data) else [])]
+    read = [split, *(["train"] if suite.shape.reads_training and suite.has(lang, "train", data) else [])]
     return "+".join(data_digest(suite, lang, each, data) for each in read)
 
 
@@ -93,58 +95,6 @@ def _side(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> 
     """The vectors of one side as they are compared."""
     found = vectors(cfg, system, texts, lang)
     return retrieval.centred(found) if cfg.centred else found
-
-
-def _retrieve(
-    cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example], data: Path
-) -> list[int]:
-    source, target = sides(suite, lang)
-    a = _side(cfg, system, [r.fields["text_a"] for r in rows], source)
-    b = _side(cfg, system, [r.fields["text_b"] for r in rows], target)
-    found: list[int] = retrieval.nearest(a, b, cfg.distance).tolist()
-    return found
-
-
-def _mine(
-    cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example], data: Path
-) -> list[list[str]]:
-    """Ids mined for each row; the threshold comes from the training split alone.
-
-    A control that finds no right pair there mines nothing.
-    """
-    training = load(suite, lang, "train", data)
-    pairs, source, target = _candidates(cfg, system, suite, lang, training)
-    place = {row.id: i for i, row in enumerate(target)}
-    gold = {(i, place[t]) for i, row in enumerate(source) for t in row.label}
-    hopeless = system.name in CONTROLS and not any((p.src, p.tgt) in gold for p in pairs)
-    threshold = float("inf") if hopeless else retrieval.fit_threshold(pairs, gold)[0]
-    pairs, source, target = _candidates(cfg, system, suite, lang, rows)
-    mined = {source[p.src].id: [target[p.tgt].id] for p in pairs if p.score >= threshold}
-    return [mined.get(row.id, []) if row.fields["side"] == "src" else [] for row in rows]
-
-
-def _candidates(
-    cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example]
-) -> tuple[list[retrieval.Candidate], list[Example], list[Example]]:
-    source, target = ([r for r in rows if r.fields["side"] == side] for side in ("src", "tgt"))
-    langs = sides(suite, lang)
-    a, b = (
-        _side(cfg, system, [r.fields["text"] for r in part], one)
-        for part, one in zip((source, target), langs, strict=True)
-    )
-    return retrieval.mine(a, b, cfg.distance), source, target
-
-
-def _translate_words(
-    cfg: EvalConfig, system: Backend, suite: Suite, lang: str, rows: Sequence[Example], data: Path
-) -> list[str]:
-    """The nearest target word of the pair's dictionaries for each source word."""
-    known: list[Any] = [*rows, *load(suite, lang, "train", data)]
-    candidates = sorted({word for row in known for word in row.label})
-    source, target = sides(suite, lang)
-    a = _side(cfg, system, [r.fields["word"] for r in rows], source)
-    b = _side(cfg, system, candidates, target)
-    return [candidates[i] for i in retrieval.nearest(a, b, cfg.distance)]
 
 
 def sides(suite: Suite, lang: str) -> tuple[str, str]:

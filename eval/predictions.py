@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,26 +19,10 @@ from xling.eval import stats
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
 from xling.eval.results import Score, signature
+from xling.eval.stats import Answered
 from xling.eval.suite import Example, Suite, data_digest, load, suites
 
 FORMAT = "xling-predictions 1"
-SLOW_KINDS = ("mt", "generation")
-"""Kinds whose metrics align texts, a hundred times the work of counting: their row statistics are kept."""
-
-ANSWERS: dict[str, str] = {
-    "pair": "a class name",
-    "classify": "a class name",
-    "tag": "a list of tags, one for each word, null where a word was not seen",
-    "intent_slots": "an intent and a list of tags, one for each word",
-    "span": "a text",
-    "choice": "the number of a choice",
-    "retrieval": "the number of a row",
-    "mining": "a list of ids",
-    "bli": "a word",
-    "mt": "a text",
-    "generation": "a text",
-}
-"""What a prediction is, by kind of suite."""
 
 
 @dataclass(frozen=True)
@@ -157,32 +141,12 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
     Raises:
         UserError: naming file, row and answer.
     """
-    known = {*suite.tags, None}
-
-    def tags_fit(row: Example, tags: Any, closed: bool) -> bool:
-        fits = isinstance(tags, list) and len(tags) == len(row.fields["tokens"])
-        return fits and (known.issuperset(tags) if closed else all(isinstance(t, str | None) for t in tags))
-
-    def fits(row: Example, answer: Any) -> bool:
-        if suite.kind in ("pair", "classify"):
-            return isinstance(answer, str) and (answer in known or not suite.labels)
-        if suite.kind == "tag":
-            return tags_fit(row, answer, bool(suite.labels))
-        if suite.kind == "intent_slots":
-            shaped = isinstance(answer, list) and len(answer) == 2 and isinstance(answer[0], str)
-            return shaped and answer[0] in known and tags_fit(row, answer[1], closed=False)
-        if suite.kind in ("choice", "retrieval"):
-            return type(answer) is int
-        if suite.kind == "mining":
-            return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
-        return isinstance(answer, str)
-
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        if not fits(row, answer):
+        if not suite.shape.is_answer(suite, row, answer):
             shown = json.dumps(answer, ensure_ascii=False)
             raise UserError(
                 f"{path}: row {position}, id {row.id!r}: {shown[:60]} is no answer to a row of {suite.name}",
-                ANSWERS[suite.kind] + (f": {', '.join(suite.labels)}" if suite.labels else ""),
+                suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
                 "correct the file, or predict again",
             )
 
@@ -197,6 +161,22 @@ class Scored:
     answers: list[Any]
     value: float
     stats: Array
+
+    @property
+    def answered(self) -> Answered:
+        """What statistics over several languages and seeds are made of."""
+        return Answered(self.origin.lang, self.stats, self.ids, self.blocks, self.origin.seed)
+
+    @property
+    def ids(self) -> list[str]:
+        """The items, by which the rows of several languages and seeds belong together."""
+        return [row.id for row in self.rows]
+
+    @property
+    def blocks(self) -> list[Hashable]:
+        """What rows share; see `xling.eval.kinds.base.Kind.block`."""
+        shape = suites()[self.origin.suite].shape
+        return [shape.block(row) for row in self.rows]
 
 
 def evaluate_file(
@@ -220,7 +200,7 @@ def evaluate_file(
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
     for name in (metrics or suite.metrics) if rows else ():
         metric = METRICS[name]
-        if suite.kind in SLOW_KINDS and keep is None:
+        if suite.shape.is_slow and keep is None:
             digest = data_digest(suite, origin.lang, origin.split, data)
             rowstats = _kept_stats(path, digest, metric, rows, answers, origin.lang)
             value = float(metric.reduce(rowstats.sum(axis=0)))
@@ -253,11 +233,17 @@ def score_file(
     return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
 
 
+def answered_file(path: Path, data: Path) -> list[tuple[Score, Answered]]:
+    """The scores of `score_file`, each with the row statistics that averages are made of."""
+    return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data)]
+
+
 def _score(scored: Scored, data: Path) -> Score:
     origin, metric = scored.origin, scored.metric
     suite = suites()[origin.suite]
     digest = data_digest(suite, origin.lang, origin.split, data)
-    low, high = stats.bootstrap(scored.stats, metric, f"{suite.name}/{origin.lang}/{metric.name}")
+    name = f"{suite.name}/{origin.lang}/{metric.name}"
+    low, high = stats.interval(scored.stats, metric, name, scored.blocks)
     return Score(
         suite=origin.suite,
         lang=origin.lang,

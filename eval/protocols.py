@@ -189,11 +189,11 @@ def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> li
     counts: Counter[Hashable] = Counter()
     chosen = []
     for place in rng("shots", seed, len(rows)).permutation(len(rows)):
-        classes = _classes(suite, rows[place])
+        classes = suite.shape.classes(suite, rows[place])
         if any(counts[c] < k for c in classes):
             counts.update(classes)
             chosen.append(rows[place])
-    for label in suite.labels if suite.kind != "intent_slots" else ():
+    for label in suite.labels if not suite.shape.may_be_rare else ():
         if 0 < counts[label] < k:
             raise UserError(f"class {label!r} has {counts[label]} rows", f"at least k={k} rows", "lower k=")
     return chosen
@@ -225,22 +225,7 @@ def translate_rows(
     Raises:
         UserError: the labels are places in the text (tags, answer spans), which move in translation.
     """
-    names = {"pair": ("text_a", "text_b"), "classify": ("text",), "choice": ("premise",)}.get(suite.kind)
-    if names is None:
-        raise UserError(
-            f"labels of {suite.kind} rows do not survive translation: they are places in the text, or texts",
-            "suites of sentence pairs, classes or choices",
-        )
-    fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
-    for name in names:
-        for new, text in zip(fields, translate([f[name] for f in fields], source, target), strict=True):
-            new[name] = text
-    if suite.kind == "choice":
-        flat = translate([c for f in fields for c in f["choices"]], source, target)
-        for i, new in enumerate(fields):
-            width = len(new["choices"])
-            new["choices"] = tuple(flat[i * width : (i + 1) * width])
-    return [replace(row, fields=new) for row, new in zip(rows, fields, strict=True)]
+    return suite.shape.translated(rows, lambda texts: translate(texts, source, target))
 
 
 def scored_rows(
@@ -287,12 +272,6 @@ def select(
     scores = dev_scores[mode]
     assert len(scores) == len(checkpoints), (len(scores), len(checkpoints))
     return checkpoints[max(range(len(scores)), key=lambda i: (scores[i], -i))]
-
-
-def _classes(suite: Suite, row: Example) -> set[Hashable]:
-    if suite.kind == "tag":
-        return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
-    return {row.label[0] if suite.kind == "intent_slots" else row.label}
 
 
 def _named(rows: Sequence[Example], lang: str) -> list[Example]:

@@ -14,12 +14,14 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError
-from xling.eval import predictions, results
+from xling.eval import predictions, results, stats
 from xling.eval.groups import GROUPS, group_notes
+from xling.eval.metrics import METRICS
 from xling.eval.published import FILE, beside
 from xling.eval.report import page, render, tables
-from xling.eval.report.tables import Table
-from xling.eval.results import Score
+from xling.eval.report.tables import Column, Table
+from xling.eval.results import Average, Score
+from xling.eval.stats import Answered
 from xling.eval.suite import data_digest, data_folder, suites
 
 
@@ -66,10 +68,12 @@ def publish(
     inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
         return _answer(out)
-    scores = score_files(files, data, num_workers)
-    table = table_of(cfg, named, scores)
+    answered = score_files(files, data, num_workers)
+    scores = [score for score, _ in answered]
+    averages = Averages(answered)
+    table = table_of(cfg, named, scores, averages)
     with manifest.publish(out, "eval", settings, inputs) as made:
-        results.write_scores(made.path / "scores.json", scores)
+        results.write_scores(made.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
             text = write(table)
             text = page.document(cfg.title, text) if name == "html" else text
@@ -90,16 +94,44 @@ def check_workers(num_workers: int) -> None:
         raise UserError(f"num_workers={num_workers}", "a whole number from 1")
 
 
-def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[Score]:
-    """The scores of files of predictions in their order, whatever the number of processes."""
+def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, Answered]]:
+    """The scores of files of predictions in their order with their rows, whatever the number of processes."""
     if num_workers == 1:
-        return [score for path in files for score in predictions.score_file(path, data)]
+        return [pair for path in files for pair in predictions.answered_file(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        found = pool.map(predictions.score_file, files, [data] * len(files), chunksize=4)
-        return [score for scores in found for score in scores]
+        found = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        return [pair for pairs in found for pair in pairs]
 
 
-def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score]) -> Table:
+class Averages:
+    """Intervals of averages, computed from row statistics when a table asks for them and kept in ``found``."""
+
+    def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
+        self.found: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
+        self._parts: dict[Column, list[Answered]] = {}
+        for score, part in answered:
+            self._parts.setdefault(tables.column_of(score), []).append(part)
+
+    def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
+        """The ends of the interval of a column's mean over ``langs``, or of the source's lead over it."""
+        key = (column, tuple(langs), is_gap)
+        if column not in self._parts:
+            return None
+        if key not in self.found:
+            own = {*langs, column.source} if is_gap else set(langs)
+            parts = [part for part in self._parts[column] if part.lang in own]
+            share = 1 / sum(part.lang in langs for part in parts)
+            lead = 1 / max(1, sum(part.lang == column.source for part in parts))
+            weights = [
+                (lead if part.lang == column.source else -share) if is_gap else share for part in parts
+            ]
+            name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
+            ends = stats.average_interval(parts, METRICS[column.metric], name, weights)
+            self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
+        return self.found[key].low, self.found[key].high
+
+
+def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends) -> Table:
     """The table of scores with what ``cfg`` puts beside and below them."""
     sizes = tables.read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
@@ -108,6 +140,7 @@ def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score]) ->
         cfg.allow_missing,
         tables.group_maps(scores, cfg.by),
         sizes,
+        ends,
     )
     groups = [GROUPS[name] for name in named if name in GROUPS]
     notes = [note for group in groups for note in group_notes(group, scores, cfg.allow_missing)]

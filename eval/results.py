@@ -58,6 +58,30 @@ class Score:
     synthetic: bool = False
 
 
+@dataclass(frozen=True)
+class Average:
+    """The 95 % interval of a mean over languages and seeds, of one column of a table.
+
+    Attributes:
+        suite: registry name of the suite; the names up to ``source`` are those of its scores.
+        langs: languages of the mean.
+        is_gap: the source's score minus the mean, not the mean.
+        low: lower end.
+        high: upper end.
+    """
+
+    suite: str
+    metric: str
+    system: str
+    protocol: str
+    select: str
+    source: str
+    langs: tuple[str, ...]
+    is_gap: bool
+    low: float
+    high: float
+
+
 def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: str = "") -> str:
     """The text that says how a score came about.
 
@@ -69,10 +93,21 @@ def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: 
     return "|".join([*parts, f"checkpoint:{checkpoint[:12] or 'none'}"])
 
 
-def write_scores(path: Path, scores: Iterable[Score]) -> None:
-    """Write a ``scores.json``, one score a line, in one step."""
-    rows = [json.dumps(dataclasses.asdict(s), ensure_ascii=False) for s in scores]
-    write_atomic(path, f'{{"format": "{FORMAT}", "scores": [\n' + ",\n".join(rows) + "\n]}\n")
+def write_scores(path: Path, scores: Iterable[Score], averages: Iterable[Average] = ()) -> None:
+    """Write a ``scores.json``, one score or average a line, in one step."""
+    lists = [
+        [json.dumps(dataclasses.asdict(item), ensure_ascii=False) for item in items]
+        for items in (scores, averages)
+    ]
+    text = f'{{"format": "{FORMAT}", "scores": [\n' + ",\n".join(lists[0]) + "\n]"
+    more = ', "averages": [\n' + ",\n".join(lists[1]) + "\n]" if lists[1] else ""
+    write_atomic(path, f"{text}{more}}}\n")
+
+
+def read_averages(path: Path) -> list[Average]:
+    """The averages in a file of scores that can be read; files of before 2026-11 have none."""
+    rows = json.loads(path.read_text(encoding="utf-8")).get("averages", [])
+    return [Average(**{**row, "langs": tuple(row["langs"])}) for row in rows]
 
 
 def read_scores(path: Path) -> list[Score]:

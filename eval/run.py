@@ -119,7 +119,7 @@ def evaluate_systems(
     for suite in chosen:
         targets = targets_of(suite, cfg, data)
         for system in systems:
-            if suite.kind in embedding.KINDS:
+            if not suite.task:
                 files += embedding.predict(cfg, system, suite, [(t.lang, t.split) for t in targets], data)
             else:
                 files += _predict(cfg, system, targets, data, translate)
@@ -178,7 +178,7 @@ def _predict(
 ) -> Iterator[Path]:
     """The prediction files of one system on one suite, made where they are missing."""
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
-    if suite.kind == "mt":
+    if not suite.shape.is_tuned:
         for target in targets:
             yield _translate(cfg, system, target, data)
         return
@@ -334,7 +334,7 @@ def _written_by(cfg: EvalConfig, suite: Suite) -> str:
 
 def _searched(cfg: EvalConfig, suite: Suite) -> str:
     """The part of a signature that says how texts were looked for; nothing where none are written."""
-    return _search_of(cfg) if suite.kind in predictions.SLOW_KINDS else ""
+    return _search_of(cfg) if suite.shape.is_slow else ""
 
 
 def _search_of(cfg: EvalConfig) -> str:

@@ -1,42 +1,87 @@
 """Confidence intervals and significance of scores that are functions of sums over rows.
 
-Rows with equal statistics are drawn together where there are many: a resample is a multinomial draw over the
-distinct rows, a random swap a binomial draw, which has the same distribution as drawing row by row and costs a
-hundredth of it.
+Rows are not independent: most suites ask the same items in every language, every seed answers the same items,
+and the questions of one passage or the sentences of one document stand or fall together. What is drawn is
+therefore a cluster of rows (`clusters_of`): an item in all languages and seeds, with the rows of its passage.
+Seeds are a second random factor: the spread of the seeds' means that items do not explain is added to every
+interval and to the distribution under the null hypothesis, with as many degrees of freedom as seeds less one.
 
-Sources: bootstrap intervals: Efron 1979 (percentiles); paired bootstrap: Koehn 2004; approximate
-    randomisation:
-Noreen 1989, and Riezler and Maxwell 2005, whose add-one estimate of p is used.
+Clusters with equal statistics are drawn together where there are many: a resample is a multinomial draw over
+the distinct ones, a random swap a binomial draw, which has the same distribution as drawing one by one.
+
+Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap: Koehn
+2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989, and Riezler
+and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective number of rows of
+Korn and Graubard 1998.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
 
 NUM_RESAMPLES = 2000
-RESAMPLES_AT_ONCE = 100
+VALUES_AT_ONCE = 1 << 22
+"""Numbers that one block of resamples holds."""
 COST_OF_DISTINCT = 20
-"""What a distinct row costs in a multinomial draw, in rows drawn one by one (measured)."""
+"""What a distinct cluster costs in a multinomial draw, in clusters drawn one by one (measured)."""
+LEVEL = 0.95
+EQUAL = 1e-6
+"""A sum in another order differs in its last bits: equal is within a millionth of a point."""
+
+Clusters = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One system's row statistics in one language with one seed.
+
+    Attributes:
+        lang: language or pair.
+        stats: float64 (num_rows, num_stats).
+        ids: item of each row, the same in every language that has the item; default: every row is its own.
+        blocks: what rows of this language share (a passage, a document), None for nothing.
+        seed: of the training; the same items are answered by every seed.
+    """
+
+    lang: str
+    stats: Array
+    ids: Sequence[str] = ()
+    blocks: Sequence[Hashable] = ()
+    seed: int = -1
+
+    def __post_init__(self) -> None:
+        assert len(self.ids) in (0, len(self.stats)), (self.lang, len(self.ids), len(self.stats))
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Statistics of two systems on the same rows of one language, float64 (num_rows, num_stats) each."""
+    """Statistics of two systems on the same rows; the rest as in `Answered`."""
 
     lang: str
     a: Array
     b: Array
+    ids: Sequence[str] = ()
+    blocks: Sequence[Hashable] = ()
+    seed: int = -1
 
     def __post_init__(self) -> None:
         assert self.a.shape == self.b.shape, (self.lang, self.a.shape, self.b.shape)
+
+    def sides(self) -> tuple[Answered, Answered]:
+        """Both systems."""
+        return (
+            Answered(self.lang, self.a, self.ids, self.blocks, self.seed),
+            Answered(self.lang, self.b, self.ids, self.blocks, self.seed),
+        )
 
 
 @dataclass(frozen=True)
@@ -44,13 +89,15 @@ class Comparison:
     """What a test of ``b`` against ``a`` found.
 
     Attributes:
-        difference: score of b minus score of a, averaged over languages, in points.
-        low: lower end of the 95 % paired bootstrap interval of the difference.
+        difference: score of b minus score of a, averaged over languages and seeds, in points.
+        low: lower end of the 95 % interval of the difference.
         high: upper end.
         p_lower: probability of a difference this low or lower if the systems were exchangeable.
         p_two_sided: probability of a difference this large in either direction.
         n: rows in all.
         detectable: drop that a one-sided test at ``alpha`` of `power_drop` finds with 95 % power.
+        clusters: what is drawn: items with the passage or document that they belong to.
+        seeds: trainings that the difference is averaged over.
     """
 
     difference: float
@@ -60,52 +107,154 @@ class Comparison:
     p_two_sided: float
     n: int
     detectable: float
+    clusters: int
+    seeds: int
 
 
-def bootstrap(
-    stats: Array, metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
+def clusters_of(parts: Sequence[Answered]) -> tuple[list[Clusters], int]:
+    """The cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
+
+    Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
+    and whatever these join.
+    """
+    parent: list[int] = []
+    known: dict[Hashable, int] = {}
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def node_of(key: Hashable) -> int:
+        if key not in known:
+            known[key] = len(parent)
+            parent.append(len(parent))
+        return known[key]
+
+    nodes: list[list[int]] = []
+    for number, part in enumerate(parts):
+        own: list[int] = []
+        for row in range(len(part.stats)):
+            node = node_of(("id", part.ids[row]) if part.ids else ("row", number, row))
+            if part.blocks and part.blocks[row] is not None:
+                parent[root(node)] = root(node_of(("block", part.lang, part.blocks[row])))
+            own.append(node)
+        nodes.append(own)
+    roots = [np.array([root(node) for node in own], dtype=np.int64) for own in nodes]
+    names, places = np.unique(np.concatenate([np.zeros(0, np.int64), *roots]), return_inverse=True)
+    ends = np.cumsum([len(own) for own in roots])
+    return np.split(places.astype(np.int64), ends[:-1]), len(names)
+
+
+def interval(
+    stats: Array,
+    metric: Metric,
+    key: str,
+    blocks: Sequence[Hashable] = (),
+    num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % percentile interval of a score.
+    """The 95 % interval of one score: Wilson's for a share, else the bootstrap's percentiles.
 
     Args:
         stats: (num_rows, num_stats).
         metric: how sums become a score.
         key: names the draw, so that equal input gives equal intervals.
+        blocks: what rows share, see `Answered`.
         num_resamples: number of resamples.
     """
-    values = metric.reduce(_resampled(stats, key, num_resamples))
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
+    part = Answered("", stats, blocks=blocks)
+    (own,), count = clusters_of([part])
+    if metric.share is not None:
+        return wilson(*_by_cluster(np.stack(metric.share(stats), axis=1), own, count).T)
+    draws = _resampled_scores([part], metric, key, num_resamples)[0][:, 0]
+    return _ends(draws, float(metric.reduce(stats.sum(axis=0))), count)
+
+
+def wilson(top: Array, bottom: Array) -> tuple[float, float]:
+    """Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
+
+    The number of trials is the effective one: as many independent ones as give the variance that the clusters have;
+    their number where they are all alike.
+
+    Args:
+        top: float64 (num_clusters,).
+        bottom: float64 (num_clusters,).
+    """
+    total = float(bottom.sum())
+    if not total:
+        return 0.0, 0.0
+    share = min(1.0, max(0.0, float(top.sum()) / total))
+    variance = float(((top - share * bottom) ** 2).sum()) / total**2
+    counted = int((bottom > 0).sum())
+    trials = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else float(counted)
+    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
+    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
+
+
+def average_interval(
+    parts: Sequence[Answered],
+    metric: Metric,
+    key: str,
+    weights: Sequence[float] = (),
+    num_resamples: int = NUM_RESAMPLES,
+) -> tuple[float, float]:
+    """The 95 % interval of the mean of one system's scores over languages and seeds.
+
+    Args:
+        parts: a language and seed each.
+        metric: how sums become a score.
+        key: names the draw.
+        weights: of the parts in the mean; default: equal ones. A transfer gap has negative ones.
+        num_resamples: number of resamples.
+    """
+    shares = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
+    scores, count = _resampled_scores(parts, metric, key, num_resamples)
+    observed = np.array([float(metric.reduce(part.stats.sum(axis=0))) for part in parts])
+    draws = scores @ shares + _seed_noise(scores, observed, shares, [p.seed for p in parts], key)
+    return _ends(draws, float(observed @ shares), count)
 
 
 def compare(
     pairs: Sequence[Paired], metric: Metric, key: str = "compare", num_resamples: int = NUM_RESAMPLES
 ) -> Comparison:
-    """Test b against a on the average over languages: interval by paired bootstrap, p by randomisation.
+    """Test b against a on the average over languages and seeds: interval by bootstrap, p by randomisation.
 
-    Error rates are turned round, so a negative difference is always a loss.
+    Error rates are turned round, so a negative difference is always a loss. Resamples and swaps are of whole
+    clusters in all languages and seeds at once.
     """
     sign = 1.0 if metric.higher_is_better else -1.0
-    observed = sign * float(np.mean([_score(metric, p.b) - _score(metric, p.a) for p in pairs]))
-    boot = np.zeros(num_resamples)
-    swap = np.zeros(num_resamples)
-    for pair in pairs:
-        width = pair.a.shape[1]
-        sums = _resampled(np.hstack([pair.a, pair.b]), f"{key}/{pair.lang}", num_resamples)
-        boot += sign * (metric.reduce(sums[:, width:]) - metric.reduce(sums[:, :width])) / len(pairs)
-        swap += sign * _swapped(pair, metric, f"{key}/{pair.lang}", num_resamples) / len(pairs)
-    low, high = np.percentile(boot, [2.5, 97.5])
-    # A sum in another order differs in its last bits: equal is within a millionth of a point.
-    lower = int((swap <= observed + 1e-6).sum())
-    either = int((np.abs(swap) >= abs(observed) - 1e-6).sum())
+    sides = [side for pair in pairs for side in pair.sides()]
+    own, count = clusters_of(sides[::2])
+    sums = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    observed = sign * (np.array(sums[1::2], dtype=np.float64) - np.array(sums[::2], dtype=np.float64))
+    seeds = [pair.seed for pair in pairs]
+    shares = np.full(len(pairs), 1 / len(pairs))
+    matrices = [_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, own, strict=True)]
+    width = pairs[0].a.shape[1]
+    drawn = [
+        sign * np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
+        for found in _resampled(matrices, key, num_resamples)
+    ]
+    draws = np.concatenate(drawn)
+    difference = float(observed @ shares)
+    noise = _seed_noise(draws, observed, shares, seeds, key)
+    low, high = _ends(draws @ shares + noise, difference, count)
+    swaps = sign * _swapped(matrices, metric, key, num_resamples) + noise
+    lower = int((swaps <= difference + EQUAL).sum())
+    either = int((np.abs(swaps) >= abs(difference) - EQUAL).sum())
     return Comparison(
-        difference=observed,
-        low=float(low),
-        high=float(high),
+        difference=difference,
+        low=low,
+        high=high,
         p_lower=(lower + 1) / (num_resamples + 1),
         p_two_sided=(either + 1) / (num_resamples + 1),
-        n=sum(len(p.a) for p in pairs),
-        detectable=power_drop(float(swap.std())),
+        n=sum(len(pair.a) for pair in pairs),
+        detectable=power_drop(float(swaps.std())),
+        clusters=count,
+        seeds=len(set(seeds)),
     )
 
 
@@ -133,35 +282,124 @@ def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: fl
     return math.ceil((units / (drop / 100)) ** 2 * disagreement)
 
 
-def _score(metric: Metric, stats: Array) -> float:
-    return float(metric.reduce(stats.sum(axis=0)))
+def seed_variance(draws: Array, observed: Array, shares: Array, seeds: Sequence[int]) -> tuple[float, int]:
+    """Variance of an average due to seeds alone, and its degrees of freedom.
+
+    The spread of the seeds' own averages less what items explain of it, which is how far the averages of resamples
+    spread around their common mean.
+
+    Args:
+        draws: float64 (num_resamples, num_parts), scores of resamples.
+        observed: float64 (num_parts,).
+        shares: float64 (num_parts,), weights of the average.
+        seeds: of each part.
+    """
+    names = sorted(set(seeds))
+    if len(names) < 2:
+        return 0.0, 0
+    of_seed = np.array([[seed == name for name in names] for seed in seeds], dtype=np.float64)
+    weights = of_seed * shares[:, None] * len(names)
+    means, found = observed @ weights, draws @ weights
+    around = found - found.mean(axis=1, keepdims=True)
+    free = len(names) - 1
+    explained = float(around.var(axis=0).sum()) / free
+    return max(0.0, float(means.var(ddof=1)) - explained) / len(names), free
 
 
-def _distinct(stats: Array) -> tuple[Array, np.ndarray]:
-    rows, counts = np.unique(stats, axis=0, return_counts=True)
+def _seed_noise(
+    draws: Array, observed: Array, shares: Array, seeds: Sequence[int], key: str
+) -> npt.NDArray[np.float64]:
+    """What seeds alone add to each resample, float64 (num_resamples,); nothing with one seed."""
+    variance, free = seed_variance(draws, observed, shares, seeds)
+    if not variance:
+        return np.zeros(len(draws))
+    noise: npt.NDArray[np.float64] = rng("seeds", key).standard_t(free, len(draws)) * math.sqrt(variance)
+    return noise
+
+
+def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
+    """The percentiles of resamples, widened as Student's t is for few clusters."""
+    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
+    return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
+
+
+def _student(free: int) -> float:
+    """The 97.5 % quantile of Student's t, from three degrees on to within 0.3 % (Cornish and Fisher's expansion)."""
+    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + sum(term / max(free, 1) ** power for power, term in enumerate(terms, 1))
+
+
+def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
+    """Sums of row statistics by cluster, (num_clusters, num_stats)."""
+    sums = np.zeros((count, stats.shape[1]))
+    np.add.at(sums, own, stats)
+    return sums
+
+
+def _resampled_scores(
+    parts: Sequence[Answered], metric: Metric, key: str, num_resamples: int
+) -> tuple[Array, int]:
+    """Scores of resamples, (num_resamples, num_parts), and the number of clusters."""
+    own, count = clusters_of(parts)
+    matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
+    blocks = [
+        np.stack([metric.reduce(sums) for sums in found], axis=1)
+        for found in _resampled(matrices, key, num_resamples)
+    ]
+    return np.concatenate(blocks), count
+
+
+def _distinct(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+    rows, counts = np.unique(clusters, axis=0, return_counts=True)
     return rows, counts
 
 
-def _resampled(stats: Array, key: str, num_resamples: int) -> Array:
-    """Sums of statistics of bootstrap samples, (num_resamples, num_stats)."""
-    rows, counts = _distinct(stats)
+def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Iterator[list[Array]]:
+    """Sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
+    whole = np.hstack(matrices)
+    ends = np.cumsum([m.shape[1] for m in matrices])[:-1]
+    rows, counts = _distinct(whole)
     generator = rng("bootstrap", key)
-    if COST_OF_DISTINCT * len(rows) < len(stats):
-        draws = generator.multinomial(len(stats), counts / len(stats), size=num_resamples)
-        return draws.astype(np.float64) @ rows
-    blocks = []
-    for start in range(0, num_resamples, RESAMPLES_AT_ONCE):
-        size = min(RESAMPLES_AT_ONCE, num_resamples - start)
-        drawn = generator.integers(len(stats), size=(size, len(stats)), dtype=np.int32)
-        drawn += np.arange(size, dtype=np.int32)[:, None] * len(stats)
-        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        blocks.append(times.astype(np.float64) @ stats)
-    return np.concatenate(blocks)
+    total = len(whole)
+    is_few = COST_OF_DISTINCT * len(rows) < total
+    for size in _blocks(num_resamples, len(rows) if is_few else total):
+        if is_few:
+            times = generator.multinomial(total, counts / total, size=size)
+            sums = times.astype(np.float64) @ rows
+        else:
+            drawn = generator.integers(total, size=(size, total), dtype=np.int64)
+            drawn += np.arange(size, dtype=np.int64)[:, None] * total
+            times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+            sums = times.astype(np.float64) @ whole
+        yield np.split(sums, ends, axis=1)
 
 
-def _swapped(pair: Paired, metric: Metric, key: str, num_resamples: int) -> Array:
-    """Differences b - a after swapping the systems' outputs on random rows, (num_resamples,)."""
-    rows, counts = _distinct(pair.b - pair.a)
-    swapped = rng("randomise", key).binomial(counts, 0.5, size=(num_resamples, len(counts)))
-    moved = swapped.astype(np.float64) @ rows
-    return metric.reduce(pair.b.sum(axis=0) - moved) - metric.reduce(pair.a.sum(axis=0) + moved)
+def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
+    """Mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
+    halves = [np.split(m, 2, axis=1) for m in matrices]
+    rows, counts = _distinct(np.hstack([b - a for a, b in halves]))
+    generator = rng("randomise", key)
+    ends = np.cumsum([a.shape[1] for a, _ in halves])[:-1]
+    means = []
+    for size in _blocks(num_resamples, len(rows)):
+        swapped = generator.binomial(counts, 0.5, size=(size, len(counts))).astype(np.float64) @ rows
+        moved = np.split(swapped, ends, axis=1)
+        differences = [
+            metric.reduce(b.sum(axis=0) - m) - metric.reduce(a.sum(axis=0) + m)
+            for (a, b), m in zip(halves, moved, strict=True)
+        ]
+        means.append(np.mean(differences, axis=0))
+    return np.concatenate(means)
+
+
+def _blocks(num_resamples: int, width: int) -> Iterator[int]:
+    """Numbers of resamples whose numbers fit together in memory."""
+    most = max(1, VALUES_AT_ONCE // max(width, 1))
+    for start in range(0, num_resamples, most):
+        yield min(most, num_resamples - start)

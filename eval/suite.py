@@ -23,49 +23,8 @@ from typing import Any, Literal
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import sha256
 from xling.core.registry import Registry
-
-Kind = Literal[
-    "pair",
-    "tag",
-    "classify",
-    "span",
-    "choice",
-    "retrieval",
-    "mining",
-    "bli",
-    "mt",
-    "generation",
-    "intent_slots",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One row of a suite.
-
-    ``fields`` and ``label`` by kind of suite:
-
-    ============  ==========================================  ================================================
-    kind          fields                                      label
-    ============  ==========================================  ================================================
-    pair          text_a, text_b                              class name
-    classify      text                                        class name
-    tag           tokens (tuple of str)                       tuple of tags, one per token
-    intent_slots  tokens                                      (intent, tuple of slot tags)
-    span          context, question                           tuple of (answer text, start character) pairs
-    choice        premise, question, choices (tuple)          index of the right choice
-    retrieval     text_a, text_b (translations)               index of the row's own translation
-    mining        text, side (``src`` or ``tgt``)             tuple of ids of its translations
-    bli           word                                        tuple of accepted translations
-    mt            text                                        reference translation
-    generation    text                                        reference text
-    ============  ==========================================  ================================================
-    """
-
-    id: str
-    fields: Mapping[str, Any]
-    label: Any
-
+from xling.eval.kinds.base import KINDS, Kind, is_texts
+from xling.eval.kinds.base import Example as Example
 
 Row = tuple[Path, int, Example]
 """Where a reader found an example: file, line number from 1, example."""
@@ -109,7 +68,7 @@ class Suite:
 
     Args:
         name: registry name.
-        kind: shape of its rows, see `Example`.
+        kind: name in `xling.eval.kinds.base.KINDS`: the shape of its rows.
         languages: the languages of the published suite; averages of published systems are over these.
         splits: split names it has.
         labels: closed set of class names, of entity types (with ``scheme``) or of tags; empty when open.
@@ -118,7 +77,7 @@ class Suite:
         patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
             ``{src}`` and ``{tgt}``; parallel files in order.
         codes: our language code -> the code in file names, where they differ.
-        metrics: names in `xling.eval.metrics.METRICS`, the main one first.
+        metrics: names in `xling.eval.metrics.METRICS`, the main one first; default: those of the kind.
         protocol: what a score means, printed under its table.
         train_from: suite whose training and dev rows serve a suite that has none.
         translated_train: training rows other than English are machine translations of the English ones.
@@ -130,16 +89,16 @@ class Suite:
     """
 
     name: str
-    kind: Kind
+    kind: str
     languages: tuple[str, ...]
     splits: tuple[str, ...]
     reader: Reader
     patterns: tuple[str, ...]
-    metrics: tuple[str, ...]
     licence: str
     citation: str
     url: str
     protocol: str
+    metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     scheme: Literal["", "IOB2"] = ""
     codes: Mapping[str, str] = field(default_factory=dict)
@@ -153,17 +112,23 @@ class Suite:
     split_codes: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[Example, str], bool] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
+
     @property
     def metric(self) -> str:
         """The main metric."""
         return self.metrics[0]
 
     @property
-    def tags(self) -> tuple[str, ...]:
-        """The closed set of labels a model chooses from: class names, or tags with their B- and I- forms."""
-        if self.kind != "tag" or not self.scheme:
-            return self.labels
-        return ("O", *(f"{begin}-{label}" for label in self.labels for begin in "BI"))
+    def shape(self) -> Kind:
+        """Its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def task(self) -> str:
+        """What a model is fine-tuned on, or ""; see `xling.eval.kinds.base.Kind`."""
+        return self.shape.task
 
     @property
     def sizes(self) -> dict[tuple[str, str], int]:
@@ -259,7 +224,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
-    found = checked(suite, read_rows(paths, suite.kind) if plain else suite.reader(paths))
+    found = checked(suite, read_rows(paths, suite.shape) if plain else suite.reader(paths))
     rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
@@ -270,7 +235,7 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
     """Rows of a kind that `xling.eval.online` or a user wrote, one JSON object a line.
 
     Raises:
-        UserError: a line is no JSON in UTF-8, or a field or the label is not as `Example` says.
+        UserError: a line is no JSON in UTF-8, or a field or the label is not as the kind says.
     """
     for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
         if line:
@@ -284,70 +249,22 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
                 ) from None
             if wrong := _misfit(row, kind):
                 raise UserError(
-                    f"{paths[0]}:{number}: {wrong[0]}", wrong[1], f"see the fields of {kind} rows"
+                    f"{paths[0]}:{number}: {wrong[0]}", wrong[1], f"see the fields of {kind.name} rows"
                 )
             yield paths[0], number, row
 
 
-_FIELDS: dict[Kind, tuple[str, ...]] = {
-    "pair": ("text_a", "text_b"),
-    "tag": ("tokens",),
-    "classify": ("text",),
-    "span": ("context", "question"),
-    "choice": ("premise", "question", "choices"),
-    "retrieval": ("text_a", "text_b"),
-    "mining": ("text", "side"),
-    "bli": ("word",),
-    "mt": ("text",),
-    "generation": ("text",),
-    "intent_slots": ("tokens",),
-}
-_LISTS = ("tokens", "choices")
-_LABELS: dict[Kind, str] = {
-    "pair": "class name",
-    "tag": "list of tags, one per token",
-    "classify": "class name",
-    "span": "list of [answer text, start character], at least one",
-    "choice": "index of the right choice",
-    "retrieval": "index of the row's own translation",
-    "mining": "list of ids",
-    "bli": "list of accepted translations",
-    "mt": "reference translation",
-    "generation": "reference text",
-    "intent_slots": "[intent, list of slot tags, one per token]",
-}
-
-
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
-    """What of a row is not as `Example` says, and what would be; None if all is."""
+    """What of a row is not as its kind says, and what would be; None if all is."""
     given: Any = row.id
     if not isinstance(given, str):
         return f"id {row.id!r}", 'a text, for example "id": "1"'
-    for name in _FIELDS[kind]:
-        is_right = _texts(row.fields.get(name)) if name in _LISTS else isinstance(row.fields.get(name), str)
-        if not is_right:
+    for name, wanted in kind.fields.items():
+        value, is_list = row.fields.get(name), wanted is tuple
+        if not (is_texts(value) if is_list else isinstance(value, str)):
             found = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
-            return f"field {name!r} {found}", "a list of texts" if name in _LISTS else "a text"
-    return None if _is_label(row, kind) else (f"label {row.label!r}"[:60], _LABELS[kind])
-
-
-def _is_label(row: Example, kind: Kind) -> bool:
-    label, is_tuple = row.label, isinstance(row.label, tuple)
-    if kind == "tag":
-        return _texts(label) and len(label) == len(row.fields["tokens"])
-    if kind == "intent_slots":
-        paired = is_tuple and len(label) == 2 and isinstance(label[0], str)
-        return paired and _texts(label[1]) and len(label[1]) == len(row.fields["tokens"])
-    if kind == "span":
-        pairs = is_tuple and label and all(isinstance(each, tuple) and len(each) == 2 for each in label)
-        return bool(pairs) and all(isinstance(text, str) and type(start) is int for text, start in label)
-    if kind in ("mining", "bli"):
-        return _texts(label)
-    return type(label) is int if kind in ("choice", "retrieval") else isinstance(label, str)
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+            return f"field {name!r} {found}", "a list of texts" if is_list else "a text"
+    return None if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
 
 
 def frozen(value: Any) -> Any:
@@ -367,7 +284,7 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
                 "delete one of the two rows",
             )
         seen[example.id] = line
-        for label in _labels_of(suite, example):
+        for label in suite.shape.closed_labels(suite, example) if good else ():
             if label not in good:
                 error = unknown("label", label, suite.labels)
                 raise UserError(f"{path}:{line}: {error.given}", error.valid, error.fix)
@@ -424,19 +341,6 @@ def scored_split(suite: Suite, lang: str, data: Path) -> str:
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
-
-
-def _labels_of(suite: Suite, example: Example) -> Iterable[str]:
-    """The values of an example's label that the suite's closed set must hold."""
-    if not suite.labels or suite.kind not in ("pair", "classify", "tag", "intent_slots"):
-        return ()
-    if suite.kind in ("pair", "classify"):
-        return (example.label,)
-    if suite.kind == "intent_slots":
-        return (example.label[0],)
-    if suite.scheme:
-        return (tag[2:] if tag[:2] in ("B-", "I-") else tag for tag in example.label if tag != "O")
-    return tuple(example.label)
 
 
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:

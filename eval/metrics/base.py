@@ -31,6 +31,7 @@ class Metric:
         reduce: sums of statistics (..., num_stats) -> scores (...); must not fail on zero sums.
         signature: lang -> name, version, mode and tokeniser as text without spaces or ``|`` at its ends.
         higher_is_better: False for error rates.
+        share: statistics (..., num_stats) -> what is counted and out of what, for a score that is a share of something.
     """
 
     name: str
@@ -38,9 +39,13 @@ class Metric:
     reduce: Callable[[Array], Array]
     signature: Callable[[str], str]
     higher_is_better: bool = True
+    share: Callable[[Array], tuple[Array, Array]] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", self.share or _SHARES.get(self.reduce))
 
 
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[Metric] = Registry("metric", "xling.eval.metrics", "metric")
 
 
 def evaluate(
@@ -72,6 +77,12 @@ def mean(sums: Array) -> Array:
 def f1(sums: Array) -> Array:
     """F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
     return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+
+
+_SHARES: dict[Callable[[Array], Array], Callable[[Array], tuple[Array, Array]]] = {
+    mean: lambda stats: (stats[..., 0], stats[..., 1]),
+    f1: lambda stats: (2 * stats[..., 0], stats[..., 1] + stats[..., 2]),
+}
 
 
 def with_count(values: Sequence[float]) -> Array:

@@ -15,7 +15,8 @@ from xling.core.manifest import FILE_NAME, Manifest
 from xling.eval import results, stats
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array
-from xling.eval.results import CONTROLS, FORMAT, Score
+from xling.eval.report import tables
+from xling.eval.results import CONTROLS, FORMAT, Average, Score
 from xling.eval.suite import Example
 
 LOG = "log.jsonl"
@@ -50,6 +51,7 @@ class Run:
         gone: inputs that are no longer there.
         scores: of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
+        averages: intervals of the averages of its evaluations.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Run:
     gone: tuple[str, ...]
     scores: tuple[Score, ...]
     logs: Mapping[str, Sequence[Event]]
+    averages: tuple[Average, ...] = ()
 
 
 def open_runs(places: Sequence[str | Path]) -> list[Run]:
@@ -94,7 +97,8 @@ def open_run(path: Path, name: str) -> Run:
         UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
     """
     if path.is_file():
-        return Run(name, path, (), (), tuple(results.read_scores(path)), {})
+        scores = results.read_scores(path)
+        return Run(name, path, (), (), tuple(scores), {}, tuple(results.read_averages(path)))
     if not path.is_dir():
         raise UserError(f"no run at {path}", "a folder that xling has written, or a scores.json")
     own = [p.parent for p in sorted(path.rglob(FILE_NAME)) if not _is_hidden(p.relative_to(path))]
@@ -105,13 +109,15 @@ def open_run(path: Path, name: str) -> Run:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
     made, gone = in_order(own)
     mine = [item for item in made if item.path in own]
-    scores = results.merge([*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")])
+    scored = [*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")]
+    scores = results.merge(scored)
+    averages = tuple(average for file in scored for average in results.read_averages(file))
     for item in mine:
         if item.stage in TEXT_STAGES:
             scores += text_scores(item, _label(item.path, path))
     found = {_label(p.parent, path): read_log(p) for p in logs}
     found |= {_label(m.path, path): read_log(m.path / LOG) for m in made if (m.path / LOG).is_file()}
-    return Run(name, path, tuple(made), tuple(gone), tuple(scores), found)
+    return Run(name, path, tuple(made), tuple(gone), tuple(scores), found, averages)
 
 
 def _is_hidden(path: Path) -> bool:
@@ -221,7 +227,7 @@ def text_scores(made: Made, name: str) -> list[Score]:
     for item in written(made):
         low, high = None, None
         if item.stats is not None:
-            low, high = stats.bootstrap(item.stats, METRICS["bleu"], f"{made.stage}/{item.lang}/bleu")
+            low, high = stats.interval(item.stats, METRICS["bleu"], f"{made.stage}/{item.lang}/bleu")
         scores.append(
             Score(
                 suite=made.stage,
@@ -247,29 +253,53 @@ def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
     """
-    if len(runs) == 1:
-        return list(runs[0].scores), []
+    named = _names(runs)
+    scores = [
+        replace(score, system=named[run.name, score.suite, score.system])
+        for run in runs
+        for score in run.scores
+        if named[run.name, score.suite, score.system]
+    ]
+    kept = not all(named.values())
+    notes = [f"Controls are those of {runs[0].name}, or of the first run that has them."] if kept else []
+    return scores, notes
+
+
+def ends_of(runs: Sequence[Run]) -> tables.Ends:
+    """The intervals of averages that the evaluations of the runs have recorded, under the names of `joined`."""
+    named = _names(runs)
+    found = {
+        (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average
+        for run in runs
+        for average in run.averages
+        if (name := named.get((run.name, average.suite, average.system), ""))
+    }
+
+    def ends(column: tables.Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
+        average = found.get((column, tuple(langs), is_gap))
+        return (average.low, average.high) if average else None
+
+    return ends
+
+
+def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
+    """(run, suite, system) -> its name in the report; "" for a control that another run has, too."""
     homes: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         for suite, system in dict.fromkeys((s.suite, s.system) for s in run.scores):
             homes.setdefault((suite, system), []).append(run.name)
-    scores, kept = [], False
+    names: dict[tuple[str, str, str], str] = {}
     for run in runs:
-        systems = {(s.suite, s.system) for s in run.scores if s.system not in CONTROLS}
-        suites_of = Counter(suite for suite, _ in systems)
-        for score in run.scores:
-            owners = homes[score.suite, score.system]
-            if len(owners) > 1 and score.system in CONTROLS:
-                kept = True
-                scores += [score] if owners[0] == run.name else []
-            elif len(owners) > 1:
-                scores.append(
-                    replace(score, system=system_name(run.name, score.system, suites_of[score.suite]))
-                )
-            else:
-                scores.append(score)
-    notes = [f"Controls are those of {runs[0].name}, or of the first run that has them."] if kept else []
-    return scores, notes
+        systems = {(s.suite, s.system) for s in run.scores}
+        num_of = Counter(suite for suite, system in systems if system not in CONTROLS)
+        for suite, system in systems:
+            owners, name = homes[suite, system], system
+            if len(owners) > 1:
+                is_control = system in CONTROLS
+                name = system_name(run.name, system, num_of[suite]) if not is_control else system
+                name = name if not is_control or owners[0] == run.name else ""
+            names[run.name, suite, system] = name
+    return names
 
 
 def system_name(run: str, system: str, num_systems: int) -> str:

@@ -6,7 +6,7 @@ wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,12 +31,14 @@ class Answers:
     Attributes:
         metric: by which it is scored.
         rows: what the rows are, to tell whether two systems had the same.
+        blocks: what rows share, see `xling.eval.stats.Answered`.
         stats: row statistics (num_rows, num_stats).
     """
 
     metric: Metric
     rows: list[tuple[str, str]]
     stats: Array
+    blocks: Sequence[Hashable] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def _reader(path: Path, data: Path | None) -> Callable[[], Answers]:
     def read() -> Answers:
         assert data is not None
         found = compare.main_score(path, data)
-        return Answers(found.metric, [(row.id, repr(row.label)) for row in found.rows], found.stats)
+        rows = [(row.id, repr(row.label)) for row in found.rows]
+        return Answers(found.metric, rows, found.stats, found.blocks)
 
     return read
 
@@ -168,7 +171,8 @@ def _versus(before: System, after: System) -> list[Test]:
         a, b = before.answers[key](), after.answers[key]()
         if a.rows != b.rows:
             raise ValueError(f"{suite} {key[0]}: {after.name} and {before.name} were scored on other rows.")
-        pairs[key] = Paired("/".join(key), a.stats, b.stats)
+        seed = int(key[-1]) if len(key) > 1 else -1
+        pairs[key] = Paired(key[0], a.stats, b.stats, [name for name, _ in a.rows], a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
     langs = tuple(dict.fromkeys(key[0] for key in keys))

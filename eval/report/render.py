@@ -28,13 +28,21 @@ def spread(cell: Cell) -> str:
         return ""
     if cell.spread is not None:
         return f"±{cell.spread:.1f}"
-    if cell.low is not None and cell.high is not None:
-        return f"{cell.low:.1f}–{cell.high:.1f}"
-    return ""
+    return interval(cell)
 
 
-def _text(cell: Cell) -> str:
-    return " ".join(part for part in (number(cell), spread(cell)) if part)
+def interval(cell: Cell) -> str:
+    """The 95 % interval, or nothing."""
+    return "" if cell.low is None or cell.high is None else f"{cell.low:.1f}–{cell.high:.1f}"
+
+
+def beside(line: Line, cell: Cell) -> str:
+    """What stands beside a number: of an average the interval, of a language `spread`."""
+    return (interval(cell) if line.kind == "summary" else "") or spread(cell)
+
+
+def _text(line: Line, cell: Cell) -> str:
+    return " ".join(part for part in (number(cell), beside(line, cell)) if part)
 
 
 def _heads(table: Table) -> list[str]:
@@ -48,7 +56,7 @@ def markdown(table: Table) -> str:
     """A GitHub table with aligned columns; summary rows in bold."""
     rows = [["", *_heads(table)]]
     for line in table.lines:
-        cells = [_text(cell) for cell in line.cells]
+        cells = [_text(line, cell) for cell in line.cells]
         bold = line.kind == "summary"
         rows.append([f"**{line.name}**" if bold else line.name, *cells])
     widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
@@ -99,7 +107,7 @@ def latex(table: Table) -> str:
         if line.kind != before:
             body.append(r"\midrule")
             before = line.kind
-        body.append(" & ".join([tex(line.name), *(_tex_cell(c) for c in line.cells)]) + r" \\")
+        body.append(" & ".join([tex(line.name), *(_tex_cell(line, c) for c in line.cells)]) + r" \\")
     title = tex(table.title + (f" ({SYNTHETIC})" if table.synthetic else ""))
     notes = " ".join(map(tex, table.notes))
     return "\n".join(
@@ -151,7 +159,8 @@ def html_under(heading: str, table: Table) -> str:
 def _html_line(line: Line, starts: set[int]) -> str:
     cells = []
     for i, cell in enumerate(line.cells):
-        under = f"<small>{spread(cell)}</small>" if spread(cell) else ""
+        small = beside(line, cell)
+        under = f"<small>{small}</small>" if small else ""
         cells.append(f"<td{_first(i, starts)}>{number(cell)}{under}</td>")
     return f'<tr class="{line.kind}"><th scope="row">{html.escape(line.name)}</th>{"".join(cells)}</tr>'
 
@@ -168,6 +177,6 @@ def tex(text: str) -> str:
     return "".join(signs.get(character, character) for character in text)
 
 
-def _tex_cell(cell: Cell) -> str:
-    under = spread(cell)
+def _tex_cell(line: Line, cell: Cell) -> str:
+    under = beside(line, cell)
     return tex(number(cell)) + (rf" {{\scriptsize {tex(under)}}}" if under else "")

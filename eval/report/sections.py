@@ -23,8 +23,6 @@ from xling.eval.suite import suites
 MANY = 60
 """Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
 TRAIN, VALID = "train", "valid"
-WITH_INTERVALS = ("retrieval", "mining", "bli", "mt", "generation")
-"""Kinds of suites that have a table with the interval of every score."""
 
 
 @dataclass
@@ -112,10 +110,10 @@ def intervals(scores: Sequence[Score]) -> Chapter:
     made = Chapter(
         "Retrieval and translation", "Low and high are the ends of 95 % bootstrap intervals over rows."
     )
-    for name, kinds in (("retrieval", WITH_INTERVALS[:3]), ("translation", WITH_INTERVALS[3:])):
+    for name in ("retrieval", "translation"):
         own = [
             s for s in scores
-            if (known[s.suite].kind in kinds if s.suite in known else name == "translation")
+            if name == (known[s.suite].shape.with_intervals if s.suite in known else "translation")
         ]  # fmt: skip
         rows = tuple(
             (s.system, s.suite, s.lang, s.metric, s.value, s.low, s.high, s.n, s.seed)

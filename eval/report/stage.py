@@ -109,8 +109,9 @@ def _inputs(run: Run) -> list[Path]:
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.joined(runs)
+    ends = artifacts.ends_of(runs)
     found = [
-        tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing)
+        tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing, ends=ends)
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
     spoken: dict[str, set[str]] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.eval.results import CONTROLS, Score
+from xling.eval.results import CONTROLS, Average, Score
 from xling.eval.suite import suites
 
 HOLE = "-"
@@ -31,6 +31,11 @@ class Column(NamedTuple):
     protocol: str
     select: str
     source: str
+
+
+def column_of(score: Score | Average) -> Column:
+    """The column that a score or an average belongs to."""
+    return Column(score.suite, score.metric, score.system, score.protocol, score.select, score.source)
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,10 @@ Values = dict[str, dict[int, float]]
 """lang -> seed -> score."""
 
 
+Ends = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
+"""(column, languages, whether the source's lead over them) -> the ends of the interval of an average."""
+
+
 @dataclass
 class _Holes:
     """The holes met while a table was made, so that its notes can name them."""
@@ -111,6 +120,7 @@ def language_table(
     allow_missing: bool = False,
     groups: Mapping[str, Mapping[str, str]] | None = None,
     corpus_sizes: Mapping[str, float] | None = None,
+    ends: Ends | None = None,
 ) -> Table:
     """Rows are languages, columns systems grouped by suite; below them averages and the transfer gap.
 
@@ -124,6 +134,7 @@ def language_table(
         allow_missing: take averages over the languages that are there and print which are not.
         groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
         corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
+        ends: intervals of averages.
 
     Raises:
         UserError: there is no score, or one measurement is there twice.
@@ -142,13 +153,14 @@ def language_table(
         )
         for lang in langs
     ]
+    summaries = _summaries(table, columns, langs_of, groups or {}, holes, ends or _no_ends)
     notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
     return Table(
         title=title,
         groups=tuple(_column_groups(columns)),
         columns=tuple(column_name(c, columns) for c in columns),
-        lines=(*lines, *_summaries(table, columns, langs_of, groups or {}, holes)),
-        notes=(*notes, *_hole_notes(holes)),
+        lines=(*lines, *summaries),
+        notes=(*notes, *_interval_notes(summaries), *_hole_notes(holes)),
         synthetic=any(s.synthetic for s in scores),
     )
 
@@ -159,6 +171,7 @@ def _summaries(
     langs_of: Mapping[Column, list[str]],
     groups: Mapping[str, Mapping[str, str]],
     holes: _Holes,
+    ends: Ends,
 ) -> list[Line]:
     """The averages and the transfer gap; a line without any number is left out."""
     every = sorted({lang for langs in langs_of.values() for lang in langs})
@@ -172,7 +185,7 @@ def _summaries(
             members = {x for x in every if group_of.get(x) == group}
             wanted.append((f"{kind} {group}", average, partial(_members, langs_of, members)))
     lines = [
-        Line(name, "summary", tuple(cell(table[c], c, part(c), holes) for c in columns))
+        Line(name, "summary", tuple(cell(table[c], c, part(c), holes, ends) for c in columns))
         for name, cell, part in wanted
     ]
     printed = tuple(_printed_average(table[c]) for c in columns)
@@ -254,7 +267,7 @@ def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
     """
     table: dict[Column, Values] = defaultdict(lambda: defaultdict(dict))
     for s in scores:
-        seeds = table[Column(s.suite, s.metric, s.system, s.protocol, s.select, s.source)][s.lang]
+        seeds = table[column_of(s)][s.lang]
         if seeds.setdefault(s.seed, s.value) != s.value:
             raise UserError(
                 f"two scores of {s.suite}/{s.lang}/{s.metric}, {s.system}, seed {s.seed}: "
@@ -285,17 +298,25 @@ def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
     return _ordered({lang for c in own for lang in table[c]} - {AVERAGE}, {c.source for c in own})
 
 
-def average(values: Values, column: Column, langs: Sequence[str], holes: _Holes) -> Cell:
+def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
+    return None
+
+
+def average(
+    values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
+) -> Cell:
     """Mean over languages per seed, then mean and spread over seeds; no number when a language is missing."""
     there, seeds = _complete(values, column, langs, holes)
     if not there:
         return Cell(None)
-    return over_seeds(
-        [statistics.fmean(values[lang][seed] for lang in there) for seed in seeds], holes, column
-    )
+    means = [statistics.fmean(values[lang][seed] for lang in there) for seed in seeds]
+    low, high = ends(column, there, False) or (None, None)
+    return replace(over_seeds(means, holes, column), low=low, high=high)
 
 
-def transfer_gap(values: Values, column: Column, langs: Sequence[str], holes: _Holes) -> Cell:
+def transfer_gap(
+    values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
+) -> Cell:
     """Score of the source language minus the average of the others, per seed."""
     others = [lang for lang in langs if lang != column.source]
     if column.source not in values or not others:
@@ -307,7 +328,8 @@ def transfer_gap(values: Values, column: Column, langs: Sequence[str], holes: _H
     gaps = [
         values[column.source][seed] - statistics.fmean(values[lang][seed] for lang in there) for seed in seeds
     ]
-    return over_seeds(gaps, holes, column)
+    low, high = ends(column, there, True) or (None, None)
+    return replace(over_seeds(gaps, holes, column), low=low, high=high)
 
 
 def over_seeds(values: Sequence[float], holes: _Holes | None = None, column: Column | None = None) -> Cell:
@@ -364,8 +386,7 @@ def _intervals(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float,
     found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:
         if s.low is not None and s.high is not None:
-            column = Column(s.suite, s.metric, s.system, s.protocol, s.select, s.source)
-            found[column, s.lang].append((s.low, s.high))
+            found[column_of(s), s.lang].append((s.low, s.high))
     return {
         key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
         for key, ends in found.items()
@@ -447,6 +468,15 @@ def _unscored(suite: str, langs: set[str]) -> list[str]:
         f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} "
         "languages; "
         f"not scored: {' '.join(gone)}."
+    ]
+
+
+def _interval_notes(lines: Sequence[Line]) -> list[str]:
+    if all(cell.low is None for line in lines for cell in line.cells):
+        return []
+    return [
+        "Intervals of averages are 95 %: items are drawn in all languages and seeds at once, with the rows of their "
+        "passage or document, and seeds are a random factor."
     ]
 
 

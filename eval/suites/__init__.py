@@ -1,1 +1,1 @@
-"""The evaluation suites, one file each, registered in `xling.eval.suite.SUITES`."""
+"""The evaluation suites, one file each."""

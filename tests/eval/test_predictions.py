@@ -35,7 +35,8 @@ def test_round_trip_and_score(world: Path, tmp_path: Path) -> None:
     assert predictions.read_origin(path) == ORIGIN
     assert predictions.read(path, rows(world)) == [r.label for r in rows(world)]
     (score,) = predictions.score_file(path, world)
-    assert (score.value, score.n, score.low, score.high) == (100.0, 12, 100.0, 100.0)
+    # Wilson: z = 1.96, 12 of 12: n / (n + z * z).
+    assert (score.value, score.n, score.low, score.high) == (100.0, 12, pytest.approx(75.75, abs=0.01), 100.0)
     assert score.signature.startswith("accuracy:1|fit:x|data:")
     assert score.signature.endswith("|seed:1|checkpoint:cccccccccccc")
     assert score.synthetic

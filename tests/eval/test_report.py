@@ -149,7 +149,7 @@ def test_the_comparison_by_hand(both: Path) -> None:
 
 def test_holm_by_hand() -> None:
     def test(p: float) -> comparison.Test:
-        found = comparison.Comparison(1.0, 0.0, 2.0, p, p, 10, 1.0)
+        found = comparison.Comparison(1.0, 0.0, 2.0, p, p, 10, 1.0, 10, 1)
         return comparison.Test("b", "a", "s", "m", comparison.AVERAGE, ("en",), (1.0, 2.0), found)
 
     adjusted = [t.p_holm for t in comparison.holm([test(0.04), test(0.01), test(0.03), test(0.9)])]

@@ -14,7 +14,6 @@ from xling.eval.metrics import METRICS
 from xling.eval.suite import Suite, languages_at, load, scored_split, suites
 
 ALL = sorted(suites())
-PAIRED = ("mt", "bli")
 
 
 @pytest.fixture(params=ALL)
@@ -28,7 +27,7 @@ def test_metadata_is_complete(suite: Suite) -> None:
     assert set(suite.metrics) <= set(METRICS)
     assert suite.name in ALL
     assert not suite.train_from or suite.train_from in ALL
-    assert suite.kind not in ("pair", "classify", "tag", "intent_slots") or suite.labels
+    assert not suite.shape.closed or suite.labels
     assert suite.scheme in ("", "IOB2")
     assert len(set(suite.languages)) == len(suite.languages)
     assert not set(suite.languages) & set(suite.extra)
@@ -37,7 +36,7 @@ def test_metadata_is_complete(suite: Suite) -> None:
 def test_languages_are_known_under_our_codes(suite: Suite) -> None:
     named = {*suite.languages, *suite.extra, *(f.lang for f in suite.files)}
     for lang in named:
-        parts = lang.split("-") if suite.kind in PAIRED else [lang]
+        parts = lang.split("-") if suite.shape.pairs_languages else [lang]
         assert [languages.get(part).code for part in parts] == parts
 
 

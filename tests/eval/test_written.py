@@ -26,6 +26,7 @@ from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite, write
 from xling.transfer.backend import EncoderBackend
+from xling.transfer.task import TASKS
 from xling.transfer.translate import Translator
 
 
@@ -141,7 +142,7 @@ def test_every_side_learns_unless_it_is_frozen(writer: Path, folder: Path) -> No
 def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
     labelled = [Example("1", {"text": "a red boat"}, "a"), Example("2", {"text": "fresh bread"}, "b")]
-    shape = SimpleNamespace(name="s", kind="classify", labels=("a", "b"))
+    shape = SimpleNamespace(name="s", task="classify", scheme="", labels=("a", "b"))
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         fit = FitConfig(epochs=1, max_length=48, precision=precision)  # type: ignore[arg-type]
         (after,) = write.Writer(writer, Search()).fit("x", rows, "en", fit)
@@ -153,12 +154,12 @@ def test_the_precision_asked_for_is_that_of_the_weights(writer: Path, folder: Pa
 def test_translating_after_learning_uses_the_published_weights(writer: Path, folder: Path) -> None:
     rows = load(suites()["xsum"], "en", "train", folder)
     system = write.Writer(writer, Search(beam=1))
-    before = system.predict(None, "mt", rows, "en-th")
+    before = system.predict(None, TASKS["mt"], rows, "en-th")
     (learned,) = system.fit("x", rows, "en", FitConfig(lr=8e-3, epochs=1, max_length=48))
-    assert system.predict(None, "mt", rows, "en-th") == before
-    own = system.predict(learned, "generation", rows, "en")
-    assert system.predict(None, "mt", rows, "en-th") == before
-    assert system.predict(learned, "generation", rows, "en") == own
+    assert system.predict(None, TASKS["mt"], rows, "en-th") == before
+    own = system.predict(learned, TASKS["generation"], rows, "en")
+    assert system.predict(None, TASKS["mt"], rows, "en-th") == before
+    assert system.predict(learned, TASKS["generation"], rows, "en") == own
 
 
 def test_a_model_that_was_tuned_to_write_is_not_trained_again(

@@ -12,6 +12,9 @@ FOLDERS = {
     "filters": "xling.corpora.parallel.filters",
     "sources": "xling.corpora.sources",
     "pairs": "xling.corpora.parallel.sources",
+    "kinds": "xling.eval.kinds",
+    "metrics": "xling.eval.metrics",
+    "suites": "xling.eval.suites",
 }
 
 if __name__ == "__main__":

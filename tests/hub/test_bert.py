@@ -35,8 +35,9 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import encode_row, pieces
+from xling.transfer.encode import pieces
 from xling.transfer.settings import TuneConfig
+from xling.transfer.task import TASKS
 
 WORDS = (
     "the",
@@ -180,7 +181,7 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
 
     labels = () if kind == "span" else LABELS
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = tune.fit(imported, kind, labels, ROWS[kind], cfg)[-1]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
         tune.save(tuned, made.path, imported, ["en"])
     again = tune.load(tmp_path / "task")
@@ -193,7 +194,7 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
     if kind == "tag":
         return
     for row in ROWS[kind]:
-        (example,) = encode_row(tuned.processor, kind, row, labels, 64)  # type: ignore[arg-type]
+        (example,) = TASKS[kind].encode(tuned.processor, row, labels, 64)
         names = ("question", "context") if kind == "span" else tuple(row.fields)
         batch = fast(*(row.fields[name] for name in names), return_tensors="pt")
         assert batch["input_ids"][0].tolist() == example["tokens"].tolist()

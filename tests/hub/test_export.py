@@ -28,7 +28,8 @@ from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
-from xling.transfer.encode import encode_row, pieces
+from xling.transfer.encode import pieces
+from xling.transfer.task import TASKS
 
 TEXTS = (
     "The old woman sees a red boat near the river.",
@@ -129,7 +130,7 @@ def test_task_models_give_our_scores(
     fast = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tuple(theirs.config.id2label.values()) == tuned.model.labels
     for row in rows:
-        (example,) = encode_row(tuned.processor, kind, row, tuned.model.labels, 64)  # type: ignore[arg-type]
+        (example,) = TASKS[kind].encode(tuned.processor, row, tuned.model.labels, 64)
         with torch.inference_mode():
             mine = tuned.model(pack([example | {"id": np.array([0])}]))
             if kind == "tag":
@@ -161,7 +162,7 @@ def test_a_span_model_gives_our_scores(
     assert not report["missing_keys"] and not report["unexpected_keys"]
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for row in rows:
-        (example,) = encode_row(tuned.processor, "span", row, (), 64)
+        (example,) = TASKS["span"].encode(tuned.processor, row, (), 64)
         given = fast(row.fields["question"], row.fields["context"], return_tensors="pt")
         assert given["input_ids"][0].tolist() == example["tokens"].tolist()
         with torch.inference_mode():
@@ -188,7 +189,7 @@ def test_a_choice_model_gives_our_scores(
     assert not report["missing_keys"] and not report["unexpected_keys"]
     fast = AutoTokenizer.from_pretrained(tmp_path / "out")
     for row in rows:
-        examples = encode_row(tuned.processor, "choice", row, (), 64)
+        examples = TASKS["choice"].encode(tuned.processor, row, (), 64)
         premise, choices = row.fields["premise"], row.fields["choices"]
         asked = row.fields["question"] == "cause"
         pairs = [(c, premise) if asked else (premise, c) for c in choices]

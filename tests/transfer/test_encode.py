@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.text import vocab as vocabulary
-from xling.transfer.encode import BOS, EOS, UNK, _fit_pair, encode_row, pieces
+from xling.transfer.encode import BOS, EOS, UNK, fit_pair, pieces
+from xling.transfer.task import TASKS
 
 LABELS = ("O", "B-PER", "I-PER")
 
@@ -42,7 +43,7 @@ def test_every_word_has_its_label_once_in_order(
     processor: Any, words: list[str], max_length: int, data: st.DataObject
 ) -> None:
     tags = [data.draw(st.sampled_from(LABELS)) for _ in words]
-    windows = encode_row(processor, "tag", Row({"tokens": tuple(words)}, tuple(tags)), LABELS, max_length)
+    windows = TASKS["tag"].encode(processor, Row({"tokens": tuple(words)}, tuple(tags)), LABELS, max_length)
     firsts, targets, inner = [], [], []
     for window in windows:
         tokens = window["tokens"].tolist()
@@ -63,15 +64,15 @@ def test_every_word_has_its_label_once_in_order(
 def test_windows_are_cut_between_words_worked_by_hand(processor: Any) -> None:
     words = ("the",) * 5
     size = len(pieces(processor, "the"))
-    windows = encode_row(processor, "tag", Row({"tokens": words}, ("O",) * 5), LABELS, 2 + 2 * size)
+    windows = TASKS["tag"].encode(processor, Row({"tokens": words}, ("O",) * 5), LABELS, 2 + 2 * size)
     assert [len(window["chosen"]) for window in windows] == [2, 2, 1]
     assert windows[0]["chosen"].tolist() == [1, 1 + size]
 
 
 def test_prediction_needs_no_labels(processor: Any) -> None:
-    (window,) = encode_row(processor, "tag", Row({"tokens": ("the", "boat")}), LABELS, 32)
+    (window,) = TASKS["tag"].encode(processor, Row({"tokens": ("the", "boat")}), LABELS, 32)
     assert window["target"].tolist() == [-1, -1]
-    (window,) = encode_row(processor, "classify", Row({"text": "the boat"}), LABELS, 32)
+    (window,) = TASKS["classify"].encode(processor, Row({"text": "the boat"}), LABELS, 32)
     assert window["target"].tolist() == [-1] and window["chosen"].tolist() == [0]
 
 
@@ -81,17 +82,17 @@ def test_an_unknown_label_is_a_user_error(processor: Any, kind: Any) -> None:
     with pytest.raises(
         UserError, match=r"unknown label 'B-PRE'; valid: B-PER, I-PER, O; fix: did you mean 'B-PER'"
     ):
-        encode_row(processor, kind, row, LABELS, 32)
+        TASKS[kind].encode(processor, row, LABELS, 32)
 
 
 def test_words_and_tags_must_be_as_many(processor: Any) -> None:
     with pytest.raises(AssertionError, match="row r1: 2 words but 1 tags"):
-        encode_row(processor, "tag", Row({"tokens": ("a", "b")}, ("O",)), LABELS, 32)
+        TASKS["tag"].encode(processor, Row({"tokens": ("a", "b")}, ("O",)), LABELS, 32)
 
 
 @given(st.text(max_size=80), st.integers(8, 40))
 def test_a_text_is_cut_at_its_end(processor: Any, text: str, max_length: int) -> None:
-    (window,) = encode_row(processor, "classify", Row({"text": text}, "O"), LABELS, max_length)
+    (window,) = TASKS["classify"].encode(processor, Row({"text": text}, "O"), LABELS, max_length)
     tokens, whole = window["tokens"].tolist(), pieces(processor, text)
     assert tokens == [BOS, *whole[: max_length - 2], EOS] and len(tokens) <= max_length
     assert window["chosen"].tolist() == [0] and window["target"].tolist() == [0]
@@ -100,9 +101,9 @@ def test_a_text_is_cut_at_its_end(processor: Any, text: str, max_length: int) ->
 @given(st.text(max_size=80), st.text(max_size=80), st.integers(8, 40))
 def test_a_pair_is_separated_and_fits(processor: Any, first: str, second: str, max_length: int) -> None:
     row = Row({"text_a": first, "text_b": second}, "I-PER")
-    (window,) = encode_row(processor, "pair", row, LABELS, max_length)
+    (window,) = TASKS["pair"].encode(processor, row, LABELS, max_length)
     tokens = window["tokens"].tolist()
-    a, b = _fit_pair(pieces(processor, first), pieces(processor, second), max_length - 4)
+    a, b = fit_pair(pieces(processor, first), pieces(processor, second), max_length - 4)
     assert tokens == [BOS, *a, EOS, EOS, *b, EOS] and len(tokens) <= max_length
     assert window["target"].tolist() == [2]
     assert window["sides"].tolist() == [0, *[1] * len(a), 0, 0, *[2] * len(b), 0]
@@ -114,7 +115,7 @@ _SIDE = st.integers(0, 40).map(lambda n: list(range(n)))
 
 @given(_SIDE, _SIDE, st.integers(0, 50))
 def test_fitting_drops_no_more_than_it_must(first: list[int], second: list[int], room: int) -> None:
-    a, b = _fit_pair(first, second, room)
+    a, b = fit_pair(first, second, room)
     assert a == first[: len(a)] and b == second[: len(b)], "cut from the end"
     assert len(a) + len(b) == min(room, len(first) + len(second)), "it fits and fills the room"
     # The longer side is cut first; both only when each is longer than half the room.
@@ -144,13 +145,13 @@ def test_alternatives_are_pairs_of_cause_and_effect(
 ) -> None:
     choices = ("the boat", "two books")
     row = Row({"premise": "fresh bread", "question": question, "choices": choices}, 1)
-    windows = encode_row(processor, "choice", row, (), 40)
+    windows = TASKS["choice"].encode(processor, row, (), 40)
     assert [window["target"].tolist() for window in windows] == [[0], [1]]
     for window, choice in zip(windows, choices, strict=True):
         first, second = ((row.fields["premise"], choice)[i] for i in order)
         ids = [BOS, *pieces(processor, first), EOS, EOS, *pieces(processor, second), EOS]
         assert window["tokens"].tolist() == ids and window["chosen"].tolist() == [0]
-    unknown = encode_row(processor, "choice", row, (), 40, labelled=False)
+    unknown = TASKS["choice"].encode(processor, row, (), 40, labelled=False)
     assert [window["target"].tolist() for window in unknown] == [[-1], [-1]]
 
 
@@ -158,10 +159,10 @@ def test_an_intent_stands_once_before_the_slots_of_all_windows(processor: Any) -
     labels = ("intent:ask", "intent:tell", "O", "B-PER")
     row = Row({"tokens": ("the",) * 5}, ("tell", ("O", "B-PER", "O", "O", "B-PER")))
     size = len(pieces(processor, "the"))
-    windows = encode_row(processor, "intent_slots", row, labels, 2 + 2 * size)
+    windows = TASKS["intent_slots"].encode(processor, row, labels, 2 + 2 * size)
     assert [window["chosen"].tolist() for window in windows] == [[0, 1, 1 + size], [1, 1 + size], [1]]
     assert [t for window in windows for t in window["target"].tolist()] == [1, 2, 3, 2, 2, 3]
-    free = encode_row(
-        processor, "intent_slots", Row({"tokens": ("the",)}, ("new", ("B-NEW",))), labels, 9, False
+    free = TASKS["intent_slots"].encode(
+        processor, Row({"tokens": ("the",)}, ("new", ("B-NEW",))), labels, 9, False
     )
     assert free[0]["target"].tolist() == [-1, -1]

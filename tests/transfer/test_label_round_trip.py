@@ -14,8 +14,9 @@ import pytest
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.suite import Example, load, suites
 from xling.text import vocab
-from xling.transfer.decode import answer
-from xling.transfer.encode import INTENT, UNK, encode_row, pieces
+from xling.transfer.encode import UNK, pieces
+from xling.transfer.task import TASKS
+from xling.transfer.tasks.intent_slots import INTENT
 
 # Article 1 of the Universal Declaration of Human Rights; zh, ja and th with spaces between words.
 ARTICLE = {
@@ -91,10 +92,10 @@ def round_trip(processor: Any, words: Sequence[str], max_length: int) -> None:
     """Give every word a label of its own and read them back from the places that carry a prediction."""
     labels = tuple(f"word {n}" for n in range(len(words)))
     row = Row("1", {"tokens": tuple(words)}, labels)
-    windows = encode_row(processor, "tag", row, labels, max_length)
+    windows = TASKS["tag"].encode(processor, row, labels, max_length)
     assert [t for w in windows for t in w["target"].tolist()] == list(range(len(words)))
     perfect = [(w, np.eye(len(labels))[w["target"]]) for w in windows]
-    found = answer("tag", labels, row, perfect)
+    found = TASKS["tag"].decode(labels, row, perfect)
     assert found == labels
     assert all(len(set(w["chosen"].tolist())) == len(w["chosen"]) for w in windows)
     for word, token in zip(words, (t for w in windows for t in w["tokens"][w["chosen"]]), strict=True):
@@ -103,9 +104,9 @@ def round_trip(processor: Any, words: Sequence[str], max_length: int) -> None:
     assert evaluate(METRICS["tag_accuracy"], rows, [found], "en")[1].tolist() == [[len(words), len(words)]]
     joint = (INTENT + "say", *labels)
     utterance = Row("1", row.fields, ("say", labels))
-    windows = encode_row(processor, "intent_slots", utterance, joint, max_length)
+    windows = TASKS["intent_slots"].encode(processor, utterance, joint, max_length)
     perfect = [(w, np.eye(len(joint))[w["target"]]) for w in windows]
-    assert answer("intent_slots", joint, utterance, perfect) == ("say", labels)
+    assert TASKS["intent_slots"].decode(joint, utterance, perfect) == ("say", labels)
 
 
 def cut_words_are_wrong(words: Sequence[str]) -> None:

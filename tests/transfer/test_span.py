@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xling.text import vocab as vocabulary
-from xling.transfer.decode import MAX_ANSWER, best_span
-from xling.transfer.encode import BOS, EOS, encode_row, pieces
+from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.task import TASKS
+from xling.transfer.tasks.span import MAX_ANSWER, best_span
 
 
 @dataclass
@@ -60,8 +61,8 @@ def test_windows_cover_the_passage_and_point_at_the_answer(
     start = data.draw(st.integers(0, max(0, len(context) - 1)))
     end = data.draw(st.integers(start, min(len(context), start + 12)))
     label = ((context[start:end], start),)
-    windows = encode_row(
-        processor, "span", Row({"context": context, "question": question}, label), (), max_length
+    windows = TASKS["span"].encode(
+        processor, Row({"context": context, "question": question}, label), (), max_length
     )
     whole, seen = pieces(processor, context), set()
     offsets = processor.encode(context, return_type="offset_mapping")["offsets"]
@@ -100,7 +101,7 @@ def test_an_answer_in_every_script_comes_back_character_by_character(processor: 
         ("ครูขายขนมปังสดใกล้แม่น้ำ", "ขนมปังสด"),
     ):
         row = Row({"context": context, "question": "the"}, ((answer, context.index(answer)),))
-        windows = encode_row(processor, "span", row, (), 64)
+        windows = TASKS["span"].encode(processor, row, (), 64)
         found = best_span(context, pointed(windows))
         assert answer in found and len(found) <= len(answer) + 6
 
@@ -109,18 +110,18 @@ def test_windows_start_half_a_window_apart_worked_by_hand(processor: Any) -> Non
     size = len(pieces(processor, "the"))
     row = Row({"context": " ".join(["the"] * 10), "question": ""}, (("the", 16),))  # the fifth word
     room = 4 * size
-    windows = encode_row(processor, "span", row, (), room + 4)
+    windows = TASKS["span"].encode(processor, row, (), room + 4)
     assert [int(w["offsets"][1, 0] + 1) // 4 for w in windows] == [0, 2, 4, 6]
     assert [w["target"].tolist()[0] for w in windows] == [3, 0, 0, 3], "only two windows hold the answer"
 
 
 def test_a_long_question_is_cut_and_an_empty_passage_answers_nothing(processor: Any) -> None:
     row = Row({"context": "the boat", "question": "bread " * 99})
-    (window,) = encode_row(processor, "span", row, (), 128)
+    (window,) = TASKS["span"].encode(processor, row, (), 128)
     assert window["chosen"][1] == 1 + 62 + 2, "half of the room, not 64"
     assert set(window["target"].tolist()) == {-1}
     assert window["segments"].tolist() == [0] * 64 + [1] * (len(window["tokens"]) - 64)
-    (window,) = encode_row(processor, "span", Row({"context": "", "question": "the"}, ()), (), 32)
+    (window,) = TASKS["span"].encode(processor, Row({"context": "", "question": "the"}, ()), (), 32)
     assert window["chosen"].tolist() == [0] and window["target"].tolist() == [3]
     assert best_span("", [(window, np.zeros((1, 2)))]) == ""
 

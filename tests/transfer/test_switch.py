@@ -12,6 +12,7 @@ from xling.core.errors import UserError
 from xling.transfer import tune
 from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
+from xling.transfer.task import TASKS
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def dictionaries(tmp_path: Path) -> dict[str, str]:
 
 
 def test_tags_stay_with_their_words(dictionaries: dict[str, str]) -> None:
-    made = Switcher("tag", "en", dictionaries, 1.0, TAGGED, 1)(TAGGED, 0)
+    made = Switcher(TASKS["tag"], "en", dictionaries, 1.0, TAGGED, 1)(TAGGED, 0)
     assert {row.fields["tokens"] for row in made} == {
         ("the", dog, "a", "vu", "Neu", "York") for dog in ("hund", "chien")
     }
@@ -46,7 +47,7 @@ def test_tags_stay_with_their_words(dictionaries: dict[str, str]) -> None:
 
 
 def test_texts_keep_their_punctuation_and_every_epoch_draws_anew(dictionaries: dict[str, str]) -> None:
-    switch = Switcher("pair", "en", dictionaries, 0.5, PAIRS, 1)
+    switch = Switcher(TASKS["pair"], "en", dictionaries, 0.5, PAIRS, 1)
     first, again, second = switch(PAIRS, 0), switch(PAIRS, 0), switch(PAIRS, 1)
     assert first == again != second
     texts = {row.fields["text_a"] for row in first}
@@ -56,14 +57,14 @@ def test_texts_keep_their_punctuation_and_every_epoch_draws_anew(dictionaries: d
 
 def test_what_cannot_be_switched_is_refused(dictionaries: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="rows of kind 'span'; valid: classify, pair, tag"):
-        Switcher("span", "en", dictionaries, 0.5, [], 1)
+        Switcher(TASKS["span"], "en", dictionaries, 0.5, [], 1)
     with pytest.raises(UserError, match="word_rate=2"):
-        Switcher("pair", "en", dictionaries, 2, PAIRS, 1)
+        Switcher(TASKS["pair"], "en", dictionaries, 2, PAIRS, 1)
     (tmp_path / "turned").write_text("hund\tdog\nallein\talone\nein\ta\n", encoding="utf-8")
     with pytest.raises(UserError, match="the wrong way round"):
-        Switcher("pair", "en", {"de": str(tmp_path / "turned")}, 0.5, PAIRS, 1)
+        Switcher(TASKS["pair"], "en", {"de": str(tmp_path / "turned")}, 0.5, PAIRS, 1)
     with pytest.raises(UserError, match="missing"):
-        Switcher("pair", "en", {"de": str(tmp_path / "missing")}, 0.5, PAIRS, 1)
+        Switcher(TASKS["pair"], "en", {"de": str(tmp_path / "missing")}, 0.5, PAIRS, 1)
 
 
 def test_a_model_learns_from_words_it_would_never_have_met(model: Path, dictionaries: dict[str, str]) -> None:

@@ -19,17 +19,18 @@ from xling.models.encoder import EncoderModel
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.encode import INTENT, Kind
 from xling.transfer.heads import Features, log_softmax_within, matched, unmatched
 from xling.transfer.settings import TuneConfig
+from xling.transfer.task import TASKS
+from xling.transfer.tasks.intent_slots import INTENT
 from xling.transfer.tune import batches_by_tokens
 
-KINDS: tuple[Kind, ...] = ("classify", "pair", "tag", "span", "choice", "intent_slots")
+KINDS = sorted(name for name, task in TASKS.items() if not task.writes)
 LABELS = ("no", "yes", "maybe")
 INTENTS = ("ask", "tell")
 
 
-def labels(kind: Kind) -> tuple[str, ...]:
+def labels(kind: str) -> tuple[str, ...]:
     joint = (*(INTENT + name for name in INTENTS), *LABELS)
     return {"span": (), "choice": (), "intent_slots": joint}.get(kind, LABELS)
 
@@ -59,7 +60,7 @@ _WORDS = (
 )
 
 
-def rows(kind: Kind, count: int = 20) -> list[Row]:
+def rows(kind: str, count: int = 20) -> list[Row]:
     """Rows of random words; the labels of texts are random, so only learning by heart can be right."""
     made = []
     for number in range(count):
@@ -95,17 +96,17 @@ def rows(kind: Kind, count: int = 20) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def epochs(model: Path) -> dict[Kind, list[tune.Tuned]]:
+def epochs(model: Path) -> dict[str, list[tune.Tuned]]:
     return {kind: tune.fit(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
-def tuned(epochs: dict[Kind, list[tune.Tuned]]) -> dict[Kind, tune.Tuned]:
+def tuned(epochs: dict[str, list[tune.Tuned]]) -> dict[str, tune.Tuned]:
     return {kind: made[-1] for kind, made in epochs.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_twenty_rows_are_learnt_by_heart(epochs: dict[Kind, list[tune.Tuned]], kind: Kind) -> None:
+def test_twenty_rows_are_learnt_by_heart(epochs: dict[str, list[tune.Tuned]], kind: str) -> None:
     made, train = epochs[kind], rows(kind)
     assert len(made) == FAST.epochs
     right = [row.label[0][0] if kind == "span" else row.label for row in train]
@@ -114,7 +115,7 @@ def test_twenty_rows_are_learnt_by_heart(epochs: dict[Kind, list[tune.Tuned]], k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_come_in_the_order_of_the_rows(tuned: dict[Kind, tune.Tuned], kind: Kind) -> None:
+def test_predictions_come_in_the_order_of_the_rows(tuned: dict[str, tune.Tuned], kind: str) -> None:
     asked = rows(kind, 40)
     answers = tuned[kind].predict(asked)
     assert len(set(answers)) > 1
@@ -126,7 +127,7 @@ def test_predictions_come_in_the_order_of_the_rows(tuned: dict[Kind, tune.Tuned]
     assert tuned[kind].predict([]) == []
 
 
-def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[Kind, tune.Tuned]) -> None:
+def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[str, tune.Tuned]) -> None:
     sentences = [("teacher",) * 200, (), ("\u200b", "👩‍👧", "字" * 100), ("boat",)]
     asked = [Row(str(n), {"tokens": words}, None) for n, words in enumerate(sentences)]
     answers = tuned["tag"].predict(asked)
@@ -180,12 +181,14 @@ def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[Kind, tune.Tuned], kind: Kind) -> None:
+def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.Tuned], kind: str) -> None:
     model = tuned[kind].model
     unit = tune._units(tuned[kind], rows(kind, 1), "test")[0]
     once, twice = pack(unit), pack(unit + [{**e, "id": e["id"] + 1} for e in unit])
     other = {key: model.log_probabilities(s, noise=0.0) for key, s in (("once", once), ("twice", twice))}
-    counts = [tune._num_distributions(s, other[k], kind) for k, s in (("once", once), ("twice", twice))]
+    counts = [
+        tune._num_distributions(s, other[k], TASKS[kind]) for k, s in (("once", once), ("twice", twice))
+    ]
     assert counts[1] == 2 * counts[0]
     # The probabilities of one distribution sum to 1, so those of all of them to their number.
     assert float(other["twice"].exp().sum()) == pytest.approx(counts[1], rel=1e-4)
@@ -199,7 +202,7 @@ def test_softmax_within_groups_worked_by_hand() -> None:
     assert torch.isfinite(log_softmax_within(1e4 * logits, torch.tensor([0, 1, 0]))).all()
 
 
-def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[Kind, tune.Tuned]) -> None:
+def test_the_loss_of_an_intent_weighs_as_much_as_all_its_slots(tuned: dict[str, tune.Tuned]) -> None:
     model = tuned["intent_slots"].model
     found = torch.log(torch.tensor([[0.5, 0.5, 1e-9, 1e-9, 1e-9], *[[1e-9, 1e-9, 0.25, 0.5, 0.25]] * 3]))
     loss = model.loss(found, torch.tensor([1, 2, 3, 2]))
@@ -258,11 +261,11 @@ def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_predicts_the_same(
-    tuned: dict[Kind, tune.Tuned], model: Path, tmp_path: Path, kind: Kind
+    tuned: dict[str, tune.Tuned], model: Path, tmp_path: Path, kind: str
 ) -> None:
     tune.save(tuned[kind], tmp_path, model, ["ar", "en", "th"])
     again = tune.load(tmp_path)
-    assert (again.model.kind, again.model.labels, again.max_length) == (kind, labels(kind), 64)
+    assert (again.model.task.name, again.model.labels, again.max_length) == (kind, labels(kind), 64)
     assert again.predict(rows(kind, 40)) == tuned[kind].predict(rows(kind, 40))
 
 
@@ -273,7 +276,7 @@ def test_the_learning_rate_rises_and_falls() -> None:
     )
 
 
-def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[Kind, tune.Tuned]) -> None:
+def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tuned]) -> None:
     examples = [
         [example | {"id": np.array([n])}] for n, example in tuned["classify"].encode(rows("classify", 23))
     ]
@@ -286,7 +289,7 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[Kind, tune.T
     assert orders[0] != orders[1]
 
 
-def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[Kind, tune.Tuned]) -> None:
+def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[str, tune.Tuned]) -> None:
     units = tune._units(tuned["choice"], rows("choice", 7), "test")
     for batch in tune._epoch(units, replace(FAST, batch_rows=3), 0):
         ids = [int(example["id"][0]) for example in batch]
@@ -355,7 +358,7 @@ def spoken(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @dataclass(frozen=True)
 class Topics:
     name: str = "topics"
-    kind: Kind = "classify"
+    task: str = "classify"
     labels: tuple[str, ...] = LABELS
     scheme: str = ""
 

@@ -26,14 +26,6 @@ from xling.models.seq2seq import Seq2SeqConfig
 from xling.text import vocab
 from xling.transfer import tune
 
-HEADS = {
-    "pair": "XLMRobertaForSequenceClassification",
-    "classify": "XLMRobertaForSequenceClassification",
-    "tag": "XLMRobertaForTokenClassification",
-    "span": "XLMRobertaForQuestionAnswering",
-    "choice": "XLMRobertaForMultipleChoice",
-}
-"""The class of a fine-tuned model by the kind of its rows."""
 _NAMES = {
     "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
     "XLMRobertaForTokenClassification": {"classifier": "classifier"},
@@ -62,8 +54,8 @@ class Model:
 def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
 
-    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, one that is fine-tuned the class in `HEADS`, a model
-    with a decoder an ``MBartForConditionalGeneration`` or, with relative positions, an
+    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, one that is fine-tuned the class that its task names,
+    a model with a decoder an ``MBartForConditionalGeneration`` or, with relative positions, an
     ``MT5ForConditionalGeneration``, with its generation config.
 
     Raises:
@@ -167,9 +159,9 @@ def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
     odd = []
     if model.features != "cls":
         odd.append(f"the match features of pairs (fit.pair_features={model.features})")
-    if model.kind not in HEADS:
-        odd.append(f"a head for {model.kind}")
-    facts: dict[str, Any] = {"architectures": [HEADS.get(model.kind, "")]}
+    if not model.task.xlmr_class:
+        odd.append(f"a head for {model.task.name}")
+    facts: dict[str, Any] = {"architectures": [model.task.xlmr_class]}
     if model.labels:
         names = dict(enumerate(model.labels))
         facts |= {

@@ -21,25 +21,22 @@ from xling.models.generate import Search
 from xling.models.int8 import quantised
 from xling.text import vocab
 from xling.transfer import tune, write
-from xling.transfer.encode import BOS, EOS, INTENT, KINDS, POINTERS, Row, pieces
+from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.settings import TuneConfig
-from xling.transfer.write import TEXT_KINDS, Writer, search_of
+from xling.transfer.task import TASKS, LabelSet, Task
+from xling.transfer.write import Writer, search_of
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
 
 
-class TaskShape(Protocol):
-    """What is read of a suite: its kind, its closed labels and whether they are spans (``scheme``)."""
+class TaskShape(LabelSet, Protocol):
+    """What is read of a suite: its task, if it has one, its closed labels and whether they are spans."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
     @property
-    def kind(self) -> Any: ...  # noqa: D102
-    @property
-    def labels(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def scheme(self) -> str: ...  # noqa: D102
+    def task(self) -> str: ...  # noqa: D102
 
 
 class EncoderBackend:
@@ -91,16 +88,16 @@ class EncoderBackend:
     ) -> list[Any]:
         """One model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets."""
         what = f"{suite.name}, {self.name}, seed {cfg.seed}"
-        if suite.kind in TEXT_KINDS:
+        task = _task_of(suite)
+        if task.writes:
             return list(self._writer.fit(what, train, lang, cfg))
-        _answerable(suite)
         if not self.seeded:
             return [self._ready(suite)]
         known = {f.name for f in fields(TuneConfig)}
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = TuneConfig(**given, random_init=self.random_init)
         return tune.fit(
-            self.ckpt, suite.kind, labels_of(suite, train), train, settings, lang, what, self._tell
+            self.ckpt, suite.task, task.labels_of(suite, train), train, settings, lang, what, self._tell
         )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
@@ -110,13 +107,14 @@ class EncoderBackend:
             UserError: it was made for another kind of task or other labels.
         """
         tuned = tune.load(self.ckpt)
-        closed = labels_of(suite, [])  # intents are closed, their slots are not
-        fits = suite.kind == tuned.model.kind and tuned.model.labels[: len(closed)] == closed
-        open_end = not closed or suite.kind == "intent_slots"
+        task = _task_of(suite)
+        closed = task.labels_of(suite, [])  # intents are closed, their slots are not
+        fits = task.name == tuned.model.task.name and tuned.model.labels[: len(closed)] == closed
+        open_end = not closed or task.open_labels
         if not fits or not (open_end or tuned.model.labels == closed):
             raise UserError(
-                f"{self.ckpt} is fine-tuned for {tuned.model.kind} with labels {', '.join(tuned.model.labels)}",
-                f"{suite.kind} with labels {', '.join(closed)}",
+                f"{self.ckpt} is fine-tuned for {tuned.model.task.name} with labels {', '.join(tuned.model.labels)}",
+                f"{task.name} with labels {', '.join(closed)}",
                 f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}",
             )
         return tuned
@@ -132,9 +130,9 @@ class EncoderBackend:
         Raises:
             UserError: the answers are texts to be written, and the model has no decoder.
         """
-        if suite.kind in TEXT_KINDS:
-            return list(self._writer.predict(checkpoint, suite.kind, rows, lang))
-        _answerable(suite)
+        task = _task_of(suite)
+        if task.writes:
+            return list(self._writer.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
@@ -200,31 +198,15 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
     return inner.mean(0) if pooling == "mean" else inner.max(0).values
 
 
-def _answerable(suite: TaskShape) -> None:
-    if suite.kind not in KINDS:
-        raise UserError(
-            f"{suite.name} has rows of the kind {suite.kind}, which are not fine-tuned on",
-            ", ".join((*KINDS, *TEXT_KINDS)),
-        )
+def _task_of(suite: TaskShape) -> Task:
+    """What a model is fine-tuned on for a suite.
 
-
-def labels_of(suite: TaskShape, train: Sequence[Row]) -> tuple[str, ...]:
-    """The closed list of labels: the suite's, spelled out as IOB2 tags where they are spans, or those of the rows.
-
-    Of intents with slots the suite has the intents and the rows have the tags; spans and choices have none.
+    Raises:
+        UserError: its rows are answered without fine-tuning.
     """
-    if suite.kind in POINTERS:
-        return ()
-    if suite.kind == "tag" and suite.scheme:
-        return ("O", *(f"{part}-{name}" for name in suite.labels for part in "BI"))
-    if suite.kind == "intent_slots":
-        intents = suite.labels or sorted({row.label[0] for row in train})
-        slots = sorted({tag for row in train for tag in row.label[1]})
-        return (*(INTENT + name for name in intents), *slots)
-    if suite.labels:
-        return tuple(suite.labels)
-    seen = {tag for row in train for tag in (row.label if suite.kind == "tag" else (row.label,))}
-    return tuple(sorted(seen))
+    if not suite.task:
+        raise UserError(f"{suite.name} has rows that are not fine-tuned on", ", ".join(TASKS))
+    return TASKS[suite.task]
 
 
 def pretrained(cfg: Any) -> EncoderBackend:

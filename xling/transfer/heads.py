@@ -12,12 +12,10 @@ from torch import Tensor, nn
 from xling.models.attention import Attention, Runs
 from xling.models.dropout import dropout
 from xling.models.encoder import Encoder
-from xling.transfer.encode import INTENT, POINTERS, Kind
+from xling.transfer.task import TASKS
 
 Features = Literal["cls", "match", "align"]
 SHARPNESS = 20.0
-FAR = -1e4
-"""The logit of a label that a token cannot have; finite, so that differences of log-probabilities are numbers."""
 
 
 class TaskModel(nn.Module):
@@ -25,8 +23,8 @@ class TaskModel(nn.Module):
 
     Args:
         encoder: the encoder.
-        kind: shape of the rows.
-        labels: closed list of labels; none for kinds in `POINTERS`.
+        task: name in `xling.transfer.task.TASKS`.
+        labels: closed list of labels; none where the answer is one of the chosen tokens.
         drop: dropout before the classifier.
         features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
             ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
@@ -34,17 +32,17 @@ class TaskModel(nn.Module):
     """
 
     def __init__(
-        self, encoder: Encoder, kind: Kind, labels: Sequence[str], drop: float, features: Features = "cls"
+        self, encoder: Encoder, task: str, labels: Sequence[str], drop: float, features: Features = "cls"
     ) -> None:
         super().__init__()
         dim = encoder.cfg.dim
-        self.encoder, self.kind, self.labels, self.drop = encoder, kind, tuple(labels), drop
-        self.features: Features = features if kind in ("pair", "choice") else "cls"
-        pooled = kind in ("pair", "classify", "choice")
+        self.encoder, self.labels, self.drop = encoder, tuple(labels), drop
+        self.task = TASKS[task]
+        self.features: Features = features if self.task.two_texts else "cls"
         width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
-        self.dense = nn.Linear(width, dim) if pooled else None
-        self.classifier = nn.Linear(dim, {"span": 2, "choice": 1}.get(kind, len(self.labels)))
+        self.dense = nn.Linear(width, dim) if self.task.pooled else None
+        self.classifier = nn.Linear(dim, self.task.num_outputs(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
                 nn.init.normal_(layer.weight, std=0.02)
@@ -81,39 +79,29 @@ class TaskModel(nn.Module):
         if self.dense is not None:
             hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
-        if self.kind == "intent_slots":
-            intents = torch.tensor([label.startswith(INTENT) for label in self.labels], device=logits.device)
-            at_start = inputs["positions"][sample["chosen"]] == 0
-            logits = logits.masked_fill(at_start[:, None] != intents, FAR)
-        return logits
+        return self.task.masked(logits, inputs["positions"][sample["chosen"]], self.labels)
 
     def log_probabilities(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
         """`forward` in float32 as log-probabilities: over the labels, or over the tokens that compete.
 
-        Of kinds in `POINTERS` the chosen tokens of sequences with the same ``id`` compete with each other, for
-        each column.
+        Where the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
+        other, for each column.
         """
         logits = self(sample, noise).float()
-        if self.kind not in POINTERS:
+        if not self.task.pointers:
             return torch.log_softmax(logits, -1)
         counts = torch.tensor(sample["num_chosen"], device=logits.device)
         _, groups = torch.unique(sample["id"].repeat_interleave(counts), return_inverse=True)
         return log_softmax_within(logits, groups)
 
     def loss(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
-        """Mean negative log-likelihood; of an intent and its slots the sum of both means (Chen et al. 2019)."""
-        if self.kind in POINTERS:
+        """Negative log-likelihood of what is right, made one number by `xling.transfer.task.Task.loss`."""
+        if self.task.pointers:
             bits = torch.arange(log_probabilities.shape[1], device=target.device)
             right = (target[:, None] >> bits) & 1 == 1
             return -log_probabilities[right].mean()
         losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
-        if self.kind != "intent_slots":
-            return losses.mean()
-        intents = target < sum(label.startswith(INTENT) for label in self.labels)
-        return sum(
-            (losses[part].sum() / part.sum().clamp_min(1) for part in (intents, ~intents)),
-            losses.new_zeros(()),
-        )
+        return self.task.loss(losses, target, self.labels)
 
 
 def log_softmax_within(logits: Tensor, groups: Tensor) -> Tensor:

@@ -15,13 +15,9 @@ from xling.core.errors import UserError
 from xling.text.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.pairs import spans
 from xling.text.spans import project_tags, render
-from xling.transfer.encode import Kind, Row
+from xling.transfer.encode import Row
+from xling.transfer.task import TASKS, Task
 
-TEXTS: Mapping[str, tuple[str, ...]] = {
-    "classify": ("text",),
-    "pair": ("text_a", "text_b"),
-    "tag": ("tokens",),
-}
 _CHECKED_ROWS = 2000
 
 
@@ -38,7 +34,7 @@ class Switcher:
     """Makes the rows of an epoch.
 
     Args:
-        kind: shape of the rows; what is answered by positions in the text (``span``) cannot be switched.
+        task: of the rows; where the answer is a place in the text, words cannot be switched.
         lang: language of the rows.
         dictionaries: language -> file in MUSE's format, from ``lang``.
         rate: probability that a word is replaced, where a dictionary has it.
@@ -46,21 +42,22 @@ class Switcher:
         seed: of all draws.
 
     Raises:
-        UserError: rows of another kind, a rate out of range, a dictionary that is unreadable or the wrong way round.
+        UserError: rows of such a task, a rate out of range, a dictionary that is unreadable or the wrong way round.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        task: Task,
         lang: str,
         dictionaries: Mapping[str, str],
         rate: float,
         rows: Sequence[Row],
         seed: int,
     ) -> None:
-        if kind not in TEXTS:
-            raise UserError(f"switch: rows of kind {kind!r}", ", ".join(TEXTS), "leave switch out")
-        self._kind, self._fields = kind, TEXTS[kind]
+        if not task.switched:
+            fit = ", ".join(name for name, other in TASKS.items() if other.switched)
+            raise UserError(f"switch: rows of kind {task.name!r}", fit, "leave switch out")
+        self._task, self._fields = task, task.switched
         self._spaced = frozenset(code for code in (lang, *dictionaries) if languages.get(code).spaces)
         tables = {other: read_dictionary(Path(path)) for other, path in dictionaries.items()}
         known = {
@@ -75,7 +72,7 @@ class Switcher:
         return [self._row(row, epoch) for row in rows]
 
     def _row(self, row: Row, epoch: int) -> SwitchedRow:
-        if self._kind == "tag":
+        if self._task.tags_words:
             made = self._cosda(row.fields["tokens"], epoch, row.id, tags=row.label)
             return SwitchedRow(
                 row.id, {**row.fields, "tokens": made.words}, tuple(project_tags(row.label, made))

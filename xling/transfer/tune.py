@@ -27,11 +27,11 @@ from xling.models.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.optim import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
-from xling.transfer.decode import answer
-from xling.transfer.encode import POINTERS, Kind, Row, encode_row
+from xling.transfer.encode import Row
 from xling.transfer.heads import TaskModel
 from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
+from xling.transfer.task import Task
 
 R3F_NOISE = 1e-5
 TASK, TASK_FILE = "xling-task-1", "task.pt"
@@ -56,18 +56,18 @@ class Tuned:
     langs: tuple[str, ...] = ()
 
     def encode(self, rows: Sequence[Row], labelled: bool = True) -> list[tuple[int, Example]]:
-        """Windows of all rows as (index of the row, example); see `xling.transfer.encode.encode_row`."""
+        """Windows of all rows as (index of the row, example); see `xling.transfer.task.Task.encode`."""
         windows = []
         for index, row in enumerate(rows):
-            for example in encode_row(
-                self.processor, self.model.kind, row, self.model.labels, self.max_length, labelled
+            for example in self.model.task.encode(
+                self.processor, row, self.model.labels, self.max_length, labelled
             ):
                 extra = {"id": np.array([index]), "langs": np.full(len(example["tokens"]), self.lang)}
                 windows.append((index, example | extra))
         return windows
 
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
-        """An answer per row, of the shape of its label, in the order of ``rows``; see `xling.transfer.decode`.
+        """An answer per row, of the shape of its label, in the order of ``rows``.
 
         Args:
             rows: any number.
@@ -89,19 +89,19 @@ class Tuned:
         gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
         for (owner, example), part in zip(windows, scores, strict=True):
             gathered[owner].append((example, part))
-        kind, labels = self.model.kind, self.model.labels
-        return [answer(kind, labels, row, parts) for row, parts in zip(rows, gathered, strict=True)]
+        decode, labels = self.model.task.decode, self.model.labels
+        return [decode(labels, row, parts) for row, parts in zip(rows, gathered, strict=True)]
 
 
 def fit(
-    ckpt: Path, kind: Kind, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
+    ckpt: Path, task: str, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
     what: str = "fine-tune", tell: Callable[[int, int, float], None] | None = None,
 ) -> list[Tuned]:  # fmt: skip
     """Fine-tune a published checkpoint; one model per epoch, the last one last.
 
     Args:
         ckpt: directory of `xling pretrain`.
-        kind: shape of the rows.
+        task: name in `xling.transfer.task.TASKS`.
         labels: closed list of labels.
         train: rows to learn from.
         cfg: how.
@@ -120,7 +120,7 @@ def fit(
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
     encoder = regime.with_task_adapter(loaded.encoder, cfg.task_adapter)
-    model = TaskModel(encoder, kind, labels, cfg.dropout, cfg.pair_features).to(working_dtype(cfg.precision))
+    model = TaskModel(encoder, task, labels, cfg.dropout, cfg.pair_features).to(working_dtype(cfg.precision))
     if cfg.task_adapter and model.features == "align":
         raise UserError(
             "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
@@ -128,7 +128,7 @@ def fit(
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     code = langs.index(lang) if lang in langs else 0
     tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))
-    switch = Switcher(kind, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
+    switch = Switcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
     # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
     units = _units(tuned, train, what)
     per_epoch = -(-len(units) // cfg.batch_rows)
@@ -163,7 +163,7 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
     for number, (owner, example) in enumerate(examples):
         if (example["target"] < 0).any():
             raise UserError(f"{what}: row {rows[owner].id} has no label", fix="check the training split")
-        key = owner if tuned.model.kind == "choice" else number
+        key = owner if tuned.model.task.together else number
         units.setdefault(key, []).append(example | {"id": np.array([key])})
     return list(units.values())
 
@@ -176,7 +176,7 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
         "shape": checkpoint.shape_of(model.encoder.cfg),
         "langs": langs,
         "lang": tuned.lang,
-        "kind": model.kind,
+        "kind": model.task.name,
         "labels": list(model.labels),
         "features": model.features,
         "max_length": tuned.max_length,
@@ -228,7 +228,7 @@ def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg
     loss = model.loss(found, sample["target"])
     if cfg.method == "r3f":
         again = model.log_probabilities(sample, noise=R3F_NOISE)
-        loss = loss + _symmetric_kl(found, again) / _num_distributions(sample, found, model.kind)
+        loss = loss + _symmetric_kl(found, again) / _num_distributions(sample, found, model.task)
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -254,9 +254,9 @@ def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
     )
 
 
-def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, kind: Kind) -> int:
+def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: Task) -> int:
     """How many distributions the log-probabilities (M, K) are: one per chosen token, or per column and group."""
-    if kind not in POINTERS:
+    if not task.pointers:
         return len(log_probabilities)
     return len(sample["id"].unique()) * log_probabilities.shape[1]
 

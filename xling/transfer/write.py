@@ -25,9 +25,9 @@ from xling.models import checkpoint
 from xling.models.generate import EOS, Search
 from xling.transfer import rewrite
 from xling.transfer.encode import Row
+from xling.transfer.task import Task
 from xling.transfer.translate import Translator
 
-TEXT_KINDS = ("mt", "generation")
 Weights = dict[str, Tensor]
 
 
@@ -75,12 +75,12 @@ class Writer:
         rewrite.fit(translator, examples, how, cfg.freeze, cfg.seed, name, keep)
         return kept
 
-    def predict(self, weights: Weights | None, kind: str, rows: Sequence[Row], lang: str) -> list[str]:
+    def predict(self, weights: Weights | None, task: Task, rows: Sequence[Row], lang: str) -> list[str]:
         """A text per row.
 
         Args:
             weights: of `fit`; None for the model as it is.
-            kind: ``mt`` or ``generation``.
+            task: that writes.
             rows: with a ``text``, and perhaps an ``answer``.
             lang: of what is written, or the pair ``src-tgt``.
 
@@ -94,10 +94,10 @@ class Writer:
         if weights is not None:
             translator.model.load_state_dict(weights)
             self._as_published = False
-        src, tgt = split_pair(lang) if kind == "mt" else (lang, lang)
+        src, tgt = split_pair(lang) if task.translates else (lang, lang)
         for code in (src, tgt):
             translator.lang(code)
-        if kind == "mt":
+        if task.translates:
             parts = [translator.split(row.fields["text"]) for row in rows]
         else:
             parts = [

@@ -1,0 +1,190 @@
+"""A kind of suite: the shape of its rows and all that depends on it, from reading them to statistics.
+
+A kind is one file in ``eval/kinds/``. It says what a row holds, how a model is asked for answers (by fine-tuning
+on a task of `xling.transfer.task`, by a model as it is, or from vectors), what an answer is, what the controls
+without a model answer, and which rows depend on each other. Nothing else compares names of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from xling.core.errors import UserError
+from xling.core.registry import Registry
+from xling.eval.retrieval import Distance, Vectors
+
+Translate = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row of a suite; its kind says which ``fields`` there are and what the ``label`` is."""
+
+    id: str
+    fields: Mapping[str, Any]
+    label: Any
+
+
+class LabelSet(Protocol):
+    """What a suite says of its labels: a closed set, or none, and whether they are types of spans."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def scheme(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class VectorQuestion:
+    """What an answer from vectors is made of.
+
+    Attributes:
+        rows: to be answered.
+        langs: languages of the two sides.
+        embed: (texts, language) -> float32 (num_texts, dim).
+        distance: how vectors are compared.
+        training: the training rows of the same languages, read when asked for.
+        is_control: a system that may have learned nothing.
+    """
+
+    rows: Sequence[Example]
+    langs: tuple[str, str]
+    embed: Callable[[Sequence[str], str], Vectors]
+    distance: Distance
+    training: Callable[[], list[Example]]
+    is_control: bool
+
+
+class Kind:
+    """A kind of suite, one instance in `KINDS`.
+
+    Attributes:
+        name: registry name.
+        fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
+        label: what a label is, in words.
+        answer: what a prediction is, in words.
+        metrics: of a suite that names none, the main one first.
+        task: name in `xling.transfer.task.TASKS` of what a model is asked; "" where answers come from vectors.
+        is_tuned: a model learns the task from the suite's rows first.
+        reads_training: answers from vectors also depend on training rows.
+        closed: a suite has to name its labels.
+        may_be_rare: classes may have fewer rows than few-shot transfer asks for.
+        pairs_languages: a language of the suite is a pair such as ``en-de``.
+        is_slow: metrics align texts, a hundred times the work of counting: their row statistics are kept.
+        with_intervals: chapter of a report that shows the interval of every score, or "".
+        texts: fields to translate where labels survive translation.
+    """
+
+    name: ClassVar[str]
+    fields: ClassVar[Mapping[str, type]]
+    label: ClassVar[str]
+    answer: ClassVar[str]
+    metrics: ClassVar[tuple[str, ...]]
+    task: ClassVar[str] = ""
+    is_tuned: ClassVar[bool] = True
+    reads_training: ClassVar[bool] = False
+    closed: ClassVar[bool] = False
+    may_be_rare: ClassVar[bool] = False
+    pairs_languages: ClassVar[bool] = False
+    is_slow: ClassVar[bool] = False
+    with_intervals: ClassVar[str] = ""
+    texts: ClassVar[tuple[str, ...]] = ()
+
+    # Rows.
+
+    def is_label(self, row: Example) -> bool:
+        """Whether a row's label has the right shape."""
+        return isinstance(row.label, str)
+
+    def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
+        """What of a row's label has to be in the suite's closed set."""
+        return ()
+
+    def tags(self, suite: LabelSet) -> tuple[str, ...]:
+        """The closed set that a model chooses from."""
+        return suite.labels
+
+    # Statistics.
+
+    def block(self, row: Example) -> Hashable:
+        """What rows of one language share that makes their answers depend on each other; None for nothing."""
+        return None
+
+    # Answers.
+
+    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
+        """Whether a system could have given this answer."""
+        return isinstance(answer, str)
+
+    def right_answer(self, row: Example) -> Any:
+        """An answer without a fault."""
+        return row.label
+
+    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+        """Answers from vectors, for a kind without a task."""
+        raise NotImplementedError(self.name)
+
+    # Protocols.
+
+    def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
+        """The classes that a row is a shot of, for few-shot transfer."""
+        return {row.label}
+
+    def translated(self, rows: Sequence[Example], translate: Translate) -> list[Example]:
+        """Rows with their texts translated and their labels kept.
+
+        Raises:
+            UserError: labels are places in the text, or texts.
+        """
+        if not self.texts:
+            raise UserError(
+                f"labels of {self.name} rows do not survive translation: they are places in the text, or texts",
+                "suites of sentence pairs, classes or choices",
+            )
+        fields: list[dict[str, Any]] = [dict(row.fields) for row in rows]
+        for name in self.texts:
+            given = [f[name] for f in fields]
+            whole = all(isinstance(value, str) for value in given)
+            new = translate(given if whole else [text for value in given for text in value])
+            parts: Iterator[Any] = iter(new) if whole else _regrouped(new, given)
+            for field, value in zip(fields, parts, strict=True):
+                field[name] = value
+        return [replace(row, fields=new) for row, new in zip(rows, fields, strict=True)]
+
+    # Controls.
+
+    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+        """What the control ``majority`` learns; a kind without this method has no such control."""
+        raise NotImplementedError(self.name)
+
+    def repeated(self, learned: Any, row: Example) -> Any:
+        """What the control ``majority`` answers."""
+        return learned
+
+    def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
+        """What the control ``ngram`` learns of a row: features and name of its class, or None; tags, or None.
+
+        A kind without this method has no such control.
+        """
+        raise NotImplementedError(self.name)
+
+    def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
+        """The answer that a class and tags are."""
+        return name if tags is None else tags
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is a tuple of texts."""
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+
+
+def _regrouped(flat: Sequence[str], like: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    start = 0
+    for part in like:
+        yield tuple(flat[start : start + len(part)])
+        start += len(part)
+
+
+KINDS: Registry[Kind] = Registry("kind of suite", "xling.eval.kinds", "kind")

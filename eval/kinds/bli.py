@@ -1,0 +1,42 @@
+"""Words with their translations, to be found among all target words of the dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from xling.eval import retrieval
+from xling.eval.kinds.base import KINDS, Example, Kind, VectorQuestion, is_texts
+
+
+class Dictionary(Kind):
+    """The answer is a word; the label is every accepted translation."""
+
+    name = "bli"
+    fields: ClassVar[Mapping[str, type]] = {"word": str}
+    label = "list of accepted translations"
+    answer = "a word"
+    metrics: ClassVar[tuple[str, ...]] = ("bli_p1",)
+    reads_training = True
+    pairs_languages = True
+    with_intervals = "retrieval"
+
+    def is_label(self, row: Example) -> bool:
+        """Texts."""
+        return is_texts(row.label)
+
+    def right_answer(self, row: Example) -> Any:
+        """The first accepted translation."""
+        return row.label[0]
+
+    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+        """The nearest target word of the pair's dictionaries for each source word."""
+        known = [*question.rows, *question.training()]
+        candidates = sorted({word for row in known for word in row.label})
+        source, target = question.langs
+        a = question.embed([r.fields["word"] for r in question.rows], source)
+        b = question.embed(candidates, target)
+        return [candidates[i] for i in retrieval.nearest(a, b, question.distance)]
+
+
+KINDS.add(Dictionary.name, Dictionary())

@@ -1,0 +1,35 @@
+"""Premises with alternatives, one of which is more plausible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
+
+
+class Choice(Kind):
+    """The answer is the index of an alternative; ``question`` is ``cause`` or ``effect``."""
+
+    name = "choice"
+    fields: ClassVar[Mapping[str, type]] = {"premise": str, "question": str, "choices": tuple}
+    label = "index of the right choice"
+    answer = "the number of a choice"
+    metrics: ClassVar[tuple[str, ...]] = ("choice_accuracy",)
+    task = "choice"
+    texts: ClassVar[tuple[str, ...]] = ("premise", "choices")
+
+    def is_label(self, row: Example) -> bool:
+        """A whole number."""
+        return type(row.label) is int
+
+    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
+        """A whole number."""
+        return type(answer) is int
+
+    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+        """The most frequent index."""
+        return most_frequent(row.label for row in train)
+
+
+KINDS.add(Choice.name, Choice())

@@ -1,0 +1,32 @@
+"""Texts with texts to be written from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from xling.eval.kinds.base import KINDS, Example, Kind
+
+
+class Generation(Kind):
+    """The answer is a text; an ``answer`` beside the source may say what it is about."""
+
+    name = "generation"
+    fields: ClassVar[Mapping[str, type]] = {"text": str}
+    label = "reference text"
+    answer = "a text"
+    metrics: ClassVar[tuple[str, ...]] = ("rouge_l", "bleu", "in_language")
+    task = "generation"
+    is_slow = True
+    with_intervals = "translation"
+
+    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+        """Nothing."""
+        return None
+
+    def repeated(self, learned: Any, row: Example) -> Any:
+        """The source as it is."""
+        return row.fields["text"]
+
+
+KINDS.add(Generation.name, Generation())

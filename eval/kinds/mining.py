@@ -1,0 +1,61 @@
+"""Two texts in which some sentences are translations of each other, to be found with a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from xling.eval import retrieval
+from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion, is_texts
+
+
+class Mining(Kind):
+    """The answer to a row whose ``side`` is ``src`` is the ids of the rows mined with it; ``tgt`` rows have none."""
+
+    name = "mining"
+    fields: ClassVar[Mapping[str, type]] = {"text": str, "side": str}
+    label = "list of ids"
+    answer = "a list of ids"
+    metrics: ClassVar[tuple[str, ...]] = ("mining_f1",)
+    reads_training = True
+    with_intervals = "retrieval"
+
+    def is_label(self, row: Example) -> bool:
+        """Texts."""
+        return is_texts(row.label)
+
+    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
+        """A list of texts."""
+        return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
+
+    def right_answer(self, row: Example) -> Any:
+        """A list, as JSON has it."""
+        return list(row.label)
+
+    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+        """Ids mined for each row; the threshold comes from the training rows alone.
+
+        A control that finds no right pair there mines nothing.
+        """
+        pairs, source, target = _candidates(question, question.training())
+        place = {row.id: i for i, row in enumerate(target)}
+        gold = {(i, place[t]) for i, row in enumerate(source) for t in row.label}
+        hopeless = question.is_control and not any((p.src, p.tgt) in gold for p in pairs)
+        threshold = float("inf") if hopeless else retrieval.fit_threshold(pairs, gold)[0]
+        pairs, source, target = _candidates(question, question.rows)
+        mined = {source[p.src].id: [target[p.tgt].id] for p in pairs if p.score >= threshold}
+        return [mined.get(row.id, []) if row.fields["side"] == "src" else [] for row in question.rows]
+
+
+def _candidates(
+    question: VectorQuestion, rows: Sequence[Example]
+) -> tuple[list[retrieval.Candidate], list[Example], list[Example]]:
+    source, target = ([r for r in rows if r.fields["side"] == side] for side in ("src", "tgt"))
+    a, b = (
+        question.embed([r.fields["text"] for r in part], lang)
+        for part, lang in zip((source, target), question.langs, strict=True)
+    )
+    return retrieval.mine(a, b, question.distance), source, target
+
+
+KINDS.add(Mining.name, Mining())

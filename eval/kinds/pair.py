@@ -1,0 +1,29 @@
+"""Pairs of texts with a class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xling.eval.grams import character_grams
+from xling.eval.kinds.base import KINDS, Example
+from xling.eval.kinds.classify import Classify
+
+
+class Pair(Classify):
+    """The answer is the name of a class."""
+
+    name = "pair"
+    fields: ClassVar[Mapping[str, type]] = {"text_a": str, "text_b": str}
+    task = "pair"
+    texts: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
+        """The n-grams of the second text, each marked as shared with the first or new."""
+        first = set(character_grams(row.fields["text_a"]))
+        second = character_grams(row.fields["text_b"])
+        marked = [f"{'shared' if gram in first else 'new'}:{gram}" for gram in second]
+        return marked, row.label, None
+
+
+KINDS.add(Pair.name, Pair())

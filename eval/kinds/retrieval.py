@@ -1,0 +1,38 @@
+"""Sentences with their translations, to be found among all translations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from xling.eval import retrieval
+from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
+
+
+class Retrieval(Kind):
+    """The answer is the number of the row whose ``text_b`` is nearest to ``text_a``."""
+
+    name = "retrieval"
+    fields: ClassVar[Mapping[str, type]] = {"text_a": str, "text_b": str}
+    label = "index of the row's own translation"
+    answer = "the number of a row"
+    metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
+    with_intervals = "retrieval"
+
+    def is_label(self, row: Example) -> bool:
+        """A whole number."""
+        return type(row.label) is int
+
+    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
+        """A whole number."""
+        return type(answer) is int
+
+    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+        """The nearest translation of each row."""
+        sides = zip(("text_a", "text_b"), question.langs, strict=True)
+        a, b = (question.embed([r.fields[name] for r in question.rows], lang) for name, lang in sides)
+        found: list[int] = retrieval.nearest(a, b, question.distance).tolist()
+        return found
+
+
+KINDS.add(Retrieval.name, Retrieval())

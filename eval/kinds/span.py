@@ -1,0 +1,63 @@
+"""Questions whose answers are places in a passage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from xling.eval.kinds.base import KINDS, Example, Kind
+
+_WORD = re.compile(r"\S+")
+
+
+class Span(Kind):
+    """The answer is a text of the passage; the label is every accepted answer with its first character."""
+
+    name = "span"
+    fields: ClassVar[Mapping[str, type]] = {"context": str, "question": str}
+    label = "list of [answer text, start character], at least one"
+    answer = "a text"
+    metrics: ClassVar[tuple[str, ...]] = ("squad_f1", "squad_em")
+    task = "span"
+
+    def is_label(self, row: Example) -> bool:
+        """At least one text with a whole number."""
+        pairs = isinstance(row.label, tuple) and all(isinstance(p, tuple) and len(p) == 2 for p in row.label)
+        return bool(row.label and pairs) and all(isinstance(t, str) and type(n) is int for t, n in row.label)
+
+    def block(self, row: Example) -> Hashable:
+        """The passage: its questions are read, and missed, together."""
+        return row.fields["context"]
+
+    def right_answer(self, row: Example) -> Any:
+        """The first accepted answer."""
+        return row.label[0][0]
+
+    def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
+        """The most frequent place of the first answer: so many words from such a word on."""
+        return most_frequent(_place(row.fields["context"], *row.label[0]) for row in train if row.label)
+
+    def repeated(self, learned: Any, row: Example) -> Any:
+        """The words at that place."""
+        return _words_at(row.fields["context"], learned)
+
+
+def _place(context: str, answer: str, start: int) -> tuple[int, int]:
+    """The number of an answer's first word in its passage, from 0, and how many words it is."""
+    words = [m.span() for m in _WORD.finditer(context)]
+    inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
+    return (inside[0], len(inside)) if inside else (0, 1)
+
+
+def _words_at(context: str, place: tuple[int, int]) -> str:
+    """The words of a passage at a place; the last ones where it is shorter."""
+    words = [m.span() for m in _WORD.finditer(context)]
+    if not words:
+        return ""
+    first = min(place[0], len(words) - 1)
+    last = min(first + place[1], len(words)) - 1
+    return context[words[first][0] : words[last][1]]
+
+
+KINDS.add(Span.name, Span())

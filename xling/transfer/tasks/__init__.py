@@ -1,0 +1,1 @@
+"""The tasks that a model is fine-tuned on, one file each."""

@@ -1,0 +1,15 @@
+"""Write a text from a text, in the same language."""
+
+from __future__ import annotations
+
+from xling.transfer.task import TASKS, Task
+
+
+class Generation(Task):
+    """Learned and written by a model with a decoder; see `xling.transfer.write`."""
+
+    name = "generation"
+    writes = True
+
+
+TASKS.add(Generation.name, Generation())

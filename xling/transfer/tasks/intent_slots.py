@@ -1,0 +1,71 @@
+"""Say what an utterance asks for and tag its words: the first ``<s>`` and the first sub-token of each word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xling.data.packing import Example
+from xling.transfer.encode import Row, encode_tagged, index_of
+from xling.transfer.task import TASKS, LabelSet, Task, Windows
+
+INTENT = "intent:"
+"""Before the intents among the labels; the others are tags."""
+FAR = -1e4
+"""The logit of a label that a token cannot have; finite, so that differences of log-probabilities are numbers."""
+
+
+class IntentSlots(Task):
+    """The labels are the intents and the tags of slots; a token at the start has an intent, the others a tag."""
+
+    name = "intent_slots"
+    open_labels = True
+
+    def encode(
+        self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
+    ) -> list[Example]:
+        """The windows of the words; in the first of them ``<s>`` is chosen too."""
+        return _encode_utterance(processor, row, row.label if labelled else None, labels, max_length)
+
+    def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
+        """The intent and the tags."""
+        best = [labels[i] for _, scores in windows for i in scores.argmax(-1).tolist()]
+        return best[0].removeprefix(INTENT), tuple(best[1:])
+
+    def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:
+        """The intents of the suite, or of the rows, and the tags of the rows."""
+        intents = given.labels or sorted({row.label[0] for row in train})
+        slots = sorted({tag for row in train for tag in row.label[1]})
+        return (*(INTENT + name for name in intents), *slots)
+
+    def masked(self, logits: Tensor, positions: Tensor, labels: Sequence[str]) -> Tensor:
+        """Intents only at the start, tags only elsewhere."""
+        intents = torch.tensor([label.startswith(INTENT) for label in labels], device=logits.device)
+        return logits.masked_fill((positions == 0)[:, None] != intents, FAR)
+
+    def loss(self, losses: Tensor, target: Tensor, labels: Sequence[str]) -> Tensor:
+        """The sum of the means over the intents and over the tags (Chen et al. 2019)."""
+        intents = target < sum(label.startswith(INTENT) for label in labels)
+        return sum(
+            (losses[part].sum() / part.sum().clamp_min(1) for part in (intents, ~intents)),
+            losses.new_zeros(()),
+        )
+
+
+def _encode_utterance(
+    processor: Any, row: Row, label: Any, labels: Sequence[str], max_length: int
+) -> list[Example]:
+    intent, tags = label or (None, None)
+    windows = encode_tagged(processor, row.id, row.fields["tokens"], tags, labels, max_length)
+    first = windows[0]
+    first["chosen"] = np.concatenate([[0], first["chosen"]])
+    wanted = index_of(None if intent is None else INTENT + intent, labels)
+    first["target"] = np.concatenate([[wanted], first["target"]])
+    return windows
+
+
+TASKS.add(IntentSlots.name, IntentSlots())

@@ -1,0 +1,29 @@
+"""Name the class of two texts at the ``<s>`` before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xling.data.packing import Example
+from xling.transfer.encode import Row, encode_pair, index_of
+from xling.transfer.task import TASKS
+from xling.transfer.tasks.classify import Classify
+
+
+class Pair(Classify):
+    """One label per pair of texts."""
+
+    name = "pair"
+    two_texts = True
+    switched: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    def encode(
+        self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
+    ) -> list[Example]:
+        """One sequence with ``segments`` and ``sides``; the longer text is cut where both are too long."""
+        target = index_of(row.label if labelled else None, labels)
+        return [encode_pair(processor, row.fields["text_a"], row.fields["text_b"], target, max_length)]
+
+
+TASKS.add(Pair.name, Pair())
