@@ -11,22 +11,25 @@ import hashlib
 import http.client
 import os
 import random
+import re
 import socket
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from xling.core.errors import UserError
 
 # 403 and 503 are how Common Crawl's front asks a client to slow down.
 _RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
 _CHUNK_BYTES = 1 << 20
+_NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,52 @@ class Patience:
     timeout_s: float = 60.0
 
 
+class _OnlyWeb(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to the web alone: urllib also follows them to FTP."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        check_url(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def check_url(url: str) -> None:
+    """Refuse an address that is not of the web: ``file:`` would read this machine.
+
+    Raises:
+        UserError: its scheme is neither http nor https.
+    """
+    if urllib.parse.urlsplit(url).scheme.lower() not in ("http", "https"):
+        raise UserError(f"address {url!r}", "http://... or https://...", "use another mirror")
+
+
+def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
+    """The answer of a web server; for http and https alone, redirects included.
+
+    Raises:
+        UserError: another scheme.
+        OSError: no answer, or an error.
+    """
+    check_url(url if isinstance(url, str) else url.full_url)
+    return urllib.request.build_opener(_OnlyWeb).open(url, timeout=timeout_s)
+
+
+def cache_path(cache: Path, *names: str) -> Path:
+    """A place under ``cache`` for what a server or an archive calls ``names``.
+
+    Raises:
+        UserError: a name holds more than letters, digits, _ . and -, or the place is outside of ``cache``.
+    """
+    for name in names:
+        if not _NAME.fullmatch(name) or not name.strip("."):
+            raise UserError(f"name {name!r} in a listing", "letters, digits, _ . -", "use another mirror")
+    path = cache.joinpath(*names)
+    if not path.resolve().is_relative_to(cache.resolve()):
+        raise UserError(f"{path} leads outside of {cache}", fix="remove the link in it")
+    return path
+
+
 class _FailedError(Exception):
     """A request that may succeed when it is made again."""
 
@@ -87,6 +136,7 @@ def fetch(
     """
     if _present(download):
         return download.path
+    check_url(download.url)
     download.path.parent.mkdir(parents=True, exist_ok=True)
     part = download.path.with_name(f".{download.path.name}.part")
     with part.open("ab") as handle:
@@ -203,7 +253,7 @@ def _request(
         if tag.is_file():
             request.add_header("If-Range", tag.read_text(encoding="utf-8"))
     try:
-        response = urllib.request.urlopen(request, timeout=timeout_s)
+        response = open_url(request, timeout_s)
     except urllib.error.HTTPError as error:
         with error:
             _refused(download, handle, error)

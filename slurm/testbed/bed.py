@@ -281,7 +281,8 @@ def _recorded(directory: Path) -> list[int]:
         return []
 
 
-def _process_file(pid: int, name: str) -> bytes:
+def process_file(pid: int, name: str) -> bytes:
+    """A file of ``/proc/PID``, empty where the process is gone."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -290,7 +291,7 @@ def _process_file(pid: int, name: str) -> bytes:
 
 def _ended(pid: int) -> bool:
     """Whether the process is gone or a zombie that nobody has collected."""
-    stat = _process_file(pid, "stat")
+    stat = process_file(pid, "stat")
     if stat.rpartition(b")")[2].split()[:1] != [b"Z"]:
         return not stat
     return True
@@ -299,15 +300,15 @@ def _ended(pid: int) -> bool:
 def _is_ours(pid: int, directory: Path) -> bool:
     """Whether ``pid`` was started for this directory: a recycled id never is."""
     mark = f"SLURM_CONF={directory}/slurm.conf".encode()
-    return mark in _process_file(pid, "environ").split(b"\0")
+    return mark in process_file(pid, "environ").split(b"\0")
 
 
-def _stragglers(directory: Path) -> list[int]:
+def stragglers(directory: Path) -> list[int]:
     """Steps and tasks that Slurm started from this directory; never a user's shell that points at it."""
     found = []
     for pid in (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()):
-        in_job = b"\0SLURM_JOB_ID=" in b"\0" + _process_file(pid, "environ")
-        step = _process_file(pid, "cmdline").startswith(b"slurmstepd")
+        in_job = b"\0SLURM_JOB_ID=" in b"\0" + process_file(pid, "environ")
+        step = process_file(pid, "cmdline").startswith(b"slurmstepd")
         if (in_job or step) and pid != os.getpid() and _is_ours(pid, directory):
             found.append(pid)
     return found
@@ -315,14 +316,14 @@ def _stragglers(directory: Path) -> list[int]:
 
 def _stop_processes(directory: Path) -> list[int]:
     daemons = [pid for pid in _recorded(directory) if _is_ours(pid, directory)]
-    ended = [*_stragglers(directory), *reversed(daemons)]
+    ended = [*stragglers(directory), *reversed(daemons)]
     _send(daemons, signal.SIGTERM)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and not all(map(_ended, ended)):
         # A step monitor does not listen to SIGTERM, and new ones may appear until slurmd has gone.
-        _send(_stragglers(directory), signal.SIGKILL)
+        _send(stragglers(directory), signal.SIGKILL)
         time.sleep(0.05)
-    late = [*_stragglers(directory), *(pid for pid in ended if not _ended(pid))]
+    late = [*stragglers(directory), *(pid for pid in ended if not _ended(pid))]
     _send(late, signal.SIGKILL)
     return sorted({*ended, *late})
 

@@ -56,6 +56,11 @@ class Handler(BaseHTTPRequestHandler):
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         if kind in ("403", "429", "503") and visit <= 2:
             return self.refuse(int(kind))
+        if kind == "elsewhere":
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         if kind == "404":
             return self.refuse(404)
         if kind == "always503":
@@ -219,3 +224,18 @@ def test_a_killed_download_resumes(server: Server, tmp_path: Path) -> None:
     fetch(Download(server.url("slow"), path, len(BODY), sha256()), QUICK)
     assert path.read_bytes() == BODY
     assert server.seen[-1] == ("/slow", f"bytes={have}-")
+
+
+@pytest.mark.parametrize(
+    "address", ["file:///etc/passwd", "FILE:/etc/passwd", "ftp://a/b", "data:,x", "/etc/passwd"]
+)
+def test_only_the_web_is_fetched(tmp_path: Path, address: str) -> None:
+    with pytest.raises(UserError, match="http://"):
+        fetch(Download(address, tmp_path / "x"), QUICK)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_redirect_leads_to_the_web_alone(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(UserError, match=r"address 'ftp://127.0.0.1/etc/passwd'; valid: http://"):
+        fetch(Download(server.url("elsewhere"), tmp_path / "x"), QUICK)
+    assert not (tmp_path / "x").exists()

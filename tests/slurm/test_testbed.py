@@ -83,8 +83,8 @@ def test_up_twice_then_down_leaves_nothing(tmp_path: Path) -> None:
         subprocess.run(
             ["sbatch", "--output=/dev/null", "--wrap", "srun sleep 300"], env=env, check=True, cwd=tmp_path
         )
-        wait_until(lambda: len(bed._stragglers(directory)) >= 4, 30, "a running job")
-        pids = [*json.loads((directory / "daemons.json").read_text()).values(), *bed._stragglers(directory)]
+        wait_until(lambda: len(bed.stragglers(directory)) >= 4, 30, "a running job")
+        pids = [*json.loads((directory / "daemons.json").read_text()).values(), *bed.stragglers(directory)]
     finally:
         stop_bed(directory)
     assert not directory.exists()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.fetch import Download, fetch
+from xling.corpora.fetch import Download, cache_path, check_url, fetch, open_url
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -75,8 +75,8 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
     asked |= {"version": version or "latest"}
     url = f"{context.base_urls.get('opus', API)}?{urllib.parse.urlencode(asked)}"
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
-            entries = json.load(answer)["corpora"]
+        with open_url(url, _TIMEOUT_S) as answer:
+            entries = [_checked(entry) for entry in json.load(answer)["corpora"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"cannot list OPUS at {url}: {error}",
@@ -91,12 +91,25 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
         raise UserError(f"OPUS has no corpus for {context.pair}", fix="give other sources")
     kept: list[dict[str, Any]] = []
     total = 0
-    for entry in sorted(entries, key=lambda e: (int(e["alignment_pairs"] or 0), e["corpus"])):
-        total += int(entry["alignment_pairs"] or 0)
+    for entry in sorted(entries, key=lambda e: (e["alignment_pairs"], e["corpus"])):
+        total += entry["alignment_pairs"]
         if kept and context.size and total > context.size:
             break
         kept.append(entry)
     return kept
+
+
+def _checked(entry: Any) -> dict[str, Any]:
+    """An entry of the listing, whose values come from another machine.
+
+    Raises:
+        ValueError: a value is not of its type.
+        UserError: a name could lead elsewhere, or the address is not of the web.
+    """
+    found = {key: str(entry[key]) for key in ("corpus", "version", "url")}
+    cache_path(Path(), found["corpus"], found["version"])
+    check_url(found["url"])
+    return found | {"alignment_pairs": int(entry.get("alignment_pairs") or 0)}
 
 
 def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
@@ -104,7 +117,7 @@ def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
     url = entry["url"]
     if store := context.base_urls.get("opus_store"):
         url = store.rstrip("/") + urllib.parse.urlsplit(url).path
-    path = context.cache / "opus" / f"{entry['corpus']}-{entry['version']}-{context.pair}.zip"
+    path = cache_path(context.cache, "opus", f"{entry['corpus']}-{entry['version']}-{context.pair}.zip")
     if path.is_file():
         return path
     num_bytes, checksum = _facts(url)
@@ -114,7 +127,7 @@ def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
 def _facts(url: str) -> tuple[int | None, str]:
     """Length and ``md5:HEX`` of a file as far as its server states them before sending it."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_TIMEOUT_S) as answer:
+        with open_url(urllib.request.Request(url, method="HEAD"), _TIMEOUT_S) as answer:
             length, etag = answer.headers.get("Content-Length"), answer.headers.get("ETag", "")
     except OSError:
         return None, ""  # the download itself will say what is wrong

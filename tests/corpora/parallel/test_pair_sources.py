@@ -300,6 +300,37 @@ def test_opus_with_a_wrong_checksum_is_refused(tmp_path, opus, monkeypatch):
     assert not list((tmp_path / "cache").rglob("*.zip"))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("corpus", "../../../x", "letters, digits"),
+        ("corpus", "a/b", "letters, digits"),
+        ("corpus", "..", "letters, digits"),
+        ("version", "v1/../../../y", "letters, digits"),
+        ("version", "v\x1b[2J", "letters, digits"),
+        ("url", "file:///etc/passwd", "http://"),
+        ("url", "ftp://store.invalid/a.zip", "http://"),
+        ("url", "/etc/passwd", "http://"),
+        ("alignment_pairs", "many", "cannot list OPUS"),
+    ],
+)
+def test_a_hostile_listing_of_opus_reaches_nothing(tmp_path, opus, key, value, expected):
+    opus.corpora[-1][key] = value
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=expected):
+        open_sources(["opus:"], opus_context(tmp_path, opus))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_link_out_of_the_cache_is_not_followed(tmp_path, opus):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache" / "opus").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="leads outside of"):
+        open_sources(["opus:T"], opus_context(tmp_path, opus))
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_opus_off_line_says_so(tmp_path):
     context = SourceContext(
         languages.get("en"), languages.get("sw"), tmp_path, {"opus": "http://127.0.0.1:9/"}

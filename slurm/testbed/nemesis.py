@@ -1,0 +1,395 @@
+"""Disturb the test bed at random and check that runs end as if nothing had happened.
+
+Usage::
+
+    python -m xling.slurm.testbed.nemesis --seed 1 --schedules 10 [--dir DIR]
+
+Each schedule submits a small pipeline and disturbs it for a while: the controller is killed, restarted or stopped,
+nodes are lost, processes are killed or stopped, jobs are requeued, cancelled or preempted, ``sbatch`` is slow or its
+answer gets lost, records are torn, the disk is full. Then everything is healed, and the run has to end by itself with
+``xling slurm reconcile`` called now and then, as cron does. Checked are: each part was published once and never ran
+twice at the same time, the results are those of an undisturbed run, no job is left, and no status was false.
+The exit code is 1 when anything was violated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core.pipeline import Pipeline, Step
+from xling.core.stage import STAGES
+from xling.slurm import launch, reconcile, status
+from xling.slurm.record import Run, open_run
+from xling.slurm.testbed import bed
+from xling.slurm.testbed.config import Bed
+from xling.slurm.testbed.workload import CHAIN, DOUBLED, PARTS, expected
+
+NUM_DISTURBANCES = (4, 10)
+HEALED_S = 240.0
+CRON_S = 3.0
+SBATCH = """#!/bin/sh
+# Stands before sbatch: slow where the nemesis says so, and with answers that get lost.
+before=0; after=0; lose=0
+. "$(dirname "$0")/mood"
+sleep "$before"
+{real} "$@"; code=$?
+sleep "$after"
+if [ "$lose" = 1 ]; then
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    exit 1
+fi
+exit $code
+"""
+
+
+@dataclass
+class Schedule:
+    """One run under random disturbances.
+
+    Attributes:
+        bed: the test bed.
+        work: folder of this schedule.
+        draw: where all chance comes from.
+        done: the disturbances in order.
+        found: what was violated.
+    """
+
+    bed: Bed
+    work: Path
+    draw: random.Random
+    done: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    healing: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        """The run as it is on the disk."""
+        return open_run(self.work / "runs/jobs/x")
+
+    def play(self) -> None:
+        """Submit, disturb, heal, wait and check."""
+        steps = {
+            "parts": Step("parts", {"out": str(self.work / "parts"), "seconds": "1"}),
+            "left": Step("chain", {"out": str(self.work / "left")}, after=("parts",)),
+            "right": Step("chain", {"out": str(self.work / "right")}, after=("parts",)),
+        }
+        inline = self.draw.choice(["0", "4"])
+        settings = {"run": "x", "max_attempts": "50", "inline_parts": inline, "mem_gb": "0.25"}
+        launch.submit_pipeline(Pipeline(steps), "slurm", settings)
+        for _ in range(self.draw.randint(*NUM_DISTURBANCES)):
+            time.sleep(self.draw.uniform(0.2, 2.0))
+            self.disturb()
+            self.look()
+        for heal in self.healing:
+            heal()
+        self.healing.clear()
+        self.wait()
+        self.check()
+
+    def disturb(self) -> None:
+        """One disturbance."""
+        action = self.draw.choice(DISTURBANCES)
+        self.done.append(action.__name__)
+        action(self)
+
+    def look(self) -> None:
+        """Compare a status with what Slurm says before and after it."""
+        before = self.active()
+        with contextlib.suppress(Exception):
+            reconcile.reconcile(self.run)
+        steps = {s.step: s.state for s in map(self.state_of, self.run.steps)}
+        after = self.active()
+        for name, state in steps.items():
+            if state == "DONE" and not (self.work / name / "result").exists():
+                self.found.append(f"status says {name} is DONE, and there is no result")
+            if state in ("FAILED", "CANCELLED"):
+                self.found.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
+            if before is None or after is None:
+                continue
+            running = [job for job in (*before, *after) if job.startswith(f"x.{name}.")]
+            if state in ("RUNNING", "PENDING") and not running:
+                self.found.append(f"status says {name} is {state}, and Slurm knows no job of it")
+            both = [
+                job for job in before if job in after and job.startswith((f"x.{name}.run", f"x.{name}.m"))
+            ]
+            if state == "LOST" and both:
+                self.found.append(f"status says {name} is LOST, and {both} were there all the time")
+
+    def state_of(self, name: str) -> status.StepStatus:
+        """What ``xling slurm status`` says about a step."""
+        run = self.run
+        return status.of_step(run.steps[name], reconcile.view_of(run))
+
+    def active(self) -> list[str] | None:
+        """Names of the jobs that wait or run, None where Slurm does not answer."""
+        command = ["squeue", "-h", "-r", "-o", "%j"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        except subprocess.TimeoutExpired:
+            return None
+        return None if done.returncode else done.stdout.split()
+
+    def wait(self) -> None:
+        """Until the run has ended, with a line of cron."""
+        deadline = time.monotonic() + HEALED_S
+        while not all(step.outcome() for step in self.run.steps.values()):
+            if time.monotonic() > deadline:
+                self.found.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
+                return
+            time.sleep(CRON_S)
+            self.look()
+        end = time.monotonic() + 40
+        while self.left() and time.monotonic() < end:
+            with contextlib.suppress(Exception):
+                reconcile.reconcile(self.run)
+            time.sleep(1)
+
+    def left(self) -> list[str]:
+        """Jobs of the run that are still there."""
+        return [job for job in self.active() or () if job.startswith("x.")]
+
+    def check(self) -> None:
+        """What has to hold at the end."""
+        for name, step in self.run.steps.items():
+            if step.outcome().get("state") != "done":
+                self.found.append(f"{name} ended as {step.outcome()}")
+            stage = "parts" if name == "parts" else "chain"
+            result = self.work / name / "result"
+            if not result.exists() or result.read_text() != expected(stage):
+                self.found.append(f"the result of {name} is not that of an undisturbed run")
+            if (self.work / name / DOUBLED).exists():
+                self.found.append(f"{name} ran twice at once: {(self.work / name / DOUBLED).read_text()}")
+            for entry in step.arrays():
+                for index in entry["indices"]:
+                    part = step.part(entry["phase"], index)
+                    times = sum(event["event"] == "done" for event in part.events())
+                    if times != 1:
+                        self.found.append(f"{part} was published {times} times")
+        if left := self.left():
+            self.found.append(f"jobs are left: {left}")
+
+    def processes(self) -> list[int]:
+        """Processes of jobs of the test bed that run our code."""
+        return [
+            pid
+            for pid in bed.stragglers(self.bed.directory)
+            if b"xling.slurm.entry" in bed.process_file(pid, "cmdline")
+            and not bed.process_file(pid, "cmdline").startswith((b"srun", b"slurmstepd"))
+        ]
+
+    def command(self, *words: str) -> None:
+        """One of Slurm's commands, whatever it answers."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(words, capture_output=True, timeout=15)
+
+    def some_job(self) -> str:
+        """Id of a job of the run, "" where there is none."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command = ["squeue", "-h", "-r", "-o", "%i %j"]
+            shown = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.splitlines()
+            ids = [line.split()[0] for line in shown if " x." in line and ".barrier." not in line]
+            return self.draw.choice(ids) if ids else ""
+        return ""
+
+
+def restart_controller(schedule: Schedule) -> None:
+    """Ask slurmctld to end, and start it a little later."""
+    _restart(schedule, "slurmctld", signal.SIGTERM)
+
+
+def kill_controller(schedule: Schedule) -> None:
+    """Kill slurmctld: it loses what it has not saved."""
+    _restart(schedule, "slurmctld", signal.SIGKILL)
+
+
+def kill_node(schedule: Schedule) -> None:
+    """Kill a slurmd; its jobs run on without it."""
+    _restart(schedule, f"slurmd-{schedule.draw.choice(schedule.bed.node_names)}", signal.SIGKILL)
+
+
+def _restart(schedule: Schedule, name: str, number: signal.Signals) -> None:
+    bed.signal_daemon(schedule.bed, name, number)
+    time.sleep(schedule.draw.uniform(0.5, 6))
+    bed.start_daemon(schedule.bed, name)
+
+
+def stop_controller(schedule: Schedule) -> None:
+    """Let slurmctld hang for a while."""
+    bed.signal_daemon(schedule.bed, "slurmctld", signal.SIGSTOP)
+    time.sleep(schedule.draw.uniform(1, 6))
+    bed.signal_daemon(schedule.bed, "slurmctld", signal.SIGCONT)
+
+
+def fail_node(schedule: Schedule) -> None:
+    """Tell Slurm that a node is lost; its jobs are requeued."""
+    name = schedule.draw.choice(schedule.bed.node_names)
+    schedule.command("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=nemesis")
+    time.sleep(schedule.draw.uniform(0.5, 3))
+    resume = ("scontrol", "update", f"NodeName={name}", "State=RESUME")
+    schedule.command(*resume)
+    schedule.healing.append(lambda: schedule.command(*resume))
+
+
+def kill_process(schedule: Schedule) -> None:
+    """Kill one process of a job."""
+    _signal(schedule, signal.SIGKILL)
+
+
+def stop_process(schedule: Schedule) -> None:
+    """Let one process of a job hang for a while."""
+    if pid := _signal(schedule, signal.SIGSTOP):
+        time.sleep(schedule.draw.uniform(0.5, 4))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _signal(schedule: Schedule, number: signal.Signals) -> int:
+    pids = schedule.processes()
+    if not pids:
+        return 0
+    pid = schedule.draw.choice(pids)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+    return pid
+
+
+def requeue_job(schedule: Schedule) -> None:
+    """Put a job of the run back into the queue: a part or a collector."""
+    if identity := schedule.some_job():
+        schedule.command("scontrol", "requeue", identity)
+
+
+def cancel_job(schedule: Schedule) -> None:
+    """Cancel a job of the run behind its back."""
+    if identity := schedule.some_job():
+        schedule.command("scancel", identity)
+
+
+def preempt(schedule: Schedule) -> None:
+    """Let a job of higher priority take every node."""
+    real = shutil.which("sbatch", path="/usr/bin:/usr/local/bin") or "sbatch"
+    words = [real, "--partition=urgent", "--nodes=2", "--exclusive", "--mem=0", "--job-name=urgent"]
+    schedule.command(*words, "--output=/dev/null", "--wrap=sleep 2")
+
+
+def slow_sbatch(schedule: Schedule) -> None:
+    """Let sbatch take its time, before or after it has submitted."""
+    before, after = schedule.draw.choice([(2, 0), (0, 2), (1, 1)])
+    _mood(schedule, f"before={before}; after={after}")
+
+
+def lose_answers(schedule: Schedule) -> None:
+    """Let the answers of sbatch get lost."""
+    _mood(schedule, "lose=1")
+
+
+def _mood(schedule: Schedule, text: str) -> None:
+    mood = schedule.bed.directory / "bin" / "mood"
+    mood.write_text(text + "\n")
+    schedule.healing.append(lambda: mood.write_text("\n"))
+
+
+def tear_record(schedule: Schedule) -> None:
+    """Leave a torn line at the end of a record."""
+    records = sorted((schedule.work / "runs/jobs/x").rglob("*.jsonl"))
+    if records:
+        with schedule.draw.choice(records).open("ab") as handle:
+            handle.write(b'{"event": "sta')
+
+
+def fill_disk(schedule: Schedule) -> None:
+    """Take all the space of the file system that the run is on, for a while."""
+    ballast = schedule.work / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as handle:
+        while True:
+            handle.write(b"\0" * 65536)
+    time.sleep(schedule.draw.uniform(0.5, 3))
+    ballast.unlink()
+
+
+DISTURBANCES = [
+    restart_controller, kill_controller, stop_controller, kill_node, fail_node, kill_process, kill_process,
+    stop_process, requeue_job, requeue_job, cancel_job, preempt, slow_sbatch, lose_answers, tear_record, fill_disk,
+]  # fmt: skip
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of 32 MiB at ``folder``, so that it can be filled."""
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
+    """Play schedules on a test bed in ``directory``; returns how many violated something."""
+    STAGES.add("parts", PARTS)
+    STAGES.add("chain", CHAIN)
+    wrong = 0
+    here = bed.up(directory, nodes=2, cpus=8)
+    try:
+        os.environ.update(bed.environment(directory))
+        wrapper = directory / "bin" / "sbatch"
+        wrapper.parent.mkdir()
+        wrapper.write_text(SBATCH.format(real=shutil.which("sbatch")))
+        wrapper.chmod(0o755)
+        (wrapper.parent / "mood").write_text("\n")
+        os.environ["PATH"] = f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"
+        for number in schedules:
+            work = directory / f"work{number}"
+            began = time.monotonic()
+            with small_disk(work), contextlib.chdir(work):
+                schedule = Schedule(here, work, random.Random(f"{seed}.{number}"))
+                schedule.play()
+                wrong += bool(schedule.found)
+                seconds = time.monotonic() - began
+                print(
+                    f"schedule {seed}.{number}: {seconds:.0f} s, {len(schedule.done)} disturbances",
+                    flush=True,
+                )
+                for text in dict.fromkeys(schedule.found):
+                    print(f"  VIOLATED: {text}", flush=True)
+                if schedule.found:
+                    print(f"  after: {' '.join(schedule.done)}", flush=True)
+                    shutil.copytree(work, directory.with_name(f"{directory.name}-{seed}.{number}"))
+                schedule.command("scancel", "--user", "root")
+                time.sleep(2)
+    finally:
+        bed.down(directory)
+    return wrong
+
+
+def main() -> int:
+    """Entry point; 1 when anything was violated."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xling.slurm.testbed.nemesis", description="Disturb the test bed."
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--schedules", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="number of the first schedule")
+    parser.add_argument(
+        "--dir", type=Path, default=bed.default_directory().with_name(f"nemesis-{os.getpid()}")
+    )
+    given = parser.parse_args()
+    numbers = range(given.first, given.first + given.schedules)
+    wrong = torment(given.dir.absolute(), given.seed, numbers)
+    print(f"{given.schedules} schedules, {wrong} with violations")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
