@@ -28,7 +28,7 @@ LINES = {"translate"}
 ON_STANDARD_OUTPUT = {
     # Results of a training in words, whose values are in the manifest that --json prints.
     "xling/transfer/mt.py", "xling/transfer/rewrite.py", "xling/transfer/umt.py", "corpora/lexicon/stage.py",
-    "xling/cli.py", "xling/core/progress.py", "slurm/testbed/__main__.py", "slurm/launch.py",
+    "xling/cli.py", "xling/core/progress.py", "slurm/testbed/__main__.py", "slurm/entry.py", "slurm/testbed/nemesis.py",
 }  # fmt: skip
 
 
@@ -168,3 +168,32 @@ def test_the_walk_sees_a_stage_that_returns_text() -> None:
         return "a table"
 
     assert not returned(bare) <= ALLOWED
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J a\r\x9b1A \u202egnp.exe \u2066x\x00\x7f"
+
+
+def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """In answers, tables and errors; tabs, line ends and every script stay."""
+    plain = "a\tb\nक्‍ष עִבְרִית 日本 ‏\u200d"
+    cli.show(Answer(f"{plain} {HOSTILE}", {}), False)
+    cli.show(Rows(["text"], [[HOSTILE]]), False)
+    assert cli.main([HOSTILE]) == 2
+    out, err = capsys.readouterr()
+    assert out == f"{plain} {SHOWN}\ntext\n{SHOWN}\n"
+    assert "\x1b" not in err and "\u202e" not in err
+
+
+def test_a_log_of_a_part_shows_no_escape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["toyworld", "cluster=debug", "slurm.run=r", f"out={tmp_path}/t", "num_docs=0"]) in (0, 2)
+    (record,) = tmp_path.glob("runs/jobs/r/toyworld/parts/*.jsonl")
+    with record.open("a") as handle:
+        handle.write(json.dumps({"event": "failed", "time": 1, "reason": HOSTILE}) + "\n")
+    capsys.readouterr()
+    for word in ("status", "logs"):
+        assert cli.main(["slurm", word, "r"]) == 0
+        assert not set("\x1b\r\x9b\u202e") & set(capsys.readouterr().out)

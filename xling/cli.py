@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from xling.core import config, job, manifest
-from xling.core.answer import Answer, Rows
+from xling.core.answer import Answer, Rows, visible
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load, run_local
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except manifest.WhyAnswer as answer:
         return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
     except UserError as error:
-        print(f"xling: {error}", file=sys.stderr)
+        print(visible(f"xling: {error}"), file=sys.stderr)
         if JSON in arguments and error.data is not None:
             print(json.dumps(error.data, indent=1, ensure_ascii=False))
         return error.exit_code
@@ -185,11 +185,11 @@ def show(result: Any, as_json: bool) -> int:
     """Print what a command answers; returns the exit code."""
     if isinstance(result, Rows):
         for line in result.json_lines() if as_json else result.lines():
-            print(line)
+            print(visible(line))
     elif as_json:
         print(json.dumps(values_of(result), indent=1, ensure_ascii=False))
     elif isinstance(result, str):
-        print(result)
+        print(visible(result))
     return result.exit_code if isinstance(result, Answer) else 0
 
 

@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -70,7 +71,7 @@ def markdown(table: Table) -> str:
     rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])]) + "|"
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
     body = [written(rows[0]), rule, *map(written, rows[1:])]
-    return "\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n"
+    return without_html("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
 
 
 @FORMATS.register("csv")
@@ -167,6 +168,11 @@ def _html_line(line: Line, starts: set[int]) -> str:
 
 def _first(position: int, starts: set[int]) -> str:
     return ' class="first"' if position in starts else ""
+
+
+def without_html(text: str) -> str:
+    """Markdown in which no name opens an element of HTML; a lone ``<`` stays."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
 def tex(text: str) -> str:

@@ -159,11 +159,13 @@ def files(made: Report) -> dict[str, str]:
 
 def markdown(made: Report) -> str:
     """The report without its pictures."""
-    parts = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
+    told = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
+    parts = [render.without_html(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in made.tables]
     for chapter in made.chapters:
-        parts += [f"## {chapter.title}", chapter.lead]
-        parts += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
+        told = [f"## {chapter.title}", chapter.lead]
+        told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
+        parts += [render.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
     parts.append(
         "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))

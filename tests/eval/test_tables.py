@@ -214,3 +214,11 @@ def test_damaged_scores_are_named_with_their_line(tmp_path: Path, wrong: Any, me
     path.write_text(json.dumps(wrong))
     with pytest.raises(UserError, match=message):
         read_scores(path)
+
+
+def test_no_name_opens_html_in_markdown() -> None:
+    text = "x <script>alert(1)</script> <img src=x> <!-- --> <?php p < 0.05 a<b 1 <2"
+    shown = render.without_html(text)
+    assert shown == (
+        "x &lt;script>alert(1)&lt;/script> &lt;img src=x> &lt;!-- --> &lt;?php p < 0.05 a&lt;b 1 <2"
+    )

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+# C0 and C1 controls but tab and line feed, and the marks that turn the direction of what follows.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""Text for a terminal, with what a terminal would obey shown as ``\x1b`` or ``\u202e``.
+
+    Documents, logs and records hold text of others; printed as it is, an escape sequence in it could move the cursor,
+    rename the window or hide what follows.
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Answer(str):
