@@ -66,7 +66,7 @@ PLANTED = [
     ("xling/transfer/words.py", "from xling.corpora import shards", {CORPORA}),
     ("xling/transfer/tune.py", "from fairseq import utils", {FAIRSEQ}),
     ("xling/attic/__init__.py", "", {ORDER}),
-    ("xling/text/pairs.py", "from xling.text import dictionary", {CIRCLE}),
+    ("corpora/card.py", "from xling.corpora import mono", {CIRCLE}),
     ("eval/suite.py", "def late() -> None:\n    from xling.eval.run import run", {CIRCLE}),
 ]
 

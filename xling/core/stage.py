@@ -297,6 +297,13 @@ for _stage in (
         help="look at versions, GPU, NCCL, Slurm, disk, memory and fairseq's repairs; say what to do",
     ),
     Stage(
+        "new",
+        config="xling.new:NewConfig",
+        run="xling.new:run",
+        positional="kind name",
+        help="write the file and the test of a new objective, stage, filter, source, suite or metric",
+    ),
+    Stage(
         "report",
         config="xling.eval.report.stage:ReportConfig",
         run="xling.eval.report.stage:run",

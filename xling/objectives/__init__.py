@@ -1,7 +1,5 @@
-"""Pre-training objectives, one file each, registered as fairseq tasks ``xling_<name>``."""
+"""Pre-training objectives, one file each, registered as fairseq tasks ``xling_<name>`` when they are asked for."""
 
 from xling.objectives.base import OBJECTIVES
-
-OBJECTIVES.discover()
 
 __all__ = ["OBJECTIVES"]

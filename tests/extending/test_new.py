@@ -1,0 +1,105 @@
+"""``xling new``: what it writes runs, in a checkout and in another package, and replaces nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xling import cli, new
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("xling", "corpora", "eval", "slurm", "recipes", "tests", "pyproject.toml")
+
+
+def run(folder: Path, home: Path, *words: str) -> str:
+    """Output of a module of Python that must end well in ``folder``, with the xling in ``home``."""
+    env = {**os.environ, "PYTHONPATH": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    copy = tmp_path / "checkout"
+    copy.mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            unwanted = shutil.ignore_patterns("__pycache__", "golden")
+            shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=unwanted)
+        else:
+            shutil.copy(ROOT / part, copy / part)
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_kind_runs_and_is_clean_in_a_checkout(checkout: Path) -> None:
+    written = [
+        path
+        for kind in new.KINDS
+        for path in run(checkout, checkout, "xling", "new", kind, f"my_{kind}").splitlines()[:2]
+    ]
+    assert len(written) == 2 * len(new.KINDS)
+    tests = [path for path in written if Path(path).name.startswith("test_")]
+    assert "15 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", *tests)
+    for words in (("check",), ("format", "--check")):
+        run(checkout, checkout, "ruff", *words, "--no-cache", *written)
+    contract = "tests/corpora/stages/test_streaming.py::test_contract[my_stage]"
+    assert "1 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", contract)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_kind_runs_in_another_package(tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    for kind in new.KINDS:
+        said = run(tmp_path, ROOT, "xling", "new", kind, f"my_{kind}", f"out={out}")
+        assert f'"{kind}.my_{kind}" = "YOUR_PACKAGE.my_{kind}"' in said
+    assert "15 passed" in run(tmp_path, ROOT, "pytest", "-q", "-p", "no:cacheprovider", str(out))
+
+
+def test_nothing_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["new", "stage", "mine", "out=here"]
+    assert cli.main(words) == 0
+    before = {path: path.read_text() for path in (tmp_path / "here").iterdir()}
+    assert {path.name for path in before} == {"mine.py", "test_mine.py"}
+    assert cli.main(words) == 2
+    assert "here/mine.py is there already" in capsys.readouterr().err
+    (tmp_path / "here" / "mine.py").unlink()
+    assert cli.main(words) == 2, "the test is not replaced either"
+    assert not (tmp_path / "here" / "mine.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["stage", "Mine", "out=x"], "name='Mine'; valid: lower-case letters"),
+        (["stage", "class", "out=x"], "name='class'"),
+        (["stage", "repair", "out=x"], "there is a stage called 'repair' already"),
+        (["metric", "bleu", "out=x"], "there is a metric called 'bleu' already"),
+        (["stage", "mine"], "is no checkout of xling; valid: the folder that holds xling/ and corpora/"),
+        (["stge", "mine", "out=x"], "did you mean 'stage'"),
+    ],
+)
+def test_what_cannot_be_written_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

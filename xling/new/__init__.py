@@ -1,0 +1,97 @@
+"""``xling new KIND NAME``: the file of an objective, stage, filter, source, suite or metric, and its test.
+
+Both are complete: the test passes as it is written. In a checkout they go where the registry finds them; with
+``out=FOLDER`` they go into a folder of another package, which names them in its entry points.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Literal
+
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.core.manifest import write_atomic
+from xling.core.registry import PLUGINS
+from xling.core.stage import load
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where a thing and its test are in a checkout, and the registry that finds it."""
+
+    folder: str
+    tests: str
+    registry: str
+
+
+KINDS = {
+    "objective": Kind("xling/objectives", "tests/objectives", "xling.objectives:OBJECTIVES"),
+    "stage": Kind("corpora/stages", "tests/corpora/stages", "xling.corpora.stages:STREAMING"),
+    "filter": Kind(
+        "corpora/parallel/filters", "tests/corpora/parallel", "xling.corpora.parallel.filters:PAIR_FILTERS"
+    ),
+    "source": Kind("corpora/sources", "tests/corpora", "xling.corpora.sources.source:SOURCES"),
+    "suite": Kind("eval/suites", "tests/eval", "xling.eval.suite:SUITES"),
+    "metric": Kind("eval/metrics", "tests/eval", "xling.eval.metrics:METRICS"),
+}
+
+
+@dataclass(frozen=True)
+class NewConfig:
+    """Settings of ``xling new``.
+
+    Args:
+        kind: what is added.
+        name: how it is called in settings, and its file.
+        out: folder of another package; by default the folder of the kind in the checkout that this is run in.
+    """
+
+    kind: Literal["objective", "stage", "filter", "source", "suite", "metric"]
+    name: str
+    out: Path | None = None
+
+
+def run(cfg: NewConfig) -> Answer:
+    """Write the file and its test.
+
+    Raises:
+        UserError: the name is no name or is taken, a file exists, or this is no checkout and ``out`` is not given.
+    """
+    kind = KINDS[cfg.kind]
+    if not re.fullmatch("[a-z][a-z0-9_]*", cfg.name) or keyword.iskeyword(cfg.name):
+        raise UserError(f"name={cfg.name!r}", "lower-case letters, digits and _, a letter first")
+    code, test = _places(cfg, kind)
+    for path in (code, test):
+        if path.exists():
+            raise UserError(f"{path} is there already", fix="choose another name, or delete it")
+    if cfg.name in load(kind.registry):
+        raise UserError(f"there is a {cfg.kind} called {cfg.name!r} already", fix="choose another name")
+    title = "".join(part.title() for part in cfg.name.split("_"))
+    registers = f"import {cfg.name}  # noqa: F401 - registers it\n" if cfg.out else ""
+    words = {"name": cfg.name, "Title": title, "registers": registers}
+    for path, template in ((code, cfg.kind), (test, f"{cfg.kind}_test")):
+        text = (files(__name__) / f"{template}.txt").read_text(encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, Template(text).substitute(words))
+    lines = [f"{code}", f"{test}", f"run its test: python -m pytest {test}"]
+    if cfg.out:
+        point = f'"{cfg.kind}.{cfg.name}" = "YOUR_PACKAGE.{cfg.name}"'
+        lines += ["name it in pyproject.toml:", f'[project.entry-points."{PLUGINS}"]', point]
+    return Answer("\n".join(lines), {"file": str(code), "test": str(test)})
+
+
+def _places(cfg: NewConfig, kind: Kind) -> tuple[Path, Path]:
+    code, test = f"{cfg.name}.py", f"test_{cfg.name}.py"
+    if cfg.out:
+        return cfg.out / code, cfg.out / test
+    if not all((Path(folder) / "__init__.py").is_file() for folder in ("xling", kind.folder)):
+        raise UserError(
+            f"{Path.cwd()} is no checkout of xling", "the folder that holds xling/ and corpora/", "out=FOLDER"
+        )
+    return Path(kind.folder) / code, Path(kind.tests) / test
