@@ -134,7 +134,12 @@ def table() -> Iterator[tuple[str, str]]:
     """Every command with each word that may follow it, "" for the first word."""
     from xling.slurm.commands import ACTIONS
 
-    others = {"run": sorted(p.stem for p in RECIPES.glob("*.yaml")), "quickstart": ["out="], "config": []}
+    others = {
+        "run": sorted(p.stem for p in RECIPES.glob("*.yaml")),
+        "quickstart": ["out="],
+        "config": [],
+        "why-rerun": [],
+    }
     others |= {"completion": ["bash", "zsh", "fish"], "slurm": [*ACTIONS, "plan"]}
     for name in sorted({name.split()[0] for name in STAGES} | set(others)):
         yield "", name
