@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.sampling import rng
 from xling.text import reader
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 STAGE = "corpus halves"
 
@@ -89,7 +93,9 @@ def read_side(path: Path) -> list[str]:
     return lines
 
 
-def halves(first: Sequence[str], second: Sequence[str], seed: int | None) -> tuple[np.ndarray, np.ndarray]:
+def halves(
+    first: Sequence[str], second: Sequence[str], seed: int | None
+) -> tuple[Int64[np.ndarray, " first"], Int64[np.ndarray, " second"]]:
     """Line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
 
     Args:
@@ -116,7 +122,12 @@ def halves(first: Sequence[str], second: Sequence[str], seed: int | None) -> tup
     return mine, theirs
 
 
-def check_disjoint(first: Sequence[str], second: Sequence[str], mine: np.ndarray, theirs: np.ndarray) -> None:
+def check_disjoint(
+    first: Sequence[str],
+    second: Sequence[str],
+    mine: Int64[np.ndarray, " first"],
+    theirs: Int64[np.ndarray, " second"],
+) -> None:
     """Make sure that no pair survives in two sets of line numbers: neither by number nor by text.
 
     Raises:

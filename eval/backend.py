@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
 
 from xling.core.registry import Registry
-from xling.eval.retrieval import Vectors
 from xling.eval.suite import Example, Suite
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,9 @@ class Backend(Protocol):
         """
         ...
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Sentence (or word) vectors, float32 (num_texts, dim).
 
         Args:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,9 @@ from xling.eval.metrics.text import words
 from xling.eval.results import Score
 from xling.eval.suite import Example, Suite, data_folder, load, suites
 from xling.text import reader
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt64
 
 N = 13
 SHORTEST = 8
@@ -148,13 +152,13 @@ def row_text(row: Example) -> str:
     return " ".join(parts)
 
 
-def hashed_tokens(text: str) -> npt.NDArray[np.uint64]:
+def hashed_tokens(text: str) -> UInt64[np.ndarray, " tokens"]:
     """Hashes of a text's lower-cased words, in scripts without spaces of its characters; uint64 (n,)."""
     hashes = [xxhash.xxh3_64_intdigest(token.encode()) for token in words(text)]
     return np.array(hashes, dtype=np.uint64)
 
 
-def ngram_hashes(tokens: npt.NDArray[np.uint64], n: int) -> npt.NDArray[np.uint64]:
+def ngram_hashes(tokens: UInt64[np.ndarray, " tokens"], n: int) -> UInt64[np.ndarray, " ngrams"]:
     """A 64-bit polynomial hash of every n-gram, uint64 (max(0, num_tokens - n + 1),)."""
     count = len(tokens) - n + 1
     if count < 1:

@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xxhash
@@ -19,8 +19,10 @@ from xling.core.errors import UserError
 from xling.eval.backend import FitConfig
 from xling.eval.grams import character_grams
 from xling.eval.kinds.base import Kind
-from xling.eval.retrieval import Vectors
 from xling.eval.suite import Example, Suite
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 NUM_BUCKETS = 1 << 18
 EMBED_DIM = 1024
@@ -54,7 +56,9 @@ class Majority:
         """The counted label for every row."""
         return [suite.shape.repeated(checkpoint, row) for row in rows]
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Ones, so that every text is as near as any other."""
         return np.ones((len(texts), 1), dtype=np.float32)
 
@@ -97,7 +101,9 @@ class Ngram:
         tags = _tags(tagger, rows) if tagger else [None] * len(rows)
         return [suite.shape.answer_of(*pair) for pair in zip(names, tags, strict=True)]
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Vectors:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
         vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from xling.eval.results import CONTROLS
 from xling.eval.retrieval import Vectors
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Suite, data_digest, load
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 
 def predict(
@@ -60,7 +64,9 @@ def _rows_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     return "+".join(data_digest(suite, lang, each, data) for each in read)
 
 
-def vectors(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
+def vectors(
+    cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str
+) -> Float32[np.ndarray, "texts dim"]:
     """Vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     key = hashlib.sha256(
         "\n".join(

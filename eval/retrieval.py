@@ -9,12 +9,15 @@ fitted on the training split as in LASER's BUCC task and never on the scored one
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from xling.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Distance = Literal["cosine", "margin", "csls"]
@@ -31,7 +34,9 @@ class Candidate(NamedTuple):
     score: float
 
 
-def nearest(src: Vectors, tgt: Vectors, distance: Distance = "cosine") -> npt.NDArray[np.int64]:
+def nearest(
+    src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "cosine"
+) -> Int64[np.ndarray, " src"]:
     """The row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
 
     Args:
@@ -46,8 +51,8 @@ def nearest(src: Vectors, tgt: Vectors, distance: Distance = "cosine") -> npt.ND
 
 
 def best_rows(
-    src: Vectors, tgt: Vectors, distance: Distance
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance
+) -> tuple[Int64[np.ndarray, " src"], Float32[np.ndarray, " src"]]:
     """`nearest` with the scores, float32 (num_src,)."""
     if distance not in NEIGHBOURS:
         raise unknown("distance", distance, NEIGHBOURS)
@@ -66,7 +71,7 @@ def best_rows(
     return np.concatenate(rows), np.concatenate(scores)
 
 
-def centred(vectors: Vectors) -> Vectors:
+def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Rows (num, dim) less their mean; a row that has nothing else stays as it is.
 
     The mean of many sentences is what their language adds to every one of them.
@@ -77,7 +82,7 @@ def centred(vectors: Vectors) -> Vectors:
     return np.where(moved.any(axis=1, keepdims=True), moved, vectors)
 
 
-def normalised(vectors: Vectors) -> Vectors:
+def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Rows scaled to length 1.
 
     Raises:
@@ -92,7 +97,9 @@ def normalised(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / lengths, dtype=np.float32)
 
 
-def mean_of_nearest(a: Vectors, b: Vectors, k: int) -> npt.NDArray[np.float32]:
+def mean_of_nearest(
+    a: Float32[np.ndarray, "rows dim"], b: Float32[np.ndarray, "others dim"], k: int
+) -> Float32[np.ndarray, " rows"]:
     """Mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
     if k == 0:
         return np.zeros(len(a), dtype=np.float32)
@@ -104,7 +111,9 @@ def mean_of_nearest(a: Vectors, b: Vectors, k: int) -> npt.NDArray[np.float32]:
     return np.concatenate(means)
 
 
-def mine(src: Vectors, tgt: Vectors, distance: Distance = "margin") -> list[Candidate]:
+def mine(
+    src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "margin"
+) -> list[Candidate]:
     """Pairs by falling score, each row in at most one: the best of both directions, taken greedily."""
     forward, forward_scores = best_rows(src, tgt, distance)
     backward, backward_scores = best_rows(tgt, src, distance)

@@ -21,12 +21,16 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
 
 NUM_RESAMPLES = 2000
 VALUES_AT_ONCE = 1 << 22
@@ -67,8 +71,8 @@ class Paired:
     """Statistics of two systems on the same rows; the rest as in `Answered`."""
 
     lang: str
-    a: Array
-    b: Array
+    a: Float64[np.ndarray, "rows stats"]
+    b: Float64[np.ndarray, "rows stats"]
     ids: Sequence[str] = ()
     blocks: Sequence[Hashable] = ()
     seed: int = -1
@@ -111,7 +115,7 @@ class Comparison:
     seeds: int
 
 
-def clusters_of(parts: Sequence[Answered]) -> tuple[list[Clusters], int]:
+def clusters_of(parts: Sequence[Answered]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
     """The cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
 
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
@@ -148,7 +152,7 @@ def clusters_of(parts: Sequence[Answered]) -> tuple[list[Clusters], int]:
 
 
 def interval(
-    stats: Array,
+    stats: Float64[np.ndarray, "rows stats"],
     metric: Metric,
     key: str,
     blocks: Sequence[Hashable] = (),
@@ -171,7 +175,9 @@ def interval(
     return _ends(draws, float(metric.reduce(stats.sum(axis=0))), count)
 
 
-def wilson(top: Array, bottom: Array) -> tuple[float, float]:
+def wilson(
+    top: Float64[np.ndarray, " clusters"], bottom: Float64[np.ndarray, " clusters"]
+) -> tuple[float, float]:
     """Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
 
     The number of trials is the effective one: as many independent ones as give the variance that the clusters have;
@@ -282,7 +288,12 @@ def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: fl
     return math.ceil((units / (drop / 100)) ** 2 * disagreement)
 
 
-def seed_variance(draws: Array, observed: Array, shares: Array, seeds: Sequence[int]) -> tuple[float, int]:
+def seed_variance(
+    draws: Float64[np.ndarray, "resamples parts"],
+    observed: Float64[np.ndarray, " parts"],
+    shares: Float64[np.ndarray, " parts"],
+    seeds: Sequence[int],
+) -> tuple[float, int]:
     """Variance of an average due to seeds alone, and its degrees of freedom.
 
     The spread of the seeds' own averages less what items explain of it, which is how far the averages of resamples

@@ -14,9 +14,15 @@ import browser
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import shape_checks
+
 # Set before any test imports torch: the machine may be shared, and one thread makes sums repeatable.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Before any test imports xling; XLING_SHAPES=0 leaves the checks out.
+if os.environ.get("XLING_SHAPES") != "0":
+    shape_checks.install("xling.text", "xling.data", "xling.models", "xling.objectives", "xling.corpora")
 
 ROOT = Path(__file__).resolve().parent.parent
 # Working directories are kept per test function, which Hypothesis warns about needlessly.
@@ -41,6 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
         _LEFT_OUT[marker] = len(left_out)
+
+
+def pytest_runtest_setup() -> None:
+    """Check the shapes of the first calls of every function in every test."""
+    shape_checks.next_test()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -18,11 +18,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from xling.corpora.lexicon.vectors import Words, of_length_one, unit
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float32, Int
 
 NEIGHBOURS = 10
 QUANTILES = 64
@@ -43,7 +47,7 @@ class Cues:
     place: float = 0.3
 
 
-def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> np.ndarray:
+def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> Float[np.ndarray, "src tgt"]:
     """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
     telling = np.outer(tells(src.words), tells(tgt.words))
     best = alike = spelling(src.words, tgt.words) * telling
@@ -69,7 +73,7 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> n
     return scores
 
 
-def nearby(src: Words, tgt: Words, scores: np.ndarray) -> np.ndarray:
+def nearby(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
     """How alike the words nearby are (CSLS) when they are translated by ``scores``; all (num_src, num_tgt)."""
     rows, columns = src.contexts.shape[1], tgt.contexts.shape[1]
     there, back = likely(scores[:rows, :columns]), likely(scores[:rows, :columns].T)
@@ -78,7 +82,7 @@ def nearby(src: Words, tgt: Words, scores: np.ndarray) -> np.ndarray:
     return csls(close.astype(np.float64) / 2)
 
 
-def likely(scores: np.ndarray) -> np.ndarray:
+def likely(scores: Float[np.ndarray, "src tgt"]) -> Float32[np.ndarray, "src tgt"]:
     """Probabilities of the best `LIKELY` of each row, 0 elsewhere, float32 (n, m)."""
     k = min(LIKELY, scores.shape[1])
     least = np.partition(scores, -k, axis=1)[:, -k][:, None]
@@ -88,7 +92,9 @@ def likely(scores: np.ndarray) -> np.ndarray:
 
 
 def letters(
-    first: Sequence[str], second: Sequence[str], pairs: tuple[np.ndarray, np.ndarray]
+    first: Sequence[str],
+    second: Sequence[str],
+    pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]],
 ) -> dict[str, str]:
     """What each letter becomes most often, by its place, in translations of the same length.
 
@@ -108,7 +114,9 @@ def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
     return ["".join(mapping.get(letter, letter) for letter in word) for word in words]
 
 
-def seeds(src: Words, tgt: Words, at_least: int) -> tuple[np.ndarray, np.ndarray]:
+def seeds(
+    src: Words, tgt: Words, at_least: int
+) -> tuple[Int[np.ndarray, " seeds"], Int[np.ndarray, " seeds"]]:
     """Rows of words taken for translations at the start, int64 (n,) twice."""
     there = {word: i for i, word in enumerate(tgt.words)}
     alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there and tells([word])[0]]
@@ -119,7 +127,7 @@ def seeds(src: Words, tgt: Words, at_least: int) -> tuple[np.ndarray, np.ndarray
     return found[:, 0], found[:, 1]
 
 
-def tells(words: Sequence[str]) -> np.ndarray:
+def tells(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
     """Whether the same spelling in another language says something, bool (num_words,)."""
     return np.array(
         [len(w) >= TELLING_LETTERS or not w.isalpha() or any(c >= IDEOGRAPHS for c in w) for w in words],
@@ -127,7 +135,7 @@ def tells(words: Sequence[str]) -> np.ndarray:
     )
 
 
-def profiles(words: Words) -> np.ndarray:
+def profiles(words: Words) -> Float[np.ndarray, "words features"]:
     """What a word is like in any language, float64 (num_words, features)."""
     near = np.sort(words.vectors @ words.vectors.T, axis=1)
     cuts = np.linspace(0, near.shape[1] - 1, QUANTILES).astype(int)
@@ -135,14 +143,18 @@ def profiles(words: Words) -> np.ndarray:
     return np.hstack([unit(near[:, cuts]), frequency, 3 * np.sqrt(words.places)])
 
 
-def distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def distances(
+    first: Float[np.ndarray, "src features"], second: Float[np.ndarray, "tgt features"]
+) -> Float[np.ndarray, "src tgt"]:
     """Squared, between all rows, (n, m)."""
     squares = (first**2).sum(1)[:, None] + (second**2).sum(1)
     out: np.ndarray = squares - 2 * first @ second.T
     return out
 
 
-def rotation(src: np.ndarray, tgt: np.ndarray) -> np.ndarray:
+def rotation(
+    src: Float[np.ndarray, "pairs src_dim"], tgt: Float[np.ndarray, "pairs tgt_dim"]
+) -> Float[np.ndarray, "src_dim tgt_dim"]:
     """The orthogonal map that takes rows of ``src`` nearest to those of ``tgt``, both (n, dim).
 
     Vectors of two widths are met by the map of the singular vectors that both have.
@@ -152,7 +164,7 @@ def rotation(src: np.ndarray, tgt: np.ndarray) -> np.ndarray:
     return out
 
 
-def csls(cosines: np.ndarray) -> np.ndarray:
+def csls(cosines: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
     """Twice the cosine less the mean of each side's nearest, (n, m); Conneau et al. 2018, equation 7."""
     k = min(NEIGHBOURS, *cosines.shape)
     rows = np.partition(cosines, -k, axis=1)[:, -k:].mean(1)
@@ -161,14 +173,18 @@ def csls(cosines: np.ndarray) -> np.ndarray:
     return out
 
 
-def mutual(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mutual(
+    scores: Float[np.ndarray, "src tgt"],
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
     """Rows and columns that are each other's best."""
     best, back = scores.argmax(1), scores.argmax(0)
     rows = np.flatnonzero(back[best] == np.arange(len(best)))
     return rows, best[rows]
 
 
-def cue_scores(src: Words, tgt: Words, cues: Cues, alike: np.ndarray) -> np.ndarray:
+def cue_scores(
+    src: Words, tgt: Words, cues: Cues, alike: Float[np.ndarray, "src tgt"]
+) -> Float[np.ndarray, "src tgt"]:
     """Spelling (``alike``), frequency and place of all pairs, each (num_src, num_tgt)."""
     total = cues.spelling * alike
     rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
@@ -177,7 +193,7 @@ def cue_scores(src: Words, tgt: Words, cues: Cues, alike: np.ndarray) -> np.ndar
     return total
 
 
-def spelling(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "src tgt"]:
     """Cosine of the counts of character 2- and 3-grams, (n, m), 0 where none is shared."""
     index: dict[str, int] = {}
     matrices = []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from xling.text import reader
 from xling.text.dictionary import read_dictionary
 from xling.text.lm.train import train_builtin
 from xling.text.wordbyword import WORD, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 STAGE = "bli"
 
@@ -114,7 +118,7 @@ def _lines(path: Path) -> Iterator[str]:
     return (paragraph for document in reader.documents([str(path)]) for paragraph in document)
 
 
-def several(src: Sequence[str], tgt: Sequence[str], scores: np.ndarray) -> str:
+def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
     """The likely translations of each word with log10 of their probabilities, the best first, one a line."""
     lines = []
     for word, row in zip(src, likely(scores), strict=True):
@@ -133,7 +137,7 @@ def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
     return [seen[word].most_common(1)[0][0] for word in words]
 
 
-def precision(src: Words, tgt: Words, scores: np.ndarray, gold: Path) -> dict[str, float]:
+def precision(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"], gold: Path) -> dict[str, float]:
     """Share of the gold dictionary's words, of those in both texts, whose best translation is right."""
     rows = {word: i for i, word in enumerate(src.words)}
     there = set(tgt.words)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,9 @@ from scipy.sparse.linalg import svds
 
 from xling.core.errors import UserError
 from xling.text.wordbyword import words as words_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 SMOOTHING = 0.75
 BINS = 8  # of the place of a word in its sentence
@@ -113,13 +117,13 @@ def _factorise(matrix: sparse.csr_matrix, dim: int) -> np.ndarray:
     return unit(left[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0)))
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
+def unit(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
     """Rows centred and of length 1; zeros stay."""
     rows = of_length_one(rows)
     return of_length_one(rows - rows.mean(0))
 
 
-def of_length_one(rows: np.ndarray) -> np.ndarray:
+def of_length_one(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
     """Rows by their length; zeros stay."""
     out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return out

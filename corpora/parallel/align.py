@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from xling.core.errors import UserError
 from xling.corpora.parallel import ibm, symmetrise
-from xling.corpora.parallel.ibm import Ints, Longs, Ragged
+from xling.corpora.parallel.ibm import Longs, Ragged
 from xling.corpora.parallel.sampler import Sampler
 from xling.corpora.parallel.symmetrise import Link
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Int32
 
 Sentences = Sequence[Sequence[str]]
 
@@ -87,7 +90,9 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
     return links
 
 
-def joined(forward: Sequence[Ints], backward: Sequence[Ints], method: str) -> list[set[Link]]:
+def joined(
+    forward: Sequence[Int[np.ndarray, " _"]], backward: Sequence[Int[np.ndarray, " _"]], method: str
+) -> list[set[Link]]:
     """The links of both directions of each pair as one set, by a method of `xling.corpora.parallel.symmetrise`."""
     join = symmetrise.METHODS[method]
     return [
@@ -101,7 +106,7 @@ def joined(forward: Sequence[Ints], backward: Sequence[Ints], method: str) -> li
 
 def align_direction(
     src: Sentences, tgt: Sentences, settings: AlignerSettings, direction: str, start: int = 0
-) -> list[Ints]:
+) -> list[Int32[np.ndarray, " _"]]:
     """For each pair int32 (num_target_words,): the source position of every target word, -1 for NULL.
 
     Args:

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float32, Int32, Int64
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -35,12 +39,12 @@ class Ragged:
         num_types: largest id + 1.
     """
 
-    ids: Ints
-    starts: Longs
+    ids: Int32[np.ndarray, " words"]
+    starts: Int64[np.ndarray, " borders"]
     num_types: int
 
     @property
-    def lengths(self) -> Longs:
+    def lengths(self) -> Int64[np.ndarray, " sentences"]:
         """Words per sentence, int64 (num_sentences,)."""
         return np.diff(self.starts)
 
@@ -64,13 +68,13 @@ class Batch:
         nulls: int32 (J, B), parameter number of each (target word, NULL).
     """
 
-    rows: Longs
-    src: Ints
-    cells: Ints
-    nulls: Ints
+    rows: Int64[np.ndarray, " batch"]
+    src: Int32[np.ndarray, "batch src"]
+    cells: Int32[np.ndarray, "tgt batch src"]
+    nulls: Int32[np.ndarray, "tgt batch"]
 
     @property
-    def live(self) -> npt.NDArray[np.bool_]:
+    def live(self) -> Bool[np.ndarray, "tgt batch"]:
         """Where a target word stands, not padding, bool (J, B)."""
         return self.nulls != PAD_NULL
 
@@ -91,7 +95,7 @@ class Lexicon:
         num_tgt: number of target word types + 1.
     """
 
-    def __init__(self, src: Ragged, tgt: Ragged, rows: Longs) -> None:
+    def __init__(self, src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]) -> None:
         self.num_src, self.num_tgt = src.num_types, tgt.num_types
         groups = list(group_by_length(src, tgt, rows))
         sides = [padded(src, tgt, group) for group in groups]
@@ -115,7 +119,7 @@ class Lexicon:
         with_null = np.concatenate([np.zeros((len(e), 1), np.int64), e.astype(np.int64)], axis=1)
         return np.where(f[:, :, None] > 0, with_null[None] * self.num_tgt + f[:, :, None], -1)
 
-    def maximise(self, counts: npt.NDArray[np.float64], prior: float) -> None:
+    def maximise(self, counts: Float[np.ndarray, " parameters"], prior: float) -> None:
         """Set t(f | e) to the mean-field posterior under a symmetric Dirichlet (Riley and Gildea, eq. 6)."""
         totals = np.bincount(self.src_of[NUM_PADS:], weights=counts[NUM_PADS:], minlength=self.num_src)
         log_total = digamma(totals + prior * self.num_tgt)
@@ -124,7 +128,9 @@ class Lexicon:
         self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
 
 
-def padded(src: Ragged, tgt: Ragged, rows: Longs) -> tuple[Ints, Ints]:
+def padded(
+    src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " batch"]
+) -> tuple[Int32[np.ndarray, "batch src"], Int32[np.ndarray, "tgt batch"]]:
     """Source ids (B, I) of sentences of one source length, target ids (J, B) padded with 0."""
     e = src.ids[src.starts[rows][:, None] + np.arange(int(src.lengths[rows[0]]))]
     widths = tgt.lengths[rows]
@@ -134,7 +140,9 @@ def padded(src: Ragged, tgt: Ragged, rows: Longs) -> tuple[Ints, Ints]:
     return e, f.astype(np.int32)
 
 
-def group_by_length(src: Ragged, tgt: Ragged, rows: Longs) -> Iterator[Longs]:
+def group_by_length(
+    src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " sentences"]
+) -> Iterator[Int64[np.ndarray, " _"]]:
     """Group ``rows`` by source length and similar target length, a bounded number of cells a group."""
     i_len, j_len = src.lengths[rows], tgt.lengths[rows]
     order = np.lexsort((rows, j_len, i_len))
@@ -149,7 +157,9 @@ def group_by_length(src: Ragged, tgt: Ragged, rows: Longs) -> Iterator[Longs]:
         start = end
 
 
-def posterior(batch: Batch, probs: Floats, null_prior: float) -> tuple[Floats, Floats]:
+def posterior(
+    batch: Batch, probs: Float32[np.ndarray, " parameters"], null_prior: float
+) -> tuple[Float32[np.ndarray, "tgt batch src"], Float32[np.ndarray, "tgt batch"]]:
     """Posterior (J, B, I) of the source words and (J, B) of NULL under model 1."""
     real = probs[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
     null = probs[batch.nulls] * np.float32(null_prior)
@@ -158,7 +168,9 @@ def posterior(batch: Batch, probs: Floats, null_prior: float) -> tuple[Floats, F
     return real, null / total
 
 
-def train(lexicon: Lexicon, iterations: int, prior: float, null_prior: float) -> list[Ints]:
+def train(
+    lexicon: Lexicon, iterations: int, prior: float, null_prior: float
+) -> list[Int32[np.ndarray, "_ _"]]:
     """Run EM on ``lexicon`` and return the best links of the last iteration.
 
     Returns:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from xling.core.progress import Progress
 from xling.corpora.parallel.of_pair import OfPair
 from xling.text import reader
 from xling.text.encoders import encoder_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, Real
 
 STAGE_NAME = "mine"
 PAIRS = "pairs.tsv"
@@ -145,7 +148,7 @@ def _answer(out: Path, text: str = "") -> Answer:
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 
 
-def first_of_each(texts: Sequence[str]) -> Ids:
+def first_of_each(texts: Sequence[str]) -> Int64[np.ndarray, " sentences"]:
     """Line numbers of the first occurrence of every non-empty sentence."""
     seen: dict[str, int] = {}
     for number, text in enumerate(texts):
@@ -174,15 +177,20 @@ def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> V
     return normalised(np.asarray(stored[chosen], dtype=np.float32))
 
 
-def normalised(vectors: npt.NDArray[Any]) -> Vectors:
+def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     """Vectors (n, dim) of length 1, so that inner products are cosines; float32."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.ascontiguousarray(vectors / np.maximum(norms, 1e-9), dtype=np.float32)
 
 
 def nearest(
-    queries: Vectors, keys: Vectors, k: int, index: str = "exact", block: int = 131_072, threads: int = 0
-) -> tuple[Vectors, Ids]:
+    queries: Float32[np.ndarray, "queries dim"],
+    keys: Float32[np.ndarray, "keys dim"],
+    k: int,
+    index: str = "exact",
+    block: int = 131_072,
+    threads: int = 0,
+) -> tuple[Float32[np.ndarray, "queries neighbours"], Int64[np.ndarray, "queries neighbours"]]:
     """The k keys with the largest inner product for each query, block by block.
 
     Args:
@@ -237,15 +245,15 @@ def _clusters(keys: Vectors) -> Any:
 
 
 def mine(
-    src: Vectors,
-    tgt: Vectors,
+    src: Float32[np.ndarray, "src dim"],
+    tgt: Float32[np.ndarray, "tgt dim"],
     k: int = 4,
     margin: str = "ratio",
     retrieval: str = "max",
     index: str = "exact",
     block: int = 131_072,
     threads: int = 0,
-) -> tuple[Ids, Ids, Vectors]:
+) -> tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"], Float32[np.ndarray, " pairs"]]:
     """Find translations.
 
     Args:
@@ -322,7 +330,10 @@ def _each_once(src: Ids, tgt: Ids, scores: Vectors, num_src: int, num_tgt: int) 
 
 
 def f1_at_best_threshold(
-    src: Ids, tgt: Ids, scores: Vectors, gold: set[tuple[int, int]]
+    src: Int64[np.ndarray, " pairs"],
+    tgt: Int64[np.ndarray, " pairs"],
+    scores: Float32[np.ndarray, " pairs"],
+    gold: set[tuple[int, int]],
 ) -> tuple[float, float, float, float]:
     """Precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first.
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from xling.corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, RE
 from xling.corpora.parallel.sources import READ, READ_REASONS
 from xling.corpora.tally import Tally
 from xling.text.document import Ledger
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 SPLITS = ("train", "dev", "test")
 SPLIT, CORPUS = "split", "corpus"
@@ -105,7 +108,7 @@ def final_plan(keys: pl.DataFrame, chain: Chain, cfg: ParallelConfig) -> pl.Data
     )
 
 
-def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> npt.NDArray[np.object_]:
+def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> Shaped[np.ndarray, " pairs"]:
     """``train``, ``dev`` or ``test`` for each pair: whole documents are held out, single pairs without one.
 
     A document that does not fit into what is left of a share stays in ``train``.

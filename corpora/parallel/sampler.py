@@ -12,11 +12,16 @@ Vogel, Ney and Tillmann 1996 (HMM). Drawn with counter-based random numbers, so 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from xling.core.sampling import rng
 from xling.corpora.parallel.ibm import PAD_NULL, Batch, Floats, Ints, Lexicon, Longs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int32, Int64
 
 _MAX_JUMP = 40
 _MAX_FERTILITY = 10
@@ -38,7 +43,7 @@ class Sampler:
     def __init__(
         self,
         lexicon: Lexicon,
-        links: list[Ints],
+        links: list[Int32[np.ndarray, "_ _"]],
         lexical_prior: float,
         null_prior: float,
         key: tuple[int | str, ...],
@@ -59,7 +64,7 @@ class Sampler:
         seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)
         np.add.at(self.fertility_counts, (batch.src, seen), sign)
 
-    def jump_weights(self) -> npt.NDArray[np.float64]:
+    def jump_weights(self) -> Float64[np.ndarray, " jumps"]:
         """Jump distribution (2 * max + 1,) by the links of all batches."""
         counts = np.full(2 * _MAX_JUMP + 1, _JUMP_PRIOR)
         for linked in self.links:
@@ -113,7 +118,7 @@ class Sampler:
         ratios[:, :, :-1] = counts[:, :, 1:] / counts[:, :, :-1]
         return ratios
 
-    def best(self, num_averaged: int) -> list[Ints]:
+    def best(self, num_averaged: int) -> list[Int32[np.ndarray, "_ _"]]:
         """For each batch int32 (J, B): the most probable position, -1 where NULL is."""
         found = []
         for total in self.sums:
@@ -125,14 +130,14 @@ class Sampler:
 
 
 def draw(
-    linked: Ints,
-    fertility: Longs,
-    real: Floats,
-    null: Floats,
-    ratio: Floats,
-    jumps: Floats,
-    uniform: Floats,
-    total: Floats | None,
+    linked: Int32[np.ndarray, "tgt batch"],
+    fertility: Int64[np.ndarray, "batch slots"],
+    real: Float32[np.ndarray, "tgt batch src"],
+    null: Float32[np.ndarray, "tgt batch"],
+    ratio: Float32[np.ndarray, "batch src fertilities"],
+    jumps: Float32[np.ndarray, " src+1 src+1"],
+    uniform: Float32[np.ndarray, "tgt batch"],
+    total: Float32[np.ndarray, "tgt batch src"] | None,
 ) -> None:
     """Draw the links of a batch from left to right, in place.
 
@@ -171,7 +176,9 @@ def draw(
         before = np.where(new >= 0, new + 1, before)
 
 
-def transition_matrix(weights: npt.NDArray[np.float64], length: int) -> Floats:
+def transition_matrix(
+    weights: Float64[np.ndarray, " jumps"], length: int
+) -> Float32[np.ndarray, " {length}+1 {length}+1"]:
     """Jump weights (I + 1, I + 1): row = position before from -1, column = position, last column 1 = none."""
     width = np.arange(length)[None] - np.arange(-1, length)[:, None]
     moves = weights[np.clip(width, -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP] + 1e-6
@@ -179,20 +186,22 @@ def transition_matrix(weights: npt.NDArray[np.float64], length: int) -> Floats:
     return np.concatenate([moves, np.ones((length + 1, 1))], axis=1).astype(np.float32)
 
 
-def fertilities(linked: Ints, num_src: int) -> Longs:
+def fertilities(
+    linked: Int32[np.ndarray, "tgt batch"], num_src: int
+) -> Int64[np.ndarray, " batch {num_src}+1"]:
     """Links per source position (B, I + 1); the last column counts NULL and padding."""
     counts = np.zeros((linked.shape[1], num_src + 1), np.int64)
     np.add.at(counts, (np.arange(linked.shape[1])[None], linked), 1)
     return counts
 
 
-def linked_parameters(batch: Batch, linked: Ints) -> Ints:
+def linked_parameters(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
     """Parameter number (J, B) of each present link."""
     real = np.take_along_axis(batch.cells, np.maximum(linked, 0)[:, :, None], axis=2)[:, :, 0]
     return np.where((linked >= 0) | (batch.nulls == PAD_NULL), real, batch.nulls)
 
 
-def linked_sources(batch: Batch, linked: Ints) -> Ints:
+def linked_sources(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
     """Source word id (J, B) of each present link, 0 for NULL."""
     rows = np.arange(linked.shape[1])[None]
     return np.where(linked >= 0, batch.src[rows, np.maximum(linked, 0)], 0).astype(np.int32)

@@ -5,21 +5,28 @@ Source: Jalili Sabet et al. 2020, sections 2.1 (argmax) and 2.2 (itermax).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from xling.corpora.parallel.symmetrise import Link
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float64
+
 Matrix = npt.NDArray[np.floating]
 
 
-def cosine(src: Matrix, tgt: Matrix) -> npt.NDArray[np.float64]:
+def cosine(
+    src: Float[np.ndarray, "src dim"], tgt: Float[np.ndarray, "tgt dim"]
+) -> Float64[np.ndarray, "src tgt"]:
     """Cosine of every source and target word vector, (num_src, dim) and (num_tgt, dim) -> (num_src, num_tgt)."""
     left, right = (m / np.maximum(np.linalg.norm(m, axis=1, keepdims=True), 1e-9) for m in (src, tgt))
     return np.asarray(left @ right.T, dtype=np.float64)
 
 
-def argmax(similarity: Matrix) -> set[Link]:
+def argmax(similarity: Float[np.ndarray, "src tgt"]) -> set[Link]:
     """Links that are the best of their row and of their column; the first of equal ones counts."""
     if not similarity.size:
         return set()
@@ -27,7 +34,9 @@ def argmax(similarity: Matrix) -> set[Link]:
     return {(i, int(j)) for i, j in enumerate(of_row) if of_column[j] == i}
 
 
-def itermax(similarity: Matrix, num_iterations: int = 2, discount: float = 0.9) -> set[Link]:
+def itermax(
+    similarity: Float[np.ndarray, "src tgt"], num_iterations: int = 2, discount: float = 0.9
+) -> set[Link]:
     """Repeat `argmax` on what is left, so that words can have several links.
 
     After an iteration, similarities between two linked words are set to 0 and those between a linked and a free

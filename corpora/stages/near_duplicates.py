@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
@@ -35,6 +35,9 @@ from xling.corpora.slices import read_slice, read_slices, write_slices
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
 from xling.text.units import runs, units, unspaced_share
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt64
 
 STAGE = "near_dedup"
 REASONS = {"near_duplicate": "an earlier document is nearly the same"}
@@ -88,7 +91,7 @@ class _UnitHashes(dict[str, int]):
 _UNIT_HASHES = _UnitHashes()
 
 
-def shingles(text: str, cfg: NearDedup) -> Hashes:
+def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     """Sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
     found = units(text)
     size = cfg.shingle_chars if unspaced_share(text) > 0.5 else cfg.shingle_words

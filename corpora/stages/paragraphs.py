@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from xling.corpora.slices import read_slices, write_slices
 from xling.corpora.stages import Stage, Verdict
 from xling.text.document import Document, Ledger
 from xling.text.normalize import for_dedup_batch
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, UInt64
 
 STAGE = "paragraph_dedup"
 REASONS = {
@@ -60,7 +63,7 @@ class ShardHashes:
     num_repeated: int = 0
 
 
-def keys_of(text: str) -> Keys:
+def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
     """CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
     sha1 = hashlib.sha1
     digests = b"".join([sha1(line).digest() for line in for_dedup_batch(text)])
@@ -194,7 +197,9 @@ def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, ou
     return len(later)
 
 
-def is_member(keys: Keys, sorted_keys: Keys) -> NDArray[np.bool_]:
+def is_member(
+    keys: UInt64[np.ndarray, " keys"], sorted_keys: UInt64[np.ndarray, " known"]
+) -> Bool[np.ndarray, " keys"]:
     """Which of ``keys`` are in ``sorted_keys``, by binary search."""
     if len(sorted_keys) == 0:
         return np.zeros(len(keys), dtype=bool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import numpy.typing as npt
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.suite import Example
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
@@ -35,8 +38,8 @@ class Metric:
     """
 
     name: str
-    stats: Callable[[Sequence[Example], Sequence[Any], str], Array]
-    reduce: Callable[[Array], Array]
+    stats: Callable[[Sequence[Example], Sequence[Any], str], Float64[np.ndarray, "rows stats"]]
+    reduce: Callable[[Float64[np.ndarray, " *rows stats"]], Float64[np.ndarray, " *rows"]]
     signature: Callable[[str], str]
     higher_is_better: bool = True
     share: Callable[[Array], tuple[Array, Array]] | None = None
@@ -50,7 +53,7 @@ METRICS: Registry[Metric] = Registry("metric", "xling.eval.metrics", "metric")
 
 def evaluate(
     metric: Metric, examples: Sequence[Example], predictions: Sequence[Any], lang: str
-) -> tuple[float, Array]:
+) -> tuple[float, Float64[np.ndarray, "rows stats"]]:
     """The score and the statistics (num_rows, num_stats) that it comes from.
 
     Raises:
@@ -63,18 +66,20 @@ def evaluate(
     return float(metric.reduce(stats.sum(axis=0))), stats
 
 
-def ratio(top: Array, bottom: Array) -> Array:
+def ratio(
+    top: Float64[np.ndarray, " *rows"], bottom: Float64[np.ndarray, " *rows"]
+) -> Float64[np.ndarray, " *rows"]:
     """``100 * top / bottom``, 0 where ``bottom`` is 0."""
     top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
     return np.divide(100 * top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom != 0)
 
 
-def mean(sums: Array) -> Array:
+def mean(sums: Float64[np.ndarray, " *rows 2"]) -> Float64[np.ndarray, " *rows"]:
     """Mean in percent of statistics (value, 1)."""
     return ratio(sums[..., 0], sums[..., 1])
 
 
-def f1(sums: Array) -> Array:
+def f1(sums: Float64[np.ndarray, " *rows 3"]) -> Float64[np.ndarray, " *rows"]:
     """F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
     return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
@@ -85,6 +90,6 @@ _SHARES: dict[Callable[[Array], Array], Callable[[Array], tuple[Array, Array]]] 
 }
 
 
-def with_count(values: Sequence[float]) -> Array:
+def with_count(values: Sequence[float]) -> Float64[np.ndarray, "rows 2"]:
     """Row values as statistics (value, 1) for `mean`."""
     return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)

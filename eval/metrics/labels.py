@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,17 +13,24 @@ from xling.core.errors import UserError
 from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
 from xling.eval.suite import Example
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
 Span = tuple[str, int, int]
 TagRows = Sequence[Sequence[str | None]]
 """A tag per word and row; None for a word that the model did not see."""
 
 
-def accuracy(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+def accuracy(
+    examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (right, 1) of predictions equal to the label."""
     return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
-def tag_accuracy(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+def tag_accuracy(
+    examples: Sequence[Example], predictions: TagRows, lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (right words, words); a word that the model did not see (None) is wrong."""
     rows = []
     for example, tags in zip(examples, predictions, strict=True):
@@ -32,7 +39,9 @@ def tag_accuracy(examples: Sequence[Example], predictions: TagRows, lang: str = 
     return np.asarray(rows, dtype=np.float64).reshape(-1, 2)
 
 
-def span_f1(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+def span_f1(
+    examples: Sequence[Example], predictions: TagRows, lang: str = ""
+) -> Float64[np.ndarray, "rows 3"]:
     """Statistics (true positives, predicted, gold) of spans in seqeval's default mode, which is conlleval's.
 
     A span begins at ``B-`` and also at an ``I-`` that continues nothing. A word that the model did not see
@@ -41,7 +50,9 @@ def span_f1(examples: Sequence[Example], predictions: TagRows, lang: str = "") -
     return _span_rows(examples, predictions, default_spans)
 
 
-def span_f1_strict(examples: Sequence[Example], predictions: TagRows, lang: str = "") -> Array:
+def span_f1_strict(
+    examples: Sequence[Example], predictions: TagRows, lang: str = ""
+) -> Float64[np.ndarray, "rows 3"]:
     """Like `span_f1` in seqeval's strict IOB2 mode: a span must begin with ``B-``."""
     return _span_rows(examples, predictions, strict_spans)
 
@@ -83,29 +94,39 @@ def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     return frozenset((e.tag, e.start, e.end - 1) for e in entities)
 
 
-def intent_accuracy(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+def intent_accuracy(
+    examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (right, 1) of the intent, the first part of a prediction."""
     return with_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
 
 
-def slot_f1(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+def slot_f1(
+    examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
+) -> Float64[np.ndarray, "rows 3"]:
     """Statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
     slots = [Example(e.id, e.fields, e.label[1]) for e in examples]
     return _span_rows(slots, [p[1] for p in predictions], strict_spans)
 
 
-def fully_correct(examples: Sequence[Example], predictions: Sequence[Any], lang: str = "") -> Array:
+def fully_correct(
+    examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
     pairs = zip(examples, predictions, strict=True)
     return with_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
 
 
-def precision_at_1(examples: Sequence[Example], predictions: Sequence[str], lang: str = "") -> Array:
+def precision_at_1(
+    examples: Sequence[Example], predictions: Sequence[str], lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (right, 1): the predicted translation is one of the accepted ones."""
     return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
-def mining_f1(examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str = "") -> Array:
+def mining_f1(
+    examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str = ""
+) -> Float64[np.ndarray, "rows 3"]:
     """Statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
     rows = np.zeros((len(examples), 3))
     for row, example, found in zip(rows, examples, predictions, strict=True):

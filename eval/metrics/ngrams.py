@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xling.eval.metrics.base import Array
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
 Codes = npt.NDArray[np.int64]
 ROWS_AT_ONCE = 1000
 
 
-def chrf_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
+def chrf_stats(
+    metric: Any, hypotheses: Sequence[str], references: Sequence[str]
+) -> Float64[np.ndarray, "rows stats"]:
     """What ``CHRF._extract_corpus_statistics`` gives for one reference.
 
     Args:
@@ -35,7 +40,9 @@ def chrf_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]
     return np.concatenate([np.zeros((0, 3 * metric.order)), *parts])
 
 
-def bleu_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
+def bleu_stats(
+    metric: Any, hypotheses: Sequence[str], references: Sequence[str]
+) -> Float64[np.ndarray, "rows stats"]:
     """What ``BLEU._extract_corpus_statistics`` gives for one reference.
 
     Args:
@@ -60,7 +67,7 @@ def bleu_stats(metric: Any, hypotheses: Sequence[str], references: Sequence[str]
     return np.concatenate(parts)
 
 
-def bleu_scores(metric: Any, sums: Array) -> Array:
+def bleu_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64[np.ndarray, " rows"]:
     """``compute_bleu`` of many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
     assert metric.smooth_method == "exp" and not metric.effective_order
     order = metric.max_ngram_order
@@ -73,7 +80,7 @@ def bleu_scores(metric: Any, sums: Array) -> Array:
     return np.where(shared.any(axis=1) & (words > 0), scores, 0.0)
 
 
-def chrf_scores(metric: Any, sums: Array) -> Array:
+def chrf_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64[np.ndarray, " rows"]:
     """``CHRF._compute_f_score`` of many sums of statistics, (n, 3 * orders) -> (n,)."""
     of_hypothesis, of_reference, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
     counted = (of_hypothesis > 0) & (of_reference > 0)
@@ -88,7 +95,7 @@ def chrf_scores(metric: Any, sums: Array) -> Array:
     return np.divide(top, bottom, out=np.zeros(len(sums)), where=bottom > 0)
 
 
-def ter_scores(metric: Any, sums: Array) -> Array:
+def ter_scores(metric: Any, sums: Float64[np.ndarray, "rows 2"]) -> Float64[np.ndarray, " rows"]:
     """Edits per word of the reference in percent, (n, 2) -> (n,); 100 where only the reference is empty."""
     edits, words = sums[:, 0], sums[:, 1]
     return np.divide(100 * edits, words, out=np.where(edits > 0, 100.0, 0.0), where=words > 0)

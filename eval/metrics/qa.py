@@ -14,10 +14,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xling.core.errors import unknown
-from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
+from xling.eval.metrics.base import METRICS, Metric, mean, with_count
 from xling.eval.suite import Example
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 Normaliser = Callable[[str, str], str]
 
@@ -81,7 +87,7 @@ def best_over_answers(
     examples: Sequence[Example],
     predictions: Sequence[str],
     lang: str,
-) -> Array:
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (score, 1), where a row's score is the best over its accepted answers."""
     values = []
     for example, prediction in zip(examples, predictions, strict=True):

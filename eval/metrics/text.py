@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from xling.eval.suite import Example
 from xling.text.units import marks
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 CHARACTER_LANGS = ("ja", "ko", "th", "lo", "km", "my", "bo", "dz")
 """Languages whose BLEU is over characters: no spaces between words, or endings written to the word (ko)."""
@@ -56,7 +59,9 @@ def scorer(name: str, lang: str) -> Any:
     return CHRF(word_order=2) if name == "chrf" else TER(asian_support=lang in ("zh", "ja", "ko"))
 
 
-def sacre_stats(name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+def sacre_stats(
+    name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str
+) -> Float64[np.ndarray, "rows stats"]:
     """Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
     metric, references = scorer(name, target_of(lang)), [e.label for e in examples]
     if name == "chrf":
@@ -78,7 +83,7 @@ def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str
     return rows
 
 
-def sacre_reduce(name: str, sums: Array) -> Array:
+def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float64[np.ndarray, " *rows"]:
     """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
     metric = scorer(name, "en")
     if sums.ndim == 1:
@@ -114,7 +119,9 @@ class UnicodeTokenizer:
         return words(text)
 
 
-def rouge_l(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+def rouge_l(
+    examples: Sequence[Example], predictions: Sequence[str], lang: str
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (F-measure of the longest common subsequence, 1) by rouge-score."""
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -130,7 +137,9 @@ class _NoSynonyms:
         return []
 
 
-def meteor(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+def meteor(
+    examples: Sequence[Example], predictions: Sequence[str], lang: str
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (METEOR, 1) by nltk with exact and, in English, stem matches; no synonyms.
 
     Raises:
@@ -155,7 +164,9 @@ def meteor(examples: Sequence[Example], predictions: Sequence[str], lang: str) -
     return with_count(values)
 
 
-def in_language(examples: Sequence[Example], predictions: Sequence[str], lang: str) -> Array:
+def in_language(
+    examples: Sequence[Example], predictions: Sequence[str], lang: str
+) -> Float64[np.ndarray, "rows 2"]:
     """Statistics (identified as the language asked for, 1); an empty text is in no language.
 
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).

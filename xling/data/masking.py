@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 UNITS = ("token", "word", "span")
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
@@ -36,7 +40,9 @@ class MaskRule:
     first_piece: int
     end_piece: int
     unit: str = "token"
-    word_starts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool), compare=False)
+    word_starts: Bool[np.ndarray, " vocab"] = field(
+        default_factory=lambda: np.zeros(0, dtype=bool), compare=False
+    )
     final_prob: float = 0.0
     anneal: float = 0.0
 
@@ -64,7 +70,9 @@ class MaskRule:
         return replace(self, prob=self.prob + done * (self.final_prob - self.prob))
 
 
-def choose(tokens: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> np.ndarray:
+def choose(
+    tokens: Int[np.ndarray, " tokens"], rule: MaskRule, rng: np.random.Generator
+) -> Int[np.ndarray, " chosen"]:
     """Positions to predict among the pieces of ``tokens`` (num_tokens,), sorted, int64 (num_chosen,).
 
     Specials (ids below ``rule.first_piece``) are never chosen.
@@ -77,13 +85,19 @@ def choose(tokens: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> np.n
     return np.flatnonzero(maskable)[choose_groups(groups, rule.prob, rng)]
 
 
-def word_numbers(tokens: np.ndarray, maskable: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+def word_numbers(
+    tokens: Int[np.ndarray, " tokens"],
+    maskable: Bool[np.ndarray, " tokens"],
+    word_starts: Bool[np.ndarray, " vocab"],
+) -> Int[np.ndarray, " maskable"]:
     """The word, from 0, that each maskable token belongs to, (num_maskable,); a special ends a word."""
     new = word_starts[tokens] | np.concatenate([[True], ~maskable[:-1]])
     return np.cumsum(new[maskable]) - (1 if maskable.any() else 0)
 
 
-def span_numbers(words: np.ndarray, positions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def span_numbers(
+    words: Int[np.ndarray, " maskable"], positions: Int[np.ndarray, " maskable"], rng: np.random.Generator
+) -> Int[np.ndarray, " maskable"]:
     """The span, from 0, that each maskable token belongs to, (num_maskable,).
 
     The text is cut into spans of Geometric(.2) words, at most 10, none of them across a special token. Choosing
@@ -105,7 +119,9 @@ def span_numbers(words: np.ndarray, positions: np.ndarray, rng: np.random.Genera
     return np.cumsum(cut)
 
 
-def choose_groups(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+def choose_groups(
+    groups: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
+) -> Int[np.ndarray, " chosen"]:
     """Indices of whole groups that hold a share ``prob`` of the tokens on average; at least one group.
 
     Args:
@@ -124,7 +140,9 @@ def choose_groups(groups: np.ndarray, prob: float, rng: np.random.Generator) -> 
     return np.flatnonzero(np.isin(groups, taken))
 
 
-def choose_positions(maskable: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+def choose_positions(
+    maskable: Bool[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
+) -> Int[np.ndarray, " chosen"]:
     """Positions to predict: a share ``prob`` of the maskable ones, rounded up or down at random, at least one.
 
     Args:
@@ -146,7 +164,12 @@ def choose_positions(maskable: np.ndarray, prob: float, rng: np.random.Generator
     return chosen
 
 
-def corrupt(tokens: np.ndarray, chosen: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> np.ndarray:
+def corrupt(
+    tokens: Int[np.ndarray, " tokens"],
+    chosen: Int[np.ndarray, " chosen"],
+    rule: MaskRule,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " tokens"]:
     """A copy of ``tokens`` whose chosen positions are masked, replaced or kept.
 
     Args:

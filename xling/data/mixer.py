@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.sampling import alpha_shares, rng
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Integer
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,10 @@ class Draw:
         items: item of that language, int64 of shape (num_draws,).
     """
 
-    langs: np.ndarray
-    items: np.ndarray
+    langs: Int[np.ndarray, " draws"]
+    items: Int[np.ndarray, " draws"]
 
-    def of_items(self, values: Iterable[np.ndarray]) -> np.ndarray:
+    def of_items(self, values: Iterable[Integer[np.ndarray, " items"]]) -> Int[np.ndarray, " draws"]:
         """What each draw's item has, int64 (num_draws,), from what the items of each language have."""
         found = np.zeros(len(self.items), dtype=np.int64)
         for index, of_lang in enumerate(values):

@@ -10,10 +10,15 @@ Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, perm
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from xling.core.errors import UserError
 from xling.data.masking import word_numbers
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 EOS, FIRST_PIECE = 2, 4
 LONGEST_WORD = 12  # pieces; what is longer is text written without spaces
@@ -29,7 +34,9 @@ def check_share(name: str, share: float) -> None:
         raise UserError(f"{name}={share}", "a share from 0 to 1")
 
 
-def words_of(tokens: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+def words_of(
+    tokens: Int[np.ndarray, " tokens"], word_starts: Bool[np.ndarray, " vocab"]
+) -> Int[np.ndarray, " tokens"]:
     """The word, from 0, of each piece, -1 for specials, (num_tokens,).
 
     A run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) counts piece by piece, else noise on
@@ -50,18 +57,27 @@ def words_of(tokens: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
     return words
 
 
-def mask_tokens(tokens: np.ndarray, prob: float, mask_id: int, rng: np.random.Generator) -> np.ndarray:
+def mask_tokens(
+    tokens: Int[np.ndarray, " tokens"], prob: float, mask_id: int, rng: np.random.Generator
+) -> Int[np.ndarray, " tokens"]:
     """Each piece becomes ``<mask>`` with probability ``prob``."""
     hit = (rng.random(len(tokens)) < prob) & (tokens >= FIRST_PIECE)
     return np.where(hit, mask_id, tokens)
 
 
-def delete_tokens(tokens: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+def delete_tokens(
+    tokens: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
+) -> Int[np.ndarray, " kept"]:
     """Each piece is deleted with probability ``prob``; one that is drawn stays if all would go."""
     return tokens[_kept(np.where(tokens >= FIRST_PIECE, np.arange(len(tokens)), -1), prob, rng)]
 
 
-def drop_words(tokens: np.ndarray, words: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+def drop_words(
+    tokens: Int[np.ndarray, " tokens"],
+    words: Int[np.ndarray, " tokens"],
+    prob: float,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " kept"]:
     """Each word is deleted with probability ``prob``; one that is drawn stays if all would go.
 
     Args:
@@ -74,8 +90,12 @@ def drop_words(tokens: np.ndarray, words: np.ndarray, prob: float, rng: np.rando
 
 
 def blank_words(
-    tokens: np.ndarray, words: np.ndarray, prob: float, mask_id: int, rng: np.random.Generator
-) -> np.ndarray:
+    tokens: Int[np.ndarray, " tokens"],
+    words: Int[np.ndarray, " tokens"],
+    prob: float,
+    mask_id: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " tokens"]:
     """Each word has all its pieces replaced by ``<mask>`` with probability ``prob``."""
     hit = rng.random(int(words.max(initial=-1)) + 1) < prob
     blank = np.zeros(len(tokens), dtype=bool)
@@ -83,7 +103,9 @@ def blank_words(
     return np.where(blank, mask_id, tokens)
 
 
-def shuffle_words(tokens: np.ndarray, words: np.ndarray, k: float, rng: np.random.Generator) -> np.ndarray:
+def shuffle_words(
+    tokens: Int[np.ndarray, " tokens"], words: Int[np.ndarray, " tokens"], k: float, rng: np.random.Generator
+) -> Int[np.ndarray, " tokens"]:
     """Words move by fewer than ``k`` places, each sorted by its place plus U(0, k); specials stay where they are.
 
     Args:
@@ -101,13 +123,13 @@ def shuffle_words(tokens: np.ndarray, words: np.ndarray, k: float, rng: np.rando
 
 
 def infill(
-    tokens: np.ndarray,
-    words: np.ndarray,
+    tokens: Int[np.ndarray, " tokens"],
+    words: Int[np.ndarray, " tokens"],
     share: float,
     mean: float,
     mask_id: int,
     rng: np.random.Generator,
-) -> np.ndarray:
+) -> Int[np.ndarray, " infilled"]:
     """Text infilling: spans of Poisson(``mean``) words, ``share`` of all words, each replaced by one ``<mask>``.
 
     A span of no word puts a ``<mask>`` between two words; there are at most as many of these as tokens that went, so
@@ -144,7 +166,9 @@ def infill(
     return np.insert(made, rng.choice(places, num_empty), mask_id) if num_empty else made
 
 
-def permute_sentences(tokens: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+def permute_sentences(
+    tokens: Int[np.ndarray, " tokens"], share: float, rng: np.random.Generator
+) -> Int[np.ndarray, " tokens"]:
     """Sentences, each with the ``</s>`` that ends it, change places among a ``share`` of them (rounded up)."""
     ends = np.flatnonzero(tokens == EOS) + 1
     if not len(ends) or ends[-1] != len(tokens):
@@ -156,7 +180,9 @@ def permute_sentences(tokens: np.ndarray, share: float, rng: np.random.Generator
     return np.concatenate([sentences[i] for i in order])
 
 
-def rotate(tokens: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
+def rotate(
+    tokens: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
+) -> Int[np.ndarray, " tokens"]:
     """With probability ``prob`` the text begins at a piece drawn at random and its beginning follows its end.
 
     A special at the very end stays there.
@@ -169,7 +195,9 @@ def rotate(tokens: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndar
     return np.concatenate([tokens[start:end], tokens[:start], tokens[end:]])
 
 
-def corrupted_spans(num_tokens: int, share: float, mean: float, rng: np.random.Generator) -> np.ndarray:
+def corrupted_spans(
+    num_tokens: int, share: float, mean: float, rng: np.random.Generator
+) -> Int[np.ndarray, " {num_tokens}"]:
     """Which tokens are in a corrupted span, and in which: numbers from 0, -1 for none, (num_tokens,).
 
     A share of the tokens is cut at random into spans of ``mean`` tokens on average, and the rest into as many

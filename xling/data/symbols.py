@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 NUM_SENTINELS = 100
 
@@ -52,7 +56,7 @@ class Symbols:
         """Id of the token of the language with this index."""
         return self.mask + 1 + index
 
-    def with_lang(self, source: np.ndarray, index: int) -> np.ndarray:
+    def with_lang(self, source: Int[np.ndarray, " length"], index: int) -> Int[np.ndarray, " _"]:
         """A source (length,) as the encoder reads it, with the token of its language where it has one."""
         return np.append(source, self.lang(index)) if self.source_lang else source
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from xling.models.encoder import EncoderConfig
 from xling.text import wordpiece
 from xling.text.vocab import WORDPIECE
 
+if TYPE_CHECKING:
+    from jaxtyping import Int, Shaped
+
 _WANTED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 SIZES = (
     "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
@@ -28,8 +31,8 @@ _PREFIXES = ("bert.", "cls.")
 
 
 def read(
-    config: Mapping[str, Any], state: Mapping[str, Tensor], folder: Path
-) -> tuple[EncoderConfig, dict[str, Tensor], files.Vocabulary]:
+    config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path
+) -> tuple[EncoderConfig, dict[str, Shaped[Tensor, " ..."]], files.Vocabulary]:
     """Shape, weights and vocabulary of a BERT in our terms.
 
     Args:
@@ -67,7 +70,7 @@ def read(
     return shape, weights, vocabulary
 
 
-def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Tensor]:
+def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor, " {rows}"]]:
     """The WordPiece vocabulary of a directory, and their id of each of our ids, int64 (V,).
 
     Raises:

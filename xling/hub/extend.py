@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sentencepiece as spm
 import torch
@@ -18,6 +18,9 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.hub import files, tokenizer
 from xling.models.checkpoint import BY_TOKEN
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 SPACE = "\u2581"
 FIRST = len(tokenizer.SPECIALS)
@@ -78,7 +81,9 @@ def extended(
     return files.Vocabulary(pieces, write, model), sources, counts
 
 
-def grow(weights: dict[str, Tensor], num_pieces: int, sources: Sequence[Source]) -> dict[str, Tensor]:
+def grow(
+    weights: dict[str, Shaped[Tensor, " ..."]], num_pieces: int, sources: Sequence[Source]
+) -> dict[str, Shaped[Tensor, " ..."]]:
     """The weights with a row for each new piece behind those of the ``num_pieces`` old ones."""
     end, made = FIRST + num_pieces, dict(weights)
     for name in BY_TOKEN:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
@@ -16,6 +16,9 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import tokenizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Shaped
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
 SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -82,7 +85,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Tensor]:
+def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " ..."]]:
     """All tensors of a model of transformers, from safetensors, or from a pickle where that is allowed.
 
     Raises:
@@ -226,7 +229,7 @@ def check_rows(rows: int, ids: int, what: Path) -> None:
         )
 
 
-def one_table(found: Sequence[Tensor], what: Path) -> Tensor:
+def one_table(found: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float32[Tensor, "vocab dim"]:
     """The embeddings (V, D), float32, of a model that has them in several places.
 
     Raises:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Shaped
 
 Take = Callable[[str], Tensor]
 
@@ -193,12 +196,14 @@ def unusual(shape: Any) -> list[str]:
     ]
 
 
-def num_layers(state: Mapping[str, Tensor], side: str = "encoder") -> int:
+def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:
     """Layers of a side in a state of ours."""
     return 1 + max(int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers."))
 
 
-def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
+def outwards(
+    state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout
+) -> dict[str, Float32[Tensor, " ..."]]:
     """The weights of an encoder of ours, and of its LM head, under the names of ``layout``.
 
     Args:
@@ -222,12 +227,14 @@ def outwards(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
     return plain(made)
 
 
-def plain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def plain(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Float32[Tensor, " ..."]]:
     """Each tensor as float32 with memory of its own."""
     return {name: tensor.detach().float().contiguous().clone() for name, tensor in state.items()}
 
 
-def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, Tensor]:
+def trunk(
+    state: Mapping[str, Shaped[Tensor, " ..."]], side: str, layout: Layout
+) -> dict[str, Shaped[Tensor, " ..."]]:
     """Positions, norms and layers of a side of ours under the names of ``layout``."""
     made = {}
     if layout.positions:
@@ -249,7 +256,9 @@ def trunk(state: Mapping[str, Tensor], side: str, layout: Layout) -> dict[str, T
     return made
 
 
-def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str, Tensor]:
+def inwards(
+    state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str
+) -> dict[str, Float32[Tensor, " ..."]]:
     """The weights of ``layout`` under our names, float32.
 
     A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the
@@ -275,7 +284,7 @@ def inwards(state: Mapping[str, Tensor], layout: Layout, what: str) -> dict[str,
     return made | {"lm_head.bias": take(layout.bias)}
 
 
-def no_head(tokens: Tensor) -> dict[str, Tensor]:
+def no_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ..."]]:
     """An LM head over the embeddings (V, D) where a model has none: the identity, without training."""
     size, width = tokens.shape
     made = {"lm_head.bias": torch.zeros(size)}
@@ -283,7 +292,7 @@ def no_head(tokens: Tensor) -> dict[str, Tensor]:
     return made | {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
 
 
-def taker(state: Mapping[str, Tensor], layout: Layout, what: str) -> Take:
+def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str) -> Take:
     """A function that gives the weights of ``state`` by name, float32, and refuses to go without one."""
 
     def take(name: str) -> Tensor:
@@ -298,7 +307,9 @@ def taker(state: Mapping[str, Tensor], layout: Layout, what: str) -> Take:
     return take
 
 
-def read_trunk(state: Mapping[str, Tensor], take: Take, side: str, layout: Layout) -> dict[str, Tensor]:
+def read_trunk(
+    state: Mapping[str, Shaped[Tensor, " ..."]], take: Take, side: str, layout: Layout
+) -> dict[str, Float[Tensor, " ..."]]:
     """Positions, norms and layers of ``layout`` under our names."""
     made = {}
     if layout.positions:

@@ -11,7 +11,7 @@ import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,6 +23,9 @@ from xling.hub import files, layouts, tokenizer
 from xling.models.encoder import PAD
 from xling.models.generate import BOS, EOS
 from xling.models.seq2seq import Seq2SeqConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Shaped
 
 CC25 = (
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX", "kk_KZ",
@@ -64,7 +67,7 @@ def oddities(shape: Seq2SeqConfig) -> list[str]:
     return odd + layouts.unusual(shape)
 
 
-def hf_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def hf_weights(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Shaped[Tensor, " ..."]]:
     """Our weights under the names of ``MBartForConditionalGeneration``, ids in our order."""
     tokens = state["encoder.tokens.weight"]
     made = {"model.shared.weight": tokens}
@@ -104,7 +107,9 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     }
 
 
-def fairseq_weights(state: Mapping[str, Tensor], symbols: Symbols) -> dict[str, Tensor]:
+def fairseq_weights(
+    state: Mapping[str, Shaped[Tensor, " ..."]], symbols: Symbols
+) -> dict[str, Shaped[Tensor, " ..."]]:
     """Our weights under the names of fairseq's ``BARTModel``, ids in its order."""
     rows = torch.tensor([*range(symbols.mask), *map(symbols.lang, range(len(symbols.langs))), symbols.mask])
     tokens = state["encoder.tokens.weight"][rows]
@@ -158,9 +163,9 @@ def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
 
 
 def read_hf(
-    config: Mapping[str, Any], state: Mapping[str, Tensor], vocabulary: files.Vocabulary, folder: Path,
+    config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], vocabulary: files.Vocabulary, folder: Path,
     langs: Sequence[str],
-) -> tuple[Seq2SeqConfig, dict[str, Tensor], list[str]]:  # fmt: skip
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:  # fmt: skip
     """Shape, weights and languages of an ``MBartForConditionalGeneration`` in our terms.
 
     Args:
@@ -208,8 +213,11 @@ def read_hf(
 
 
 def read_fairseq(
-    args: Mapping[str, Any], state: Mapping[str, Tensor], vocabulary: files.Vocabulary, path: Path
-) -> tuple[Seq2SeqConfig, dict[str, Tensor], list[str]]:
+    args: Mapping[str, Any],
+    state: Mapping[str, Shaped[Tensor, " ..."]],
+    vocabulary: files.Vocabulary,
+    path: Path,
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:
     """Shape, weights and languages of stock fairseq's mBART in our terms.
 
     Args:
@@ -265,7 +273,7 @@ def read_fairseq(
     return shape, weights, known
 
 
-def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Tensor, list[str]]:
+def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Int[Tensor, " vocab"], list[str]]:
     """Their id of each of our ids, int64 (V,), and the languages.
 
     Args:

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from xling.hub import files, layouts, mbart, tokenizer
 from xling.models.encoder import BUCKETS, FARTHEST, PAD, is_gated
 from xling.models.generate import EOS
 from xling.models.seq2seq import Seq2SeqConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Shaped
 
 FILLED = 128
 """T5's matrices have rows for a multiple of this; those behind the last token mean nothing."""
@@ -46,7 +49,7 @@ _SHAPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def oddities(shape: Seq2SeqConfig, state: Mapping[str, Tensor]) -> list[str]:
+def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
     """What a model with relative positions has that T5 has not, or the other way round."""
     odd = [
         f"model.{name}={str(getattr(shape, name)).lower()}"
@@ -87,7 +90,9 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     }
 
 
-def hf_weights(shape: Seq2SeqConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def hf_weights(
+    shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
+) -> dict[str, Shaped[Tensor, " ..."]]:
     """Our weights under the names of ``MT5ForConditionalGeneration``, ids in our order."""
     made = {"shared.weight": state["encoder.tokens.weight"], "lm_head.weight": state["decoder.head.weight"]}
     state = _queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
@@ -112,8 +117,8 @@ class Ids(NamedTuple):
 
 
 def read_hf(
-    config: Mapping[str, Any], state: Mapping[str, Tensor], folder: Path, langs: Sequence[str]
-) -> tuple[Seq2SeqConfig, dict[str, Tensor], Ids]:
+    config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], Ids]:
     """Shape, weights and ids of a ``T5ForConditionalGeneration`` or ``MT5ForConditionalGeneration`` in our terms.
 
     Args:
@@ -159,8 +164,11 @@ def read_hf(
 
 
 def our_weights(
-    state: Mapping[str, Tensor], shape: Seq2SeqConfig, order: Tensor, folder: Path
-) -> dict[str, Tensor]:
+    state: Mapping[str, Shaped[Tensor, " ..."]],
+    shape: Seq2SeqConfig,
+    order: Int[Tensor, " vocab"],
+    folder: Path,
+) -> dict[str, Shaped[Tensor, " ..."]]:
     """The weights of T5 under our names, rows in the ``order`` of our ids.
 
     Raises:
@@ -236,7 +244,7 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]
     return files.vocabulary_of(model), [found[i] for i in range(len(found))]
 
 
-def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Tensor:
+def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Int[Tensor, " vocab"]:
     """Their id of each of our ids, int64 (V,)."""
     pad, eos, unk = range(len(SPECIALS))
     pieces = range(len(SPECIALS), len(SPECIALS) + num_pieces)

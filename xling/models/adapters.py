@@ -12,11 +12,14 @@ language adapter has added.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 LANG, TASK = "lang", "task"
 """Names of the adapters of a layer, from below."""
@@ -37,7 +40,7 @@ class Adapter(nn.Module):
         for start in (self.down.bias, self.up.weight, self.up.bias):
             nn.init.zeros_(start)
 
-    def forward(self, hidden: Tensor) -> Tensor:
+    def forward(self, hidden: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """(N, D) -> (N, D); zeros while the adapter is untrained."""
         out: Tensor = self.up(F.relu(self.down(hidden)))
         return out
@@ -55,13 +58,13 @@ class Invertible(nn.Module):
         assert dim % 2 == 0, f"dim {dim} is odd"
         self.first, self.second = (Adapter(dim // 2, max(1, dim // 4)) for _ in range(2))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """(N, D) -> (N, D)."""
         left, right = x.chunk(2, -1)
         left = left + self.first(right)
         return torch.cat([left, right + self.second(left)], -1)
 
-    def inverse(self, y: Tensor) -> Tensor:
+    def inverse(self, y: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """What `forward` made ``y`` (N, D) from, up to rounding."""
         left, right = y.chunk(2, -1)
         right = right - self.second(left)

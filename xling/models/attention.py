@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor
 
 from xling.models.blocks import Layout, cut, lengths_of
 from xling.models.dropout import dropout
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Int32
 
 Runs = Sequence[tuple[int, int]]
 
@@ -37,11 +40,11 @@ class Attention:
 
     runs: Runs
     causal: bool = False
-    sees: Tensor | None = None
-    shows: Tensor | None = None
+    sees: Int[Tensor, " tokens"] | None = None
+    shows: Int[Tensor, " tokens"] | None = None
     drop: float = 0.0
     keys: Runs | None = None
-    bias: Tensor | None = None
+    bias: Float[Tensor, "heads longest longest"] | None = None
     _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
     _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -50,7 +53,7 @@ class Attention:
         """Tokens of the longest sequence."""
         return max((length for _, length in self.runs), default=0)
 
-    def starts(self, device: torch.device) -> Tensor:
+    def starts(self, device: torch.device) -> Int32[Tensor, " borders"]:
         """Where sequences begin and the last one ends, int32 (sequences + 1,)."""
         if self._starts is None:
             lengths = np.repeat([length for _, length in self.runs], [count for count, _ in self.runs])
@@ -82,7 +85,9 @@ class Attention:
             made.append((same if real is None else same & real) | itself)
         return made
 
-    def biased(self, seen: Tensor | None, length: int) -> Tensor:
+    def biased(
+        self, seen: Bool[Tensor, " ..."] | None, length: int
+    ) -> Float[Tensor, " _ heads {length} {length}"]:
         """The bias where a block's rows see columns and -inf elsewhere, (1 or sequences, H, length, length)."""
         assert self.bias is not None
         bias = self.bias[None, :, :length, :length]
@@ -107,7 +112,12 @@ def varlen_attn(*args: Any, **settings: Any) -> Any:
     return varlen.varlen_attn(*args, **settings)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
+def attend(
+    query: Float[Tensor, "tokens heads head_dim"],
+    key: Float[Tensor, "keys heads head_dim"],
+    value: Float[Tensor, "keys heads head_dim"],
+    how: Attention,
+) -> Float[Tensor, " tokens heads*head_dim"]:
     """Attention of each sequence of a packed batch to itself, or to its own of another batch.
 
     Args:
@@ -138,8 +148,15 @@ def attend(query: Tensor, key: Tensor, value: Tensor, how: Attention) -> Tensor:
 
 
 def attend_dense(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, drop: float = 0.0, causal: bool = False
-) -> Tensor:
+    q: Float[Tensor, "batch heads time head_dim"],
+    k: Float[Tensor, "batch heads keys head_dim"],
+    v: Float[Tensor, "batch heads keys head_dim"],
+    mask: Bool[Tensor, " #batch #heads #time keys"]
+    | Float[Tensor, " #batch #heads #time keys"]
+    | None = None,
+    drop: float = 0.0,
+    causal: bool = False,
+) -> Float[Tensor, "batch heads time head_dim"]:
     """Attention (B, H, T, C) of queries over keys and values (B, H, S, C) by the kernel that is fast here.
 
     ``mask`` says what is seen (bool) or is added to the scores.

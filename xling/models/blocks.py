@@ -7,10 +7,13 @@ own costs about as much as `SPARE` scores that nobody reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 SPARE = 64 * 64
 
@@ -64,7 +67,7 @@ class Layout:
         rows = flat.cumsum(0) - 1  # padding repeats the row before it
         self._rows = rows.to(device), places.to(device), empty.to(device)
 
-    def spread(self, packed: Tensor) -> tuple[Tensor, ...]:
+    def spread(self, packed: Shaped[Tensor, " tokens *row"]) -> tuple[Shaped[Tensor, " _ _ *row"], ...]:
         """(N, ...) -> of each block (sequences, longest, ...); padding repeats the sequence's last row."""
         assert len(packed) == self._num, f"runs cover {self._num} of {len(packed)} tokens"
         if self._rows is not None:
@@ -73,7 +76,7 @@ class Layout:
         parts = packed.split([count * longest for count, longest in self.shapes])
         return tuple(part.unflatten(0, shape) for part, shape in zip(parts, self.shapes, strict=True))
 
-    def packed(self, blocks: Sequence[Tensor]) -> Tensor:
+    def packed(self, blocks: Sequence[Shaped[Tensor, " _ _ *row"]]) -> Shaped[Tensor, "tokens size"]:
         """What `spread` makes, put back end to end and flat, (N, size of a row)."""
         rows = [block.reshape(block.shape[0] * block.shape[1], -1) for block in blocks]
         joined = rows[0] if len(rows) == 1 else torch.cat(rows)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import torch
 from omegaconf import OmegaConf
@@ -28,6 +28,9 @@ from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 logger = logging.getLogger(__name__)
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
@@ -155,7 +158,7 @@ def write_hashed(state: Any, handle: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def snapshot(value: Any, seen: dict[Any, Tensor]) -> Any:
+def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
     if isinstance(value, Tensor):
         # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
@@ -228,7 +231,11 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
 
 
 def save_model(
-    path: Path, model: EncoderModel, langs: list[str], vocab_dir: Path, state: dict[str, Tensor] | None = None
+    path: Path,
+    model: EncoderModel,
+    langs: list[str],
+    vocab_dir: Path,
+    state: dict[str, Shaped[Tensor, " ..."]] | None = None,
 ) -> None:
     """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only.
 
@@ -256,7 +263,7 @@ def shape_of(cfg: Any, kind: str = ENCODER) -> dict[str, Any]:
 
 
 def write_published(
-    path: Path, kind: str, facts: dict[str, Any], weights: dict[str, Tensor], vocab_dir: Path
+    path: Path, kind: str, facts: dict[str, Any], weights: dict[str, Shaped[Tensor, " ..."]], vocab_dir: Path
 ) -> None:
     """Write what `read_published` reads: ``kind``, plain ``facts``, float32 ``weights``, the vocabulary's digest."""
     state = {

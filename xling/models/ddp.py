@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
     from torch.distributed.tensor import DTensor
 
 BUCKET_BYTES = 64 << 20
@@ -80,7 +81,7 @@ def wait() -> None:
 
 
 @torch.no_grad()
-def average(parameters: Sequence[Tensor]) -> None:
+def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
     """Average the gradients of all processes, in place.
 
     A parameter that no process has a gradient of keeps none; where some have one, the others count as 0. Processes
@@ -167,7 +168,7 @@ def _shard_state(module: nn.Module, state: dict[str, Any], prefix: str, *rest: A
             state[key] = shard_like(state[key], parameter)
 
 
-def shard_like(whole: Tensor, other: Tensor) -> Tensor:
+def shard_like(whole: Shaped[Tensor, " ..."], other: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
     """This process's part of a tensor that every process has, cut as ``other`` is."""
     if not is_part(other) or is_part(whole):
         return whole
@@ -181,12 +182,12 @@ def is_sharded(model: nn.Module) -> bool:
     return any(is_part(parameter) for parameter in model.state_dict().values())
 
 
-def local(tensor: Tensor) -> Tensor:
+def local(tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
     """What this process holds of a tensor, in the same memory."""
     return tensor.to_local() if is_part(tensor) else tensor
 
 
-def is_everywhere(tensor: Tensor) -> bool:
+def is_everywhere(tensor: Shaped[Tensor, " ..."]) -> bool:
     """Whether every process holds some of a tensor."""
     if not is_part(tensor):
         return tensor.numel() > 0
@@ -194,7 +195,7 @@ def is_everywhere(tensor: Tensor) -> bool:
     return tensor.numel() > 0 and rows_each * (size() - 1) < len(tensor)
 
 
-def total_norm(gradients: Sequence[Tensor]) -> Tensor:
+def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
     """Norm of all gradients together, whoever holds them."""
     norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
     if not any(is_part(gradient) for gradient in gradients):

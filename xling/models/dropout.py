@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 _STEPS = 1 << 16
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def dropout(x: Tensor, prob: float, training: bool) -> Tensor:
+def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[Tensor, " *shape"]:
     """Zero each element with probability ``prob`` and scale the others by 1 / (1 - prob).
 
     On a CPU the numbers are 16-bit integers of a generator seeded from torch's, so that a seed or a restored

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,9 @@ from xling.models import adapters
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int
 
 PAD = 1
 COMPILER = "inductor"
@@ -94,7 +97,7 @@ class Relative(nn.Module):
         super().__init__()
         self.causal, self.table = causal, nn.Embedding(BUCKETS, heads)
 
-    def bucket(self, offsets: Tensor) -> Tensor:
+    def bucket(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
         """Buckets of the places of keys minus those of their queries, int64 of any shape."""
         one_way = BUCKETS if self.causal else BUCKETS // 2
         exact, far = one_way // 2, (-offsets if self.causal else offsets.abs()).clamp(min=0)
@@ -102,12 +105,12 @@ class Relative(nn.Module):
         found = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
         return found if self.causal else found + one_way * (offsets > 0)
 
-    def at(self, offsets: Tensor) -> Tensor:
+    def at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
         """The numbers of each head at offsets of any shape, (..., H)."""
         found: Tensor = self.table(self.bucket(offsets))
         return found
 
-    def forward(self, length: int, device: torch.device) -> Tensor:
+    def forward(self, length: int, device: torch.device) -> Float[Tensor, "heads {length} {length}"]:
         """Of every query and key of a sequence, (H, length, length)."""
         offsets = torch.arange(1 - length, length, device=device)
         return self.at(offsets).t().unfold(1, length, 1).flip(1)
@@ -136,14 +139,16 @@ class Layer(nn.Module):
         self.ffn_norm = make_norm(cfg)
         self.adapters = nn.ModuleDict()
 
-    def forward(self, x: Tensor, how: Attention) -> Tensor:
+    def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
         """(N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
         query, key, value = before(self, x).unbind(1)
         return after(self, x, attend(query, key, value, how))
 
 
-def projections(layer: Layer, x: Tensor) -> Tensor:
+def projections(
+    layer: Layer, x: Float[Tensor, "tokens dim"]
+) -> Float[Tensor, "tokens 3 {layer.heads} head_dim"]:
     """(N, D) -> queries, keys and values (N, 3, H, C)."""
     qkv: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
     return qkv.view(len(x), 3, layer.heads, -1)
@@ -154,7 +159,7 @@ def is_gated(ffn: str) -> bool:
     return ffn.startswith("gated_")
 
 
-def feed_forward(layer: Layer, x: Tensor) -> Tensor:
+def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
     """(N, D) -> (N, D); of a gated layer the first half of ``up`` is the gate (Shazeer 2020, equation 6)."""
     hidden = layer.up(x)
     if is_gated(layer.ffn):
@@ -217,10 +222,17 @@ class Encoder(nn.Module):
         adapters.add(self, adapters.TASK, cfg.task_adapter)
 
     def forward(
-        self, src_tokens: Tensor, positions: Tensor, runs: Runs, langs: Tensor | None = None,
-        causal: bool = False, sees: Tensor | None = None, shows: Tensor | None = None, layer: int | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src_tokens: Int[Tensor, " tokens"],
+        positions: Int[Tensor, " tokens"],
+        runs: Runs,
+        langs: Int[Tensor, " tokens"] | None = None,
+        causal: bool = False,
+        sees: Int[Tensor, " tokens"] | None = None,
+        shows: Int[Tensor, " tokens"] | None = None,
+        layer: int | None = None,
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> Float[Tensor, "tokens dim"]:
         """Hidden states of a packed batch.
 
         Args:
@@ -240,13 +252,13 @@ class Encoder(nn.Module):
 
     def contextualise(
         self,
-        words: Tensor,
-        positions: Tensor,
+        words: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
         how: Attention,
-        langs: Tensor | None = None,
+        langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> Float[Tensor, "tokens dim"]:
         """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
         (last,) = deque(self.states(words, positions, how, langs, layer, segments), maxlen=1)
         out: Tensor = self.final_norm(last)
@@ -254,13 +266,13 @@ class Encoder(nn.Module):
 
     def states(
         self,
-        words: Tensor,
-        positions: Tensor,
+        words: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
         how: Attention,
-        langs: Tensor | None = None,
+        langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
-        segments: Tensor | None = None,
-    ) -> Iterator[Tensor]:
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> Iterator[Float[Tensor, "tokens dim"]]:
         """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
         x = scaled(words, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
@@ -289,7 +301,7 @@ def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embeddi
     return nn.Embedding(cfg.max_positions, cfg.dim), None
 
 
-def scaled(words: Tensor, cfg: EncoderConfig) -> Tensor:
+def scaled(words: Float[Tensor, "tokens dim"], cfg: EncoderConfig) -> Float[Tensor, "tokens dim"]:
     """Word vectors as they are added to the positions."""
     return words * math.sqrt(cfg.dim) if cfg.scale_embeddings else words
 
@@ -307,7 +319,11 @@ class LMHead(nn.Module):
     _invertible: adapters.Invertible | None
 
     def __init__(
-        self, dim: int, weight: Tensor, eps: float = 1e-5, invertible: adapters.Invertible | None = None
+        self,
+        dim: int,
+        weight: Float[Tensor, " vocab {dim}"],
+        eps: float = 1e-5,
+        invertible: adapters.Invertible | None = None,
     ) -> None:
         super().__init__()
         self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once
@@ -317,16 +333,18 @@ class LMHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(len(weight)))
         self.dense.apply(initialise)
 
-    def transform(self, hidden: Tensor) -> Tensor:
+    def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
         """(M, D) -> (M, D), what the tied embeddings are multiplied with."""
         out: Tensor = self.norm(F.gelu(self.dense(hidden)))
         return out if self._invertible is None else self._invertible.inverse(out)
 
-    def loss(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(
+        self, hidden: Float[Tensor, "rows dim"], target: Int[Tensor, " rows"]
+    ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
         """Sum and rows of the cross-entropy of ``target`` (M,) given ``hidden`` (M, D)."""
         return linear_cross_entropy(self.transform(hidden), self.weight, self.bias, target)
 
-    def logits(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows vocab"]:
         """(M, D) -> (M, V); for inspection and export, training uses `loss`."""
         return F.linear(self.transform(hidden), self.weight, self.bias)
 
@@ -349,7 +367,9 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         model = cls(cfg, len(task.dictionary), len(task.langs) if cfg.lang_embeddings else 0)
         return model.to(working_dtype(cfg.precision))
 
-    def forward(self, src_tokens: Tensor, positions: Tensor, runs: Runs, **kwargs: Any) -> Tensor:
+    def forward(
+        self, src_tokens: Int[Tensor, " tokens"], positions: Int[Tensor, " tokens"], runs: Runs, **kwargs: Any
+    ) -> Float[Tensor, "tokens dim"]:
         """Hidden states (N, D); see `Encoder.forward`."""
         out: Tensor = self.encoder(src_tokens, positions, runs, **kwargs)
         return out

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from xling.models.attention import Runs
 from xling.models.blocks import lengths_of
 from xling.models.packed import linear, packed
 from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CHUNK = 16  # steps by which a cache grows
@@ -72,11 +75,11 @@ class Search:
 class Hypothesis(NamedTuple):
     """One output: its tokens without language token and ``</s>``, int64 (length,), and its score in nats."""
 
-    tokens: np.ndarray
+    tokens: Int[np.ndarray, " length"]
     score: float
 
 
-def allowed_tokens(symbols: Symbols, pieces: Tensor | None = None) -> Tensor:
+def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = None) -> Bool[Tensor, " vocab"]:
     """Which ids may stand in an output, bool (V,): the pieces (or those of a mask (V,)) and ``</s>``.
 
     Never ``<s>``, ``<pad>``, ``<unk>``, ``<mask>``, a language token or a sentinel.
@@ -105,10 +108,10 @@ def evaluating(model: Seq2SeqModel) -> Iterator[None]:
 def generate(
     model: Seq2SeqModel,
     net_input: dict[str, Any],
-    tgt_langs: Tensor,
+    tgt_langs: Int[Tensor, " batch"],
     symbols: Symbols,
     search: Search,
-    pieces: Tensor | None = None,
+    pieces: Bool[Tensor, " vocab"] | None = None,
 ) -> list[list[Hypothesis]]:
     """Outputs of a packed batch of sources, best first, in the order of the batch.
 
@@ -131,13 +134,13 @@ def generate(
 
 def generate_all(
     model: Seq2SeqModel,
-    sources: Sequence[np.ndarray],
+    sources: Sequence[Int[np.ndarray, " _"]],
     src_langs: Sequence[int],
     tgt_langs: Sequence[int],
     symbols: Symbols,
     search: Search,
     batch_tokens: int = 2048,
-    pieces: Tensor | None = None,
+    pieces: Bool[Tensor, " vocab"] | None = None,
     told: Callable[[int, int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Outputs of any number of sources in their order, batched by length.
@@ -170,7 +173,7 @@ def generate_all(
     return found
 
 
-def source_example(pieces: np.ndarray, lang: int, number: int, symbols: Symbols) -> Example:
+def source_example(pieces: Int[np.ndarray, " length"], lang: int, number: int, symbols: Symbols) -> Example:
     """A source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
     tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
@@ -427,7 +430,9 @@ class _Beams:
             cache.keep(keep, self.ancestors.shape[2])
 
 
-def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def largest(
+    scores: Float[Tensor, " *rows vocab"], count: int
+) -> tuple[Float[Tensor, " *rows {count}"], Int[Tensor, " *rows {count}"]]:
     """The ``count`` largest of the last dimension and where they stand, as `torch.topk`, from the largest.
 
     They lie in the ``count`` blocks with the largest maxima, and one pass for maxima is many times as fast.
@@ -446,7 +451,7 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, places.gather(-1, order)
 
 
-def runs_of_true(flags: Tensor) -> list[tuple[int, int]]:
+def runs_of_true(flags: Bool[Tensor, " length"]) -> list[tuple[int, int]]:
     """Begin and end of each run of True in bool (n,)."""
     zero = torch.zeros(1, dtype=torch.int8, device=flags.device)
     edges = torch.diff(flags.to(torch.int8), prepend=zero, append=zero).nonzero()

@@ -12,15 +12,22 @@ Source: Bhandare et al. 2019 (transformers in int8); scales by token and by outp
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int, Int8
 
 LARGEST = 127
 TINY = 1e-12
 
 
-def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+def rounded(
+    weight: Float[Tensor, "rows columns"],
+) -> tuple[Int8[Tensor, "rows columns"], Float32[Tensor, "rows 1"]]:
     """int8 values (R, C) and float32 scales (R, 1) of a matrix: ``values * scales`` is the matrix, nearly.
 
     The largest error of a row is half of its scale, which is 1/127 of its largest value.
@@ -43,7 +50,7 @@ class Int8Linear(nn.Module):
         bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
         self.register_buffer("bias", bias.detach().float())
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """Round each row, multiply, scale back."""
         values, scales = rounded(x)
         made = torch._int_mm(values, self.values.t())
@@ -62,7 +69,7 @@ class Int8Embedding(nn.Module):
         self.register_buffer("values", values)
         self.register_buffer("scales", scales)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Int[Tensor, " *places"]) -> Float32[Tensor, " *places dim"]:
         """(N,) -> (N, D) float32."""
         return F.embedding(ids, self.values).float() * F.embedding(ids, self.scales)
 

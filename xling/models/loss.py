@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int
 
 CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 128 << 20}
 BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
@@ -101,8 +104,12 @@ def _losses(
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
+    hidden: Float[Tensor, "rows dim"],
+    weight: Float[Tensor, "vocab dim"],
+    bias: Float[Tensor, " vocab"],
+    target: Int[Tensor, " rows"],
+    smoothing: float = 0.0,
+) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
     """Sum of the cross-entropies of ``softmax(hidden @ weight.T + bias)`` and each one of them.
 
     The gradients are computed chunk by chunk in the forward pass, so logits of at most `CHUNK_BYTES` exist,

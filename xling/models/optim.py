@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -13,6 +13,9 @@ from omegaconf import II
 from torch import Tensor
 
 from xling.models import ddp
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class NotFiniteError(ArithmeticError):
@@ -54,7 +57,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, cfg: AdamWConfig, params: Iterable[Tensor], shares: Sequence[Share] | None = None
+        self, cfg: AdamWConfig, params: Iterable[Float[Tensor, " ..."]], shares: Sequence[Share] | None = None
     ) -> None:
         super().__init__(cfg)
         self.working = list(params)
@@ -81,7 +84,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         )
 
     @property
-    def params(self) -> Iterable[Tensor]:
+    def params(self) -> Iterable[Float[Tensor, " ..."]]:
         """The model's own parameters."""
         return self.working
 
@@ -99,7 +102,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         """Average the gradients over the processes, of everything that is trained wherever a loss used it."""
         ddp.average(self.working)
 
-    def multiply_grads(self, c: float | Tensor) -> None:
+    def multiply_grads(self, c: float | Float[Tensor, ""]) -> None:
         """Move the gradients to the masters, multiplied by ``c``."""
         for param, master in zip(self.working, self.masters, strict=True):
             if param is not master and param.grad is not None:
@@ -110,8 +113,10 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             torch._foreach_mul_(grads, c)
 
     def clip_grad_norm(
-        self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
-    ) -> Tensor:
+        self,
+        max_norm: float,
+        aggregate_norm_fn: Callable[[Float[Tensor, ""]], Float[Tensor, ""]] | None = None,
+    ) -> Float[Tensor, ""]:
         """Scale the gradients to a norm of at most ``max_norm`` (0: leave them) and return the norm before.
 
         Raises:

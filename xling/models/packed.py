@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 ROWS = 256  # that the blocks are chosen for
 # The kernels of torch's own compiler; there is no public name for them, so another torch may have none.
 KERNELS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
 
 
-def linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+def linear(
+    weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None
+) -> Callable[[Float[Tensor, " *rows inputs"]], Float[Tensor, " *rows outputs"]]:
     """What multiplies rows (..., D) with a matrix (V, D) and adds a bias (V,); packed, where there is a kernel."""
     if not _has_kernel(weight):
         return lambda x: F.linear(x, weight, bias)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +36,9 @@ from xling.models.encoder import (
     scaled,
 )
 from xling.models.loss import linear_cross_entropy
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int
 
 CrossRuns = Sequence[tuple[int, int, int]]
 POOLINGS = ("", "max", "mean")
@@ -64,7 +67,9 @@ class PlainHead(nn.Module):
 
     bias: Tensor
 
-    def __init__(self, weight: Tensor, unbiased: bool = False, untied: bool = False) -> None:
+    def __init__(
+        self, weight: Float[Tensor, "vocab dim"], unbiased: bool = False, untied: bool = False
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty_like(weight).normal_(std=0.02)) if untied else weight
         zeros = torch.zeros(len(weight))
@@ -73,11 +78,11 @@ class PlainHead(nn.Module):
         else:
             self.bias = nn.Parameter(zeros)
 
-    def transform(self, hidden: Tensor) -> Tensor:
+    def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
         """The states themselves."""
         return hidden
 
-    def logits(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows vocab"]:
         """(M, D) -> (M, V)."""
         return F.linear(hidden, self.weight, self.bias)
 
@@ -94,8 +99,11 @@ class DecoderLayer(Layer):
         self.cross_norm = make_norm(cfg)
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, to_self: Callable[[Tensor], Tensor], to_source: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+        self,
+        x: Float[Tensor, "tokens dim"],
+        to_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
+        to_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
+    ) -> Float[Tensor, "tokens dim"]:
         """(M, D) -> (M, D).
 
         Args:
@@ -108,7 +116,9 @@ class DecoderLayer(Layer):
         out: Tensor = after(self, x, to_source(query))
         return out
 
-    def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def memory(
+        self, states: Float[Tensor, "tokens dim"]
+    ) -> tuple[Float[Tensor, "tokens {self.heads} head_dim"], Float[Tensor, "tokens {self.heads} head_dim"]]:
         """Keys and values of encoder states (N, D), each (N, H, C)."""
         key, value = self.cross_kv(states).view(len(states), 2, self.heads, -1).unbind(1)
         return key, value
@@ -149,7 +159,7 @@ class Decoder(nn.Module):
         num_langs: number of language embeddings, 0 for none.
     """
 
-    def __init__(self, cfg: Seq2SeqConfig, weight: Tensor, num_langs: int = 0) -> None:
+    def __init__(self, cfg: Seq2SeqConfig, weight: Float[Tensor, "vocab dim"], num_langs: int = 0) -> None:
         super().__init__()
         self.cfg = cfg
         self.positions, self.relative = make_positions(cfg, causal=True)
@@ -164,7 +174,12 @@ class Decoder(nn.Module):
             else LMHead(cfg.dim, weight, cfg.norm_eps)
         )
 
-    def embed(self, words: Tensor, positions: Tensor, langs: Tensor | None) -> Tensor:
+    def embed(
+        self,
+        words: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
+        langs: Int[Tensor, " tokens"] | None,
+    ) -> Float[Tensor, "tokens dim"]:
         """What the first layer reads, (M, D), from word vectors (M, D)."""
         x = scaled(words, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
@@ -175,13 +190,13 @@ class Decoder(nn.Module):
 
     def forward(
         self,
-        words: Tensor,
-        memory: Tensor,
-        positions: Tensor,
-        langs: Tensor | None,
+        words: Float[Tensor, "tokens dim"],
+        memory: Float[Tensor, "sources dim"],
+        positions: Int[Tensor, " tokens"],
+        langs: Int[Tensor, " tokens"] | None,
         runs: Runs,
         cross: CrossRuns,
-    ) -> Tensor:
+    ) -> Float[Tensor, "tokens dim"]:
         """States of every target position.
 
         Args:
@@ -228,13 +243,13 @@ class Seq2SeqModel(EncoderModel):
 
     def forward(
         self,
-        src_tokens: Tensor,
-        positions: Tensor,
+        src_tokens: Int[Tensor, " tokens"],
+        positions: Int[Tensor, " tokens"],
         runs: Runs,
         decoder: dict[str, Any] | None = None,
         pooling: str = "",
         **kwargs: Any,
-    ) -> Tensor:
+    ) -> Float[Tensor, "_ dim"]:
         """States of the encoder (N, D), or with ``decoder`` those of the decoder (M, D).
 
         Args:
@@ -258,13 +273,15 @@ class Seq2SeqModel(EncoderModel):
         )
         return out
 
-    def loss(self, states: Tensor, target: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    def loss(
+        self, states: Float[Tensor, "rows dim"], target: Int[Tensor, " rows"], smoothing: float = 0.0
+    ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
         """Sum (with label smoothing) and rows (without) of the cross-entropy of ``target`` (M,)."""
         head = self.decoder.head
         return linear_cross_entropy(head.transform(states), head.weight, head.bias, target, smoothing)
 
 
-def pool(states: Tensor, runs: Runs, how: str) -> Tensor:
+def pool(states: Float[Tensor, "tokens dim"], runs: Runs, how: str) -> Float[Tensor, "batch dim"]:
     """One vector of each sequence of a packed batch, over its tokens without those at both ends.
 
     Args:

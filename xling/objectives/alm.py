@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.text import shards
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Integer
 
 
 @dataclass
@@ -56,7 +59,7 @@ def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
 class SwitchedDataset(BlockDataset):
     """Blocks of switched and plain sentences of language pairs."""
 
-    def open_streams(self, data: Path) -> dict[str, np.ndarray]:
+    def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
         """Three streams of each pair, in the order switched, first side, second side."""
         streams = {}
         self._sides: list[np.ndarray | None] = []
@@ -89,7 +92,7 @@ class SwitchedDataset(BlockDataset):
         counts = mixer.counts_of(shares, self.num_items_of, self.num_tokens_of)
         return {name: num for name, num in counts.items() if shares[name]}
 
-    def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
+    def langs_of(self, stream: int, start: int, num: int) -> Int[np.ndarray, " {num}"]:
         """Language of each token."""
         langs = np.array(self._pair_langs[stream // 3])
         sides = self._sides[stream]

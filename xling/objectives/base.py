@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
@@ -34,6 +33,9 @@ from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.text import shards
 from xling.text.vocab import vocab_digest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Integer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FIRST_PIECE = 4
@@ -67,10 +69,10 @@ class Loss(NamedTuple):
         langs: language index of each loss, int64 (count,).
     """
 
-    total: Tensor
+    total: Float[Tensor, ""]
     num: int
-    rows: Tensor
-    langs: Tensor
+    rows: Float[Tensor, " losses"]
+    langs: Int[Tensor, " losses"]
 
 
 class Objective(ABC):
@@ -151,13 +153,15 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
 
     @property
     @abstractmethod
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> Integer[np.ndarray, " examples"]:
         """Tokens of each example of this epoch, (len(self),)."""
 
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
+    def filter_indices_by_size(
+        self, indices: Int[np.ndarray, " examples"], max_sizes: Any
+    ) -> tuple[Int[np.ndarray, " examples"], list[int]]:
         """All of them: every example is cut to fit when it is made."""
         return indices, []
 
@@ -165,7 +169,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """Tokens of one example, for batching."""
         return int(self.sizes[index])
 
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+    def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
         """Tokens of examples, for batching."""
         return self.sizes[indices]
 
@@ -173,17 +177,17 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """Tokens of one example, for filtering."""
         return int(self.sizes[index])
 
-    def ordered_indices(self) -> np.ndarray:
+    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Indices by length, equal lengths in the epoch's random order."""
         return np.argsort(self.sizes, kind="stable")
 
     def batch_by_size(
         self,
-        indices: np.ndarray,
+        indices: Int[np.ndarray, " examples"],
         max_tokens: int | None = None,
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
-    ) -> list[np.ndarray]:
+    ) -> list[Int[np.ndarray, " _"]]:
         """Cut ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
         batches = batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
         order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
@@ -214,7 +218,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
         return self.epoch - 1 + within
 
-    def halves(self, indices: np.ndarray) -> list[np.ndarray]:
+    def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Two batches of the examples of a batch that was too large; one when it cannot be halved."""
         return [part for part in np.array_split(np.sort(indices), 2) if len(part)]
 
@@ -268,15 +272,15 @@ class DrawnDataset(ObjectiveDataset):
         return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
 
     @abstractmethod
-    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Tokens of each item drawn, counted as ``num_tokens`` counts, int64 (num_draws,)."""
 
-    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Most tokens of the examples of items with ``num`` tokens."""
         return num
 
     @property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> Integer[np.ndarray, " examples"]:
         """Most tokens of each example."""
         return self._sizes
 
@@ -293,8 +297,11 @@ class DrawnDataset(ObjectiveDataset):
 
 
 def batches_of(
-    sizes: np.ndarray, indices: np.ndarray, max_tokens: int, max_sentences: int
-) -> list[np.ndarray]:
+    sizes: Integer[np.ndarray, " examples"],
+    indices: Int[np.ndarray, " examples"],
+    max_tokens: int,
+    max_sentences: int,
+) -> list[Int[np.ndarray, " _"]]:
     """Greedy cut of ``indices`` (n,) with ``sizes`` (n,) into runs within both limits."""
     ends = np.cumsum(sizes)
     batches, start = [], 0
@@ -358,7 +365,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         ((name, only),) = self.objectives.items()
         return {name: only.loss(model, sample)}
 
-    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Tensor, int]:
+    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int]:
         """The loss to differentiate and what the gradient is divided by."""
         (only,) = losses.values()
         return only.total, only.num
@@ -412,7 +419,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
-    ) -> tuple[Tensor, int, dict[str, float]]:
+    ) -> tuple[Float[Tensor, ""], int, dict[str, float]]:
         """Forward and backward on one batch."""
         model.train()
         self.num_updates = update_num
@@ -483,15 +490,3 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
         return cls
 
     return decorate
-
-
-def by_language(losses: Mapping[str, Loss], langs: list[str]) -> dict[str, float]:
-    """Sums and counts by objective and language: ``loss/<objective>/<lang>``, ``count/<objective>/<lang>``."""
-    logs: dict[str, float] = {}
-    for name, loss in losses.items():
-        sums = torch.zeros(len(langs)).index_add_(0, loss.langs.cpu(), loss.rows.cpu().float())
-        counts = torch.bincount(loss.langs.cpu(), minlength=len(langs))
-        for index in torch.nonzero(counts).flatten().tolist():
-            logs[f"loss/{name}/{langs[index]}"] = float(sums[index])
-            logs[f"count/{name}/{langs[index]}"] = float(counts[index])
-    return logs

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from xling.objectives.camlm import NOBODY
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
 from xling.text import shards
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Integer
+
 SAMPLE = 10_000_000  # tokens of a language's text in which its pieces are looked up
 
 LOGITS_BYTES = 64 << 20
@@ -43,8 +46,8 @@ class BtmlmConfig(MaskConfig):
 
 
 def example(
-    tokens: np.ndarray,
-    langs: np.ndarray,
+    tokens: Int[np.ndarray, " length"],
+    langs: Int[np.ndarray, " length"],
     other: int,
     rule: MaskRule,
     restart: bool,
@@ -89,7 +92,7 @@ class PseudoDataset(BlockDataset):
         """Half the room, less the four specials."""
         return (room - 4) // 2
 
-    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """x, as many blanks, four specials."""
         return 2 * num + 4
 
@@ -119,7 +122,7 @@ def _to_fill(made: Example) -> Example:
 class Pieces(nn.Module):
     """Which pieces stand in the text of which language: ``seen``, bool (num_langs, vocabulary)."""
 
-    def __init__(self, seen: Tensor) -> None:
+    def __init__(self, seen: Bool[Tensor, "langs vocab"]) -> None:
         super().__init__()
         self.seen: Tensor
         self.register_buffer("seen", seen)
@@ -178,7 +181,7 @@ def other_langs(langs: list[str], pairs: list[str]) -> list[list[int]]:
 
 
 @torch.no_grad()
-def fill(model: Any, blank: dict[str, Any], seen: Tensor) -> Tensor:
+def fill(model: Any, blank: dict[str, Any], seen: Bool[Tensor, "langs vocab"]) -> Int[Tensor, " blanks"]:
     """The most probable piece of its language at each blank, int64 (num_blanks,); logits are made in chunks."""
     was_training = model.encoder.training
     model.encoder.eval()

@@ -8,7 +8,7 @@ Source: Conneau & Lample 2019, section 3.2.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
 from xling.objectives.mmlm import BlockDataset, masked_loss
 
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
-def example(tokens: np.ndarray) -> Example:
+
+def example(tokens: Int[np.ndarray, " length"]) -> Example:
     """One block (length,), ``<s>`` first, whose token i + 1 is the target at position i."""
     return {
         "tokens": tokens,

@@ -10,7 +10,7 @@ decided here: a partner of like length from the same batch, which the batches so
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -23,8 +23,13 @@ from xling.objectives.pairs import PairConfig, PairDataset
 from xling.objectives.xlco import OVERHEAD
 from xling.objectives.xlco import example as two_sides
 
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
-def exchange(samples: list[Example], generator: np.random.Generator) -> tuple[list[int], np.ndarray]:
+
+def exchange(
+    samples: list[Example], generator: np.random.Generator
+) -> tuple[list[int], Int[np.ndarray, " pairs"]]:
     """Partner of each pair's first side, and 1 where it is its own translation.
 
     Half of the pairs (of the same two languages) pass their second sides on in a circle; a circle of one stays right.

@@ -11,7 +11,7 @@ draws them, and ``</s>`` of x is not predicted.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from xling.data.packing import Example, pack
 from xling.models.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
@@ -56,7 +59,9 @@ class SoftAlignment(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(3, dim).normal_(std=dim**-0.5))
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+    def forward(
+        self, x: Float[Tensor, "words dim"], y: Float[Tensor, "others dim"]
+    ) -> Float[Tensor, "words others"]:
         """Weights of y's words for each of x's, (n, D) and (m, D) -> (n, m), rows sum to 1."""
         scores = (x @ self.weight[0])[:, None] + (y @ self.weight[1])[None, :] + (x * self.weight[2]) @ y.t()
         return torch.softmax(scores.float(), -1).to(x.dtype)

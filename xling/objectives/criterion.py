@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-from xling.objectives.base import by_language
+from xling.objectives.base import Loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)
@@ -28,7 +32,7 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
         super().__init__(task)
         self.around: Callable[..., Any] = operator.call
 
-    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int, dict[str, float]]:
         """The loss sum, how many losses it sums, and what to log."""
         found: tuple[Tensor, int, dict[str, float]] = self.around(self._of_batch, model, sample)
         return found
@@ -64,3 +68,15 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
     def logging_outputs_can_be_summed() -> bool:
         """Languages differ from batch to batch, so fairseq must gather the dictionaries."""
         return False
+
+
+def by_language(losses: Mapping[str, Loss], langs: list[str]) -> dict[str, float]:
+    """Sums and counts by objective and language: ``loss/<objective>/<lang>``, ``count/<objective>/<lang>``."""
+    logs: dict[str, float] = {}
+    for name, loss in losses.items():
+        sums = torch.zeros(len(langs)).index_add_(0, loss.langs.cpu(), loss.rows.cpu().float())
+        counts = torch.bincount(loss.langs.cpu(), minlength=len(langs))
+        for index in torch.nonzero(counts).flatten().tolist():
+            logs[f"loss/{name}/{langs[index]}"] = float(sums[index])
+            logs[f"count/{name}/{langs[index]}"] = float(counts[index])
+    return logs

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 
 @dataclass
@@ -28,15 +32,19 @@ class DaeConfig(TextConfig):
 
 
 def noisy(
-    tokens: np.ndarray, word_starts: np.ndarray, cfg: DaeConfig, mask_id: int, rng: np.random.Generator
-) -> np.ndarray:
+    tokens: Int[np.ndarray, " tokens"],
+    word_starts: Bool[np.ndarray, " vocab"],
+    cfg: DaeConfig,
+    mask_id: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " noisy"]:
     """The sentence shuffled, then with words dropped, then blanked, as in XLM's code."""
     tokens = noise.shuffle_words(tokens, noise.words_of(tokens, word_starts), cfg.shuffle, rng)
     tokens = noise.drop_words(tokens, noise.words_of(tokens, word_starts), cfg.drop, rng)
     return noise.blank_words(tokens, noise.words_of(tokens, word_starts), cfg.blank, mask_id, rng)
 
 
-def cost(lengths: np.ndarray) -> np.ndarray:
+def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
     """The sentence and its language token; the sentence again."""
     return 2 * lengths + 1
 

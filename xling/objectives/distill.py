@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +33,9 @@ from xling.models.encoder import EncoderModel, Layer, projections
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
 from xling.text.vocab import vocab_digest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 @dataclass
@@ -157,7 +160,9 @@ def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
     return teacher
 
 
-def states_of(model: EncoderModel, inputs: dict[str, Any]) -> tuple[list[Tensor], Tensor]:
+def states_of(
+    model: EncoderModel, inputs: dict[str, Any]
+) -> tuple[list[Float[Tensor, "tokens dim"]], Float[Tensor, "tokens dim"]]:
     """States below and after every layer, layers + 1 times (N, D), and what the LM head reads, (N, D)."""
     encoder = model.encoder
     drop = encoder.cfg.attention_dropout if encoder.training else 0.0
@@ -167,13 +172,19 @@ def states_of(model: EncoderModel, inputs: dict[str, Any]) -> tuple[list[Tensor]
     return states, encoder.final_norm(states[-1])
 
 
-def soft_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+def soft_loss(
+    student: Float[Tensor, "rows vocab"], teacher: Float[Tensor, "rows vocab"], temperature: float
+) -> Float[Tensor, " rows"]:
     """KL(teacher || student) of logits (M, V) at a temperature, times its square, (M,) nats."""
     ours, theirs = (F.log_softmax(logits / temperature, -1) for logits in (student, teacher))
     return F.kl_div(ours, theirs, log_target=True, reduction="none").sum(-1) * temperature**2
 
 
-def hidden_loss(student: list[Tensor], teacher: list[Tensor], projection: nn.Module) -> Tensor:
+def hidden_loss(
+    student: list[Float[Tensor, "tokens dim"]],
+    teacher: list[Float[Tensor, "tokens teacher_dim"]],
+    projection: nn.Module,
+) -> Float[Tensor, ""]:
     """Mean squared error of projected states against those of the teacher's layers, mean over layers, a scalar.
 
     Args:
@@ -189,7 +200,12 @@ def hidden_loss(student: list[Tensor], teacher: list[Tensor], projection: nn.Mod
     return torch.stack(errors).mean()
 
 
-def relation_loss(student: Tensor, teacher: Tensor, heads: int, runs: Runs) -> Tensor:
+def relation_loss(
+    student: Float[Tensor, "tokens 3 heads head_dim"],
+    teacher: Float[Tensor, "tokens 3 teacher_heads teacher_head_dim"],
+    heads: int,
+    runs: Runs,
+) -> Float[Tensor, ""]:
     """KL between the relations of tokens in teacher and student, over queries, keys and values, a scalar in nats.
 
     Args:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +29,9 @@ from xling.core.errors import UserError
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_contrast, example, sentence_vectors
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 SLACK = 0.9
 
@@ -58,7 +61,12 @@ class Projections(nn.Module):
             nn.init.zeros_(layer.bias)
 
 
-def harden(query: Tensor, positive: Tensor, negatives: Tensor, zeta: float) -> Tensor:
+def harden(
+    query: Float[Tensor, "batch dim"],
+    positive: Float[Tensor, "batch dim"],
+    negatives: Float[Tensor, "negatives dim"],
+    zeta: float,
+) -> Float[Tensor, "batch negatives dim"]:
     """Negatives drawn towards each query.
 
     Args:
@@ -76,7 +84,9 @@ def harden(query: Tensor, positive: Tensor, negatives: Tensor, zeta: float) -> T
     return query[:, None] + ratio[..., None] * (negatives[None] - query[:, None])
 
 
-def sentence_rows(query: Tensor, key: Tensor, temperature: float) -> Tensor:
+def sentence_rows(
+    query: Float[Tensor, "batch dim"], key: Float[Tensor, "batch dim"], temperature: float
+) -> Float[Tensor, " batch"]:
     """Loss (B,) of finding ``key`` (B, D) of each ``query`` (B, D) among the batch, hard negatives included."""
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
@@ -142,7 +152,7 @@ class Hictl(Objective):
         return torch.zeros(len(pair), device=words.device).index_add(0, owners, losses) / counts
 
 
-def words_of(sample: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def words_of(sample: dict[str, Any]) -> tuple[Int[Tensor, " words"], Int[Tensor, " words"]]:
     """Pieces of both sides of every pair, specials left out, and the pair that each belongs to, (W,) and (W,)."""
     words, owners = [], []
     for side in ("query", "key"):

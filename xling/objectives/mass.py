@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
 
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
 
 @dataclass
 class MassConfig(TextConfig):
@@ -33,7 +37,7 @@ class MassConfig(TextConfig):
     random_token_prob: float = 0.1
 
 
-def span_of(tokens: np.ndarray, share: float, rng: np.random.Generator) -> tuple[int, int]:
+def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Generator) -> tuple[int, int]:
     """Begin and end of a span of ``share`` of the pieces in a run without specials; at least one piece.
 
     Joined sentences have several runs: the span lies in one of them, drawn by its length.
@@ -52,7 +56,12 @@ def span_of(tokens: np.ndarray, share: float, rng: np.random.Generator) -> tuple
 
 
 def example(
-    tokens: np.ndarray, lang: int, share: float, rule: MaskRule, symbols: Symbols, rng: np.random.Generator
+    tokens: Int[np.ndarray, " length"],
+    lang: int,
+    share: float,
+    rule: MaskRule,
+    symbols: Symbols,
+    rng: np.random.Generator,
 ) -> Example:
     """One sentence, (length,) with its ``</s>``, as a masked source and the span as target."""
     begin, end = span_of(tokens, share, rng)

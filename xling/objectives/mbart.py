@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.dae import cost
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 
 @dataclass
@@ -42,8 +46,12 @@ SHARES = ("infill", "permute_sentences", "mask", "delete", "rotate")
 
 
 def noisy(
-    tokens: np.ndarray, word_starts: np.ndarray, cfg: MbartConfig, mask_id: int, rng: np.random.Generator
-) -> np.ndarray:
+    tokens: Int[np.ndarray, " tokens"],
+    word_starts: Bool[np.ndarray, " vocab"],
+    cfg: MbartConfig,
+    mask_id: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " noisy"]:
     """The text with its sentences permuted, then spans infilled, then what else is set."""
     if cfg.permute_sentences:
         tokens = noise.permute_sentences(tokens, cfg.permute_sentences, rng)

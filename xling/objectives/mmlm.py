@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -32,6 +32,9 @@ from xling.objectives.base import (
 )
 from xling.text import shards
 from xling.text.wordpiece import INSIDE
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Integer
 
 WORD_START = "\u2581"
 
@@ -62,7 +65,7 @@ class MmlmConfig(MaskConfig):
     mask_anneal_epochs: float = 0.0
 
 
-def example(tokens: np.ndarray, rule: MaskRule, generator: np.random.Generator) -> Example:
+def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
     """One masked block.
 
     Args:
@@ -92,8 +95,8 @@ class Block(NamedTuple):
         epochs: epochs gone when its batch has its turn, with a fraction.
     """
 
-    tokens: np.ndarray
-    langs: np.ndarray
+    tokens: Int[np.ndarray, " length"]
+    langs: Int[np.ndarray, " length"]
     generator: np.random.Generator
     epochs: float
 
@@ -118,12 +121,12 @@ class BlockDataset(DrawnDataset):
         num_items = {lang: -(-n // self._length) for lang, n in num_tokens.items()}
         super().__init__(cfg, split, name, num_items, num_tokens)
 
-    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Of the stream; its last block is shorter."""
         whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
         return np.minimum(self._length, whole - draw.items * self._length)
 
-    def open_streams(self, data: Path) -> dict[str, np.ndarray]:
+    def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
         """The streams by name; here one of each language."""
         return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
 
@@ -131,11 +134,11 @@ class BlockDataset(DrawnDataset):
         """How many tokens of a stream go into an example of at most ``room`` tokens."""
         return room - 1
 
-    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Tokens of examples made of ``num`` tokens of a stream."""
         return num + 1
 
-    def langs_of(self, stream: int, start: int, num: int) -> np.ndarray:
+    def langs_of(self, stream: int, start: int, num: int) -> Int[np.ndarray, " {num}"]:
         """Language of ``num`` tokens of a stream from ``start``, int64 (num,)."""
         return np.full(num, stream)
 
@@ -174,7 +177,7 @@ class Mmlm(Objective):
         return masked_loss(model, sample)
 
 
-def word_starts_of(dictionary: Dictionary) -> np.ndarray:
+def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
     """Which pieces begin a word, bool (vocabulary,): those with SentencePiece's sign, or without WordPiece's."""
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from xling.core.errors import UserError
 from xling.models.checkpoint import check_vocabulary
 from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
 from xling.text.vocab import vocab_digest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Integer
 
 MODES = ("alternate", "sum")
 MIX_SETTINGS = ("weight", "schedule")
@@ -119,7 +122,7 @@ class MultiDataset(ObjectiveDataset):
         self.set_epoch(epoch)
 
     @property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> Integer[np.ndarray, " examples"]:
         """Tokens of each example, the parts one behind the other."""
         return self._sizes
 
@@ -130,11 +133,11 @@ class MultiDataset(ObjectiveDataset):
 
     def batch_by_size(
         self,
-        indices: np.ndarray,
+        indices: Int[np.ndarray, " examples"],
         max_tokens: int | None = None,
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
-    ) -> list[np.ndarray]:
+    ) -> list[Int[np.ndarray, " _"]]:
         """Batches of the parts, interleaved or joined by weight."""
         queues = []
         for number, (part, _) in enumerate(self._parts.values()):
@@ -170,7 +173,7 @@ class MultiDataset(ObjectiveDataset):
             for key, (there, drawn) in part.mixture().items()
         }
 
-    def halves(self, indices: np.ndarray) -> list[np.ndarray]:
+    def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Halves that hold half of every part."""
         cuts = [self._parts_of(indices, i) for i in range(len(self._parts))]
         pieces = [np.array_split(own, 2) for own in cuts]
@@ -194,8 +197,10 @@ class MultiDataset(ObjectiveDataset):
 
 
 def interleaved(
-    queues: list[list[np.ndarray]], weights: np.ndarray, debts: Sequence[float] = ()
-) -> tuple[list[np.ndarray], list[int], list[float]]:
+    queues: list[list[Int[np.ndarray, " _"]]],
+    weights: Float[np.ndarray, " queues"],
+    debts: Sequence[float] = (),
+) -> tuple[list[Int[np.ndarray, " _"]], list[int], list[float]]:
     """Batches in an order in which queue i holds a share ``weights[i]`` of every stretch.
 
     Args:
@@ -220,7 +225,7 @@ def interleaved(
         owed[turn] -= 1
 
 
-def joined(queues: list[list[np.ndarray]]) -> list[np.ndarray]:
+def joined(queues: list[list[Int[np.ndarray, " _"]]]) -> list[Int[np.ndarray, " _"]]:
     """One batch of each queue at a time, as many as the shortest queue has."""
     return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
 
@@ -319,7 +324,7 @@ class XlingMultiTask(XlingTask):
         for number, part in enumerate(parts):
             part["whole"], part["divisor"] = whole, 0 if number else sample.get("divisor", 1)
 
-    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Tensor, int]:
+    def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int]:
         """Each loss by its own count in the batch, or in the one that this is a part of.
 
         Weighted when summed; alternating, the weight is the share of batches.

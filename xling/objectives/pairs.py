@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import DrawnDataset, TaskConfig
 from xling.text import shards
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Integer
 
 
 @dataclass
@@ -35,8 +38,8 @@ class Pair:
         tgt_lang: likewise.
     """
 
-    src: np.ndarray
-    tgt: np.ndarray
+    src: Int[np.ndarray, " src_length"]
+    tgt: Int[np.ndarray, " tgt_length"]
     src_lang: int
     tgt_lang: int
 
@@ -106,7 +109,7 @@ class PairDataset(DrawnDataset):
         shard = shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
         return langs.index(lang), shard, shard.starts()
 
-    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Of both sides and what the objective adds."""
         return draw.of_items(self._lengths.values())
 

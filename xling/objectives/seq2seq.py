@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, DrawnDataset, Loss, Objective, TaskConfig
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text import shards
+
+if TYPE_CHECKING:
+    from jaxtyping import Int, Integer
 
 
 @dataclass
@@ -45,7 +48,7 @@ class Text(NamedTuple):
         generator: its randomness.
     """
 
-    tokens: np.ndarray
+    tokens: Int[np.ndarray, " length"]
     lang: int
     generator: np.random.Generator
 
@@ -55,7 +58,12 @@ BuildText = Callable[[Text], Example]
 
 
 def example(
-    source: np.ndarray, target: np.ndarray, src_lang: int, tgt_lang: int, symbols: Symbols, start: int = 0
+    source: Int[np.ndarray, " source"],
+    target: Int[np.ndarray, " target"],
+    src_lang: int,
+    tgt_lang: int,
+    symbols: Symbols,
+    start: int = 0,
 ) -> Example:
     """One pair of sequences.
 
@@ -102,7 +110,7 @@ class TextDataset(DrawnDataset):
         langs: list[str],
         name: str,
         build: BuildText,
-        cost: Callable[[np.ndarray], np.ndarray],
+        cost: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
     ) -> None:
         self._build, self._cost = build, cost
         self._room = cfg.tokens_per_sample - 1
@@ -122,15 +130,15 @@ class TextDataset(DrawnDataset):
         num_tokens = {lang: int(lengths.sum()) for lang, lengths in self._lengths.items()}
         super().__init__(cfg, split, name, num_items, num_tokens)
 
-    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Of text, cut to the room."""
         return np.minimum(draw.of_items(self._lengths.values()), self._room)
 
-    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """Of both sides; noise may leave fewer."""
         return self._cost(num)
 
-    def text(self, index: int) -> tuple[np.ndarray, int]:
+    def text(self, index: int) -> tuple[Int[np.ndarray, " length"], int]:
         """The tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
         which, item = int(self._draw.langs[index]), int(self._draw.items[index])
         lang = list(self._streams)[which]
@@ -148,7 +156,9 @@ class TextDataset(DrawnDataset):
         return pack_seq2seq(samples)
 
 
-def texts_of(shard: shards.Shard, room: int, join: bool) -> tuple[np.ndarray, np.ndarray]:
+def texts_of(
+    shard: shards.Shard, room: int, join: bool
+) -> tuple[Int[np.ndarray, " texts"], Int[np.ndarray, " texts"]]:
     """First token and length of each text of a monolingual shard, int64 (num_texts,) each.
 
     A sentence is an item; an item of ``</s>`` alone ends a document. Joined, a text is as many sentences of a
@@ -238,7 +248,7 @@ class TranslationDataset(PairDataset):
             return bool(generator.random() < 0.5)
         return there[1]
 
-    def ordered_indices(self) -> np.ndarray:
+    def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """By the lengths of both sides, so that a batch has few different ones."""
         first, second = (
             np.minimum(

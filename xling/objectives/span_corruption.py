@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.objectives.base import EOS, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 
 @dataclass
@@ -33,8 +37,8 @@ class SpanCorruptionConfig(TextConfig):
 
 
 def split_spans(
-    tokens: np.ndarray, share: float, mean: float, symbols: Symbols, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+    tokens: Int[np.ndarray, " length"], share: float, mean: float, symbols: Symbols, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, " source"], Int[np.ndarray, " target"]]:
     """Source and target of a text (length,), whose last token, a ``</s>``, ends both."""
     body = tokens[:-1]
     mean = max(mean, len(body) * share / NUM_SENTINELS)

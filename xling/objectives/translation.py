@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from xling.objectives.seq2seq import (
 from xling.text import shards
 from xling.text.vocab import vocab_digest
 
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
 OVERHEAD = 1
 
 
@@ -54,7 +57,7 @@ class TranslationConfig(PairConfig):
     pooling: str = ""
 
 
-def bottleneck(made: Example, source: np.ndarray) -> Example:
+def bottleneck(made: Example, source: Int[np.ndarray, " length"]) -> Example:
     """An example whose source, ``x </s>``, reads ``<s> x </s>``, as sentence vectors are made elsewhere."""
     tokens = np.concatenate([[BOS], source])
     langs = np.full(len(tokens), made["langs"][0])

@@ -17,7 +17,7 @@ import hashlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, obje
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
 from xling.text import shards, vocab, wordbyword
 from xling.text.shards import UNK
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float32, Int
 
 BATCH_TOKENS = 1 << 14  # translated at once, by which a batch of training is never cut on a CPU
 SAMPLE = 1 << 24  # tokens of a language that its pieces are counted in
@@ -69,7 +72,7 @@ class UmtConfig(TextConfig):
 class BackDataset(TextDataset):
     """Sentences with the language they are to be translated into; a batch comes back ``reuse`` times in an epoch."""
 
-    def batch_by_size(self, *args: Any, **settings: Any) -> list[np.ndarray]:
+    def batch_by_size(self, *args: Any, **settings: Any) -> list[Int[np.ndarray, " _"]]:
         """Stretches of ``pool`` batches, each stretch as often as its batches are used."""
         batches = super().batch_by_size(*args, **settings)
         pool, uses = self._cfg.pool, self._cfg.reuse if self._split == "train" else 1
@@ -103,7 +106,7 @@ class Made(nn.Module):
         others: what every process kept when it was asked last, as `packed`; none where there is one process.
     """
 
-    def __init__(self, counts: Tensor) -> None:
+    def __init__(self, counts: Float[Tensor, "langs vocab"]) -> None:
         super().__init__()
         self.counts: Tensor
         self.register_buffer("counts", counts)
@@ -115,12 +118,12 @@ class Made(nn.Module):
         """Called by fairseq before every update and when a checkpoint is loaded."""
         self.num_updates = num_updates
 
-    def own(self, share: float) -> Tensor:
+    def own(self, share: float) -> Bool[Tensor, "langs vocab"]:
         """Pieces of which a share is a language's, bool (num_langs, vocabulary); texts count as equally long."""
         rates = self.counts / self.counts.sum(1, keepdim=True)
         return (rates > 0) & (rates >= share * rates.sum(0))
 
-    def packed(self) -> Tensor:
+    def packed(self) -> Int[Tensor, " numbers"]:
         """The batches kept as one row of int64: of each its key, its uses, its size, lengths and tokens."""
         rows = [np.array([len(self.kept)])]
         for key, (uses, made) in self.kept.items():
@@ -133,12 +136,12 @@ class Made(nn.Module):
             self.others = [torch.zeros(0)] * ddp.size()
             dist.all_gather_object(self.others, self.packed())
 
-    def get_extra_state(self) -> Tensor:
+    def get_extra_state(self) -> Int[Tensor, " numbers"]:
         """What each process keeps, as it was when they were asked: their number, the sizes of their rows, the rows."""
         rows = self.others or [self.packed()]
         return torch.cat([torch.tensor([len(rows), *map(len, rows)]), *rows])
 
-    def set_extra_state(self, state: Tensor) -> None:
+    def set_extra_state(self, state: Int[Tensor, " numbers"]) -> None:
         """Put back what this process kept; where their number has changed, each takes all there is."""
         num = int(state[0])
         rows = torch.split(state[num + 1 :].cpu(), state[1 : num + 1].tolist())
@@ -236,7 +239,7 @@ class Umt(Seq2SeqObjective):
         self.seconds["data"] += time.perf_counter() - begin
         return sequence_loss(model, packed)
 
-    def sources(self, model: Any, sample: dict[str, Any]) -> list[np.ndarray]:
+    def sources(self, model: Any, sample: dict[str, Any]) -> list[Int[np.ndarray, " _"]]:
         """The translation of each sentence, int64 (length,) without specials; made, or kept from an earlier use."""
         kept: dict[int, Any] = model.extras["umt"].kept
         key = key_of(sample)
@@ -250,7 +253,7 @@ class Umt(Seq2SeqObjective):
                 del kept[next(iter(kept))]
         return made
 
-    def translations(self, model: Any, sample: dict[str, Any], key: int) -> list[np.ndarray]:
+    def translations(self, model: Any, sample: dict[str, Any], key: int) -> list[Int[np.ndarray, " _"]]:
         """Translate the sentences of a batch with a dictionary in the first updates, then with the weights."""
         begin, cfg = time.perf_counter(), self.cfg
         state = model.extras["umt"]
@@ -275,14 +278,14 @@ class Umt(Seq2SeqObjective):
 
 def translate(
     model: Any,
-    texts: list[np.ndarray],
+    texts: list[Int[np.ndarray, " _"]],
     langs: list[int],
     others: list[int],
     symbols: Any,
     search: Search,
     seed: int = 1,
-    own: Tensor | None = None,
-) -> list[np.ndarray]:
+    own: Bool[Tensor, "langs vocab"] | None = None,
+) -> list[Int[np.ndarray, " _"]]:
     """The best translation of each text, without gradient.
 
     Args:
@@ -333,7 +336,7 @@ def to_device(value: Any, device: torch.device) -> Any:
     return {key: to_device(each, device) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-def count_pieces(data: Path, langs: list[str], size: int) -> Tensor:
+def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " langs {size}"]:
     """How often each piece stands in the training text of each language, float32 (num_langs, size)."""
     counts = torch.zeros(len(langs), size)
     for index, lang in enumerate(langs):

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from xling.models.encoder import Encoder
 from xling.models.seq2seq import POOLINGS, pool
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int
 
 OVERHEAD = 2
 CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
@@ -105,7 +108,7 @@ def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Gene
     return mixed
 
 
-def sequence(tokens: np.ndarray, langs: np.ndarray, number: int) -> Example:
+def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:
     """``<s>`` and a sentence, predicted at ``<s>``; ``number`` names it."""
     whole = np.concatenate([[BOS], tokens])
     return {
@@ -118,7 +121,9 @@ def sequence(tokens: np.ndarray, langs: np.ndarray, number: int) -> Example:
     }
 
 
-def sentence_vectors(encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls") -> Tensor:
+def sentence_vectors(
+    encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls"
+) -> Float[Tensor, "batch dim"]:
     """States after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
     states = encoder(**packed["net_input"], layer=layer)
     rows = (
@@ -165,23 +170,23 @@ class ContrastState(nn.Module):
         self.slow.eval()
         return self
 
-    def query(self, encoder: Encoder, packed: dict[str, Any]) -> Tensor:
+    def query(self, encoder: Encoder, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
         """Queries of a packed batch, float32 (B, D) of length 1."""
         vectors = sentence_vectors(encoder, packed, self.layer, self.pooling)
         return F.normalize(self.projection(vectors).float(), dim=-1)
 
     @torch.no_grad()
-    def key(self, packed: dict[str, Any]) -> Tensor:
+    def key(self, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
         """Keys of a packed batch from the momentum encoder, float32 (B, D) of length 1."""
         encoder, projection = self.slow
         return F.normalize(projection(sentence_vectors(encoder, packed, self.layer, self.pooling)), dim=-1)
 
-    def negatives(self) -> Tensor:
+    def negatives(self) -> Float32[Tensor, "negatives dim"]:
         """The filled part of the queue, (num, D)."""
         return self.queue[: int(self.position[1])]
 
     @torch.no_grad()
-    def push(self, keys: Tensor) -> None:
+    def push(self, keys: Float[Tensor, "batch dim"]) -> None:
         """Put keys (B, D) over the oldest; of more keys than the queue holds, the last ones stay."""
         size = len(self.queue)
         keys = keys[-size:]
@@ -250,7 +255,7 @@ class Xlco(Objective):
         model.extras["xlco"].pending.clear()
 
 
-def of_all_processes(rows: Tensor) -> Tensor:
+def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
     """The rows (B, D) of every process in order of their ranks, so that all queues stay the same."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return rows
@@ -264,7 +269,12 @@ def of_all_processes(rows: Tensor) -> Tensor:
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
-def info_nce(query: Tensor, key: Tensor, negatives: Tensor, temperature: float) -> Tensor:
+def info_nce(
+    query: Float[Tensor, "batch dim"],
+    key: Float[Tensor, "batch dim"],
+    negatives: Float[Tensor, "negatives dim"],
+    temperature: float,
+) -> Float[Tensor, " batch"]:
     """Loss of each query against its key and the negatives.
 
     While the queue is empty the other keys of the batch serve, so that the first batch teaches something.

@@ -9,7 +9,7 @@ Source: Huang et al. 2019, section 3.2.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,13 @@ from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import TlmConfig
 from xling.text import shards
 
+if TYPE_CHECKING:
+    from jaxtyping import Int, Integer
+
 
 def alternate(
-    sides: list[list[np.ndarray]], langs: tuple[int, int], first: int
-) -> tuple[np.ndarray, np.ndarray]:
+    sides: list[list[Int[np.ndarray, " _"]]], langs: tuple[int, int], first: int
+) -> tuple[Int[np.ndarray, " length"], Int[np.ndarray, " length"]]:
     """Tokens and the language of each, of sentences taken from the two sides in turn, ``<s>`` in front.
 
     Args:
@@ -40,7 +43,7 @@ def alternate(
     return np.concatenate([[BOS], *taken]), np.concatenate([spread[0][:1], *spread])
 
 
-def document_starts(sizes: np.ndarray, room: int) -> np.ndarray:
+def document_starts(sizes: Integer[np.ndarray, "pairs 2"], room: int) -> Int[np.ndarray, " borders"]:
     """First pair of each document and, last, the number of pairs.
 
     Args:
@@ -57,7 +60,9 @@ def document_starts(sizes: np.ndarray, room: int) -> np.ndarray:
     return np.array([*starts, len(sizes)])
 
 
-def alternating_lengths(sizes: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def alternating_lengths(
+    sizes: Integer[np.ndarray, "2 pairs"], starts: Int[np.ndarray, " borders"]
+) -> Int[np.ndarray, "2 borders-1"]:
     """Tokens of each document when side 0 begins it and when side 1 does, (2, num_documents).
 
     Args:
@@ -94,7 +99,7 @@ class AlternatingDataset(DrawnDataset):
         num_tokens = {pair: int(two[0].sizes.sum()) for pair, (two, _, _, _) in self._pairs.items()}
         super().__init__(cfg, split, "xmlm", num_items, num_tokens)
 
-    def tokens_of(self, draw: mixer.Draw) -> np.ndarray:
+    def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
         """Of each document, by the side that begins it, which is drawn here."""
         self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(draw.items))
         both = []
@@ -104,7 +109,7 @@ class AlternatingDataset(DrawnDataset):
         by_side = [draw.of_items(lengths[side] for lengths in both) for side in (0, 1)]
         return np.where(self._first == 0, *by_side)
 
-    def example_tokens(self, num: np.ndarray) -> np.ndarray:
+    def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
         """With ``<s>``."""
         return num + 1
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from xling.core.registry import Registry
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32
 
 Vectors = npt.NDArray[np.float32]
 
@@ -21,11 +24,15 @@ Vectors = npt.NDArray[np.float32]
 class Encoder(Protocol):
     """Makes vectors of texts."""
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> npt.NDArray[Any]:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float[np.ndarray, "texts dim"]:
         """Sentence vectors, float (num_texts, dim); ``layer`` -1 is the last, ``pooling`` mean, max or cls."""
         ...
 
-    def words(self, sentences: Sequence[Sequence[str]], lang: str, layer: int) -> list[Vectors]:
+    def words(
+        self, sentences: Sequence[Sequence[str]], lang: str, layer: int
+    ) -> list[Float32[np.ndarray, "_ dim"]]:
         """Of each sentence the vectors of its words in context, float32 (num_words, dim)."""
         ...
 

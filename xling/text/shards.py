@@ -6,11 +6,14 @@ import struct
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Int64, Integer
 
 EOS, UNK = 2, 3
 NUM_SPECIALS = 4
@@ -38,10 +41,10 @@ class Shard:
         sizes: tokens per item, int32 of shape (num_items,), memory-mapped.
     """
 
-    tokens: np.ndarray
-    sizes: np.ndarray
+    tokens: Integer[np.ndarray, " tokens"]
+    sizes: Int32[np.ndarray, " items"]
 
-    def starts(self) -> np.ndarray:
+    def starts(self) -> Int64[np.ndarray, " items"]:
         """Offset of each item in ``tokens``, int64 of shape (num_items,)."""
         return np.cumsum(self.sizes, dtype=np.int64) - self.sizes
 
@@ -91,7 +94,7 @@ def pairs_in(directory: Path) -> list[str]:
     return sorted({p.parent.name for p in directory.glob("*-*/train.*.idx")})
 
 
-def encode(processor: Any, lines: list[str]) -> list[np.ndarray]:
+def encode(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:
     """Fairseq ids of each line with </s> behind, int32 arrays of shape (num_pieces + 1,)."""
     return [
         np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
@@ -119,7 +122,7 @@ class ShardWriter:
     def __exit__(self, *exception: object) -> None:
         self._file.close()
 
-    def add(self, item: np.ndarray) -> None:
+    def add(self, item: Integer[np.ndarray, " tokens"]) -> None:
         """Append one item, an integer array of shape (num_tokens,)."""
         self._file.write(item.astype(self._dtype).tobytes())
         self._sizes.append(len(item))

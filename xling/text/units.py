@@ -6,9 +6,13 @@ import re
 import sys
 import unicodedata
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt64
 
 # Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, kana, bopomofo and
 # the Han ideographs. Hangul is written with spaces.
@@ -81,7 +85,7 @@ def _powers(n: int) -> tuple[np.uint64, ...]:
     return tuple(np.uint64(pow(0x100000001B3, k, 1 << 64)) for k in range(n))
 
 
-def runs(mixed: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " runs"]:
     """Hash of every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
     num = len(mixed) - n + 1
     if num <= 0:

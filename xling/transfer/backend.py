@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.task import TASKS, LabelSet, Task
 from xling.transfer.write import Writer, search_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -143,7 +146,9 @@ class EncoderBackend:
             self._small = tuned, replace(tuned, model=small)
         return self._small[1]
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Sentence vectors, float32 (num_texts, dim).
 
         Args:

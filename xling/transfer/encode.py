@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from xling.core.errors import unknown
 from xling.data.packing import Example
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 BOS, EOS, UNK = 0, 2, 3
 
@@ -80,7 +83,7 @@ def encode_tagged(
     return windows
 
 
-def segments(made: Example, first: int) -> np.ndarray:
+def segments(made: Example, first: int) -> Int[np.ndarray, " length"]:
     """0 in ``<s> x </s>`` with ``first`` sub-tokens, 1 in ``</s> y </s>``."""
     return (made["positions"] > first + 1).astype(np.int64)
 

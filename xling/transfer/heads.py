@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from xling.models.attention import Attention, Runs
 from xling.models.dropout import dropout
 from xling.models.encoder import Encoder
 from xling.transfer.task import TASKS
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int
 
 Features = Literal["cls", "match", "align"]
 SHARPNESS = 20.0
@@ -48,7 +51,7 @@ class TaskModel(nn.Module):
                 nn.init.normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
+    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Float[Tensor, "chosen labels"]:
         """Logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
 
         Args:
@@ -81,7 +84,9 @@ class TaskModel(nn.Module):
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
         return self.task.masked(logits, inputs["positions"][sample["chosen"]], self.labels)
 
-    def log_probabilities(self, sample: dict[str, Any], noise: float = 0.0) -> Tensor:
+    def log_probabilities(
+        self, sample: dict[str, Any], noise: float = 0.0
+    ) -> Float32[Tensor, "chosen labels"]:
         """`forward` in float32 as log-probabilities: over the labels, or over the tokens that compete.
 
         Where the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
@@ -94,7 +99,9 @@ class TaskModel(nn.Module):
         _, groups = torch.unique(sample["id"].repeat_interleave(counts), return_inverse=True)
         return log_softmax_within(logits, groups)
 
-    def loss(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
+    def loss(
+        self, log_probabilities: Float[Tensor, "chosen labels"], target: Int[Tensor, " chosen"]
+    ) -> Float[Tensor, ""]:
         """Negative log-likelihood of what is right, made one number by `xling.transfer.task.Task.loss`."""
         if self.task.pointers:
             bits = torch.arange(log_probabilities.shape[1], device=target.device)
@@ -104,7 +111,9 @@ class TaskModel(nn.Module):
         return self.task.loss(losses, target, self.labels)
 
 
-def log_softmax_within(logits: Tensor, groups: Tensor) -> Tensor:
+def log_softmax_within(
+    logits: Float[Tensor, "rows columns"], groups: Int[Tensor, " rows"]
+) -> Float[Tensor, "rows columns"]:
     """Log-softmax of each column over the rows of one group.
 
     Args:
@@ -122,7 +131,9 @@ def log_softmax_within(logits: Tensor, groups: Tensor) -> Tensor:
     return shifted - total.log()[groups]
 
 
-def matched(hidden: Tensor, sides: Tensor, runs: Runs) -> Tensor:
+def matched(
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+) -> Float[Tensor, " batch 4*dim"]:
     """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
     Args:
@@ -145,7 +156,9 @@ def matched(hidden: Tensor, sides: Tensor, runs: Runs) -> Tensor:
     return torch.cat([u, v, (u - v).abs(), u * v], 1)
 
 
-def unmatched(hidden: Tensor, sides: Tensor, runs: Runs) -> Tensor:
+def unmatched(
+    hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
+) -> Float[Tensor, " batch 4*dim"]:
     """What each text of a pair says that the other does not.
 
     Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend

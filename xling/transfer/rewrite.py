@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.mt import scores_of, tokeniser
 from xling.transfer.translate import Translator
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 STAGE = "finetune generate"
 Side = Literal["none", "decoder", "encoder"]
@@ -256,7 +259,7 @@ class _Words:
         return list(text.replace(" ", "")) if self._characters else text.lower().split()
 
 
-def example_of(translator: Translator, source: np.ndarray, target: str, lang: str) -> Example:
+def example_of(translator: Translator, source: Int[np.ndarray, " length"], target: str, lang: str) -> Example:
     """A training example: the pieces of a source (length,) and a text, both in one language."""
     ids = [np.array([*part, EOS]) for part in (source, translator.cut_pieces(target))]
     code = translator.lang(lang)

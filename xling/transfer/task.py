@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +11,9 @@ from torch import Tensor
 from xling.core.registry import Registry
 from xling.data.packing import Example
 from xling.transfer.encode import Row
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 Windows: TypeAlias = Sequence[tuple[Example, np.ndarray]]
 """The examples of a row in order, each with its logits (M, K)."""
@@ -88,11 +91,15 @@ class Task:
         """Columns of the classifier."""
         return len(labels)
 
-    def masked(self, logits: Tensor, positions: Tensor, labels: Sequence[str]) -> Tensor:
+    def masked(
+        self, logits: Float[Tensor, "chosen labels"], positions: Int[Tensor, " chosen"], labels: Sequence[str]
+    ) -> Float[Tensor, "chosen labels"]:
         """Logits (M, K) without labels that a token at its position (M,) cannot have."""
         return logits
 
-    def loss(self, losses: Tensor, target: Tensor, labels: Sequence[str]) -> Tensor:
+    def loss(
+        self, losses: Float[Tensor, " chosen"], target: Int[Tensor, " chosen"], labels: Sequence[str]
+    ) -> Float[Tensor, ""]:
         """One number from the negative log-likelihood of every chosen token, (M,)."""
         return losses.mean()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from xling.models.generate import Search, generate_all
 from xling.text import vocab
 from xling.training import memory
 from xling.transfer.encode import pieces
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")
 WORD_START = "\u2581"
@@ -119,7 +122,7 @@ class Translator:
 
     def write(
         self,
-        parts: Sequence[Sequence[np.ndarray]],
+        parts: Sequence[Sequence[Int[np.ndarray, " _"]]],
         src: str,
         tgt: str,
         told: Callable[[int, int], None] | None = None,
@@ -139,17 +142,17 @@ class Translator:
         outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in made])
         return [" ".join(islice(outputs, len(of_text))) for of_text in parts]
 
-    def split(self, text: str) -> list[np.ndarray]:
+    def split(self, text: str) -> list[Int[np.ndarray, " _"]]:
         """The pieces of a text in parts that fit the model; none for an empty one."""
         ids = self.cut_pieces(text).tolist() if self.cut else pieces(self.processor, text)
         shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
         return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
 
-    def cut_pieces(self, text: str) -> np.ndarray:
+    def cut_pieces(self, text: str) -> Int[np.ndarray, " length"]:
         """As many pieces of a text as the model has room for, int64 (length,)."""
         return np.array(pieces(self.processor, text)[: self.room], dtype=np.int64)
 
-    def text(self, tokens: np.ndarray) -> str:
+    def text(self, tokens: Int[np.ndarray, " length"]) -> str:
         """The text of output tokens, on one line."""
         return " ".join(str(self.processor.decode([int(i) - 1 for i in tokens])).split("\n")).strip()
 

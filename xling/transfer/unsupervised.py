@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from xling.objectives.base import FIRST_PIECE
 from xling.objectives.umt import translate
 from xling.text import wordbyword
 from xling.transfer.mt import scores_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,12 @@ class Held:
     texts: list[str]
 
 
-def language_shares(counts: Tensor, tokens: Sequence[np.ndarray], wanted: int, among: Sequence[int]) -> float:
+def language_shares(
+    counts: Float[Tensor, "langs vocab"],
+    tokens: Sequence[Int[np.ndarray, " _"]],
+    wanted: int,
+    among: Sequence[int],
+) -> float:
     """Share of texts that naive Bayes over pieces finds to be in a language.
 
     Args:
@@ -165,13 +173,15 @@ class Examiner:
             "distinct": distinct_pairs(shown) / max(real, 1e-9),
         }
 
-    def outputs(self, model: Any, texts: list[np.ndarray], src: int, tgt: int) -> list[np.ndarray]:
+    def outputs(
+        self, model: Any, texts: list[Int[np.ndarray, " _"]], src: int, tgt: int
+    ) -> list[Int[np.ndarray, " _"]]:
         """The best translation of each text, as pieces."""
         room = model.cfg.max_positions - 2
         cut = [text[:room] for text in texts]
         return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
 
-    def texts(self, tokens: Sequence[np.ndarray]) -> list[str]:
+    def texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
         """Pieces as text."""
         return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend, _example
 from xling.transfer.encode import BOS, EOS, pieces
 
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
 _BATCH_TOKENS = 8192
 
 
@@ -26,18 +30,22 @@ class CheckpointEncoder:
     def __init__(self, ckpt: Path) -> None:
         self._ckpt, self._backend = ckpt, EncoderBackend(ckpt, "encoder")
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> np.ndarray:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """See `EncoderBackend.embed`."""
         return self._backend.embed(texts, lang, layer, pooling)
 
-    def words(self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1) -> list[np.ndarray]:
+    def words(
+        self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
+    ) -> list[Float32[np.ndarray, "_ dim"]]:
         """See `word_vectors`."""
         return word_vectors(self._ckpt, sentences, lang, layer)
 
 
 def word_vectors(
     ckpt: Path, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
-) -> list[np.ndarray]:
+) -> list[Float32[np.ndarray, "_ dim"]]:
     """The mean of each word's sub-word states, in context.
 
     Args:

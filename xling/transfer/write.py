@@ -11,7 +11,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from xling.transfer import rewrite
 from xling.transfer.encode import Row
 from xling.transfer.task import Task
 from xling.transfer.translate import Translator
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 Weights = dict[str, Tensor]
 
@@ -147,7 +150,7 @@ def translator(ckpt: Path, settings: Any) -> Translator:
     return Translator(ckpt, search_of(settings), precision="auto")
 
 
-def source_of(translator: Translator, row: Row) -> np.ndarray:
+def source_of(translator: Translator, row: Row) -> Int[np.ndarray, " length"]:
     """The pieces of a row's source, int64 (length,), as many as the model has room for."""
     text = translator.cut_pieces(row.fields["text"])
     answer = row.fields.get("answer", "")

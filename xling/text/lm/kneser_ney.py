@@ -14,11 +14,15 @@ and below the unigrams lies the uniform distribution over all words but ``<s>``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xling.text.lm.ngrams import BOS_ID, UNK_ID, Order
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64
 
 Floats = NDArray[np.float64]
 
@@ -35,9 +39,9 @@ class Estimates:
         backoff: weight of the order below after this context, ``(num,)``; 1 where nothing follows.
     """
 
-    kept: NDArray[np.bool_]
-    probability: Floats
-    backoff: Floats
+    kept: Bool[np.ndarray, " ngrams"]
+    probability: Float64[np.ndarray, " ngrams"]
+    backoff: Float64[np.ndarray, " ngrams"]
 
 
 def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates]:
@@ -67,7 +71,7 @@ def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates
     return model
 
 
-def adjusted_counts(orders: list[Order]) -> list[NDArray[np.int64]]:
+def adjusted_counts(orders: list[Order]) -> list[Int64[np.ndarray, " _"]]:
     """Adjusted count of every n-gram, by order; ``<s>`` alone has none."""
     adjusted = []
     for n, order in enumerate(orders):
@@ -81,7 +85,7 @@ def adjusted_counts(orders: list[Order]) -> list[NDArray[np.int64]]:
     return adjusted
 
 
-def discounts_of(counts: NDArray[np.int64]) -> Floats:
+def discounts_of(counts: Int64[np.ndarray, " ngrams"]) -> Float64[np.ndarray, " 4"]:
     """``(0, D1, D2, D3+)`` from the numbers of n-grams with adjusted counts 1 to 4.
 
     D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK` where that is undefined or

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int64, UInt32
 
 UNK, BOS, EOS = "<unk>", "<s>", "</s>"
 UNK_ID, BOS_ID, EOS_ID = range(3)
@@ -26,17 +30,17 @@ class Order:
         starts: whether the first word is ``<s>``, ``(num,)``.
     """
 
-    prefix: Ints
-    word: Ints
-    suffix: Ints
-    count: Ints
-    starts: NDArray[np.bool_]
+    prefix: Int64[np.ndarray, " ngrams"]
+    word: Int64[np.ndarray, " ngrams"]
+    suffix: Int64[np.ndarray, " ngrams"]
+    count: Int64[np.ndarray, " ngrams"]
+    starts: Bool[np.ndarray, " ngrams"]
 
     def __len__(self) -> int:
         return len(self.word)
 
 
-def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], NDArray[np.uint32]]:
+def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], UInt32[np.ndarray, " tokens"]]:
     """Vocabulary and token numbers of tokenised lines, ``<s>`` and ``</s>`` around each.
 
     Args:
@@ -58,7 +62,7 @@ def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], N
     return list(numbers), np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
 
 
-def count_ngrams(tokens: NDArray[np.uint32], num_words: int, max_order: int) -> list[Order]:
+def count_ngrams(tokens: UInt32[np.ndarray, " tokens"], num_words: int, max_order: int) -> list[Order]:
     """Tables of orders 1 to ``max_order``; no n-gram crosses the end of a line.
 
     The table of order 1 holds every word, seen or not, numbered as itself.

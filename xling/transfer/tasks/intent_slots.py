@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from torch import Tensor
 from xling.data.packing import Example
 from xling.transfer.encode import Row, encode_tagged, index_of
 from xling.transfer.task import TASKS, LabelSet, Task, Windows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 INTENT = "intent:"
 """Before the intents among the labels; the others are tags."""
@@ -42,12 +45,16 @@ class IntentSlots(Task):
         slots = sorted({tag for row in train for tag in row.label[1]})
         return (*(INTENT + name for name in intents), *slots)
 
-    def masked(self, logits: Tensor, positions: Tensor, labels: Sequence[str]) -> Tensor:
+    def masked(
+        self, logits: Float[Tensor, "chosen labels"], positions: Int[Tensor, " chosen"], labels: Sequence[str]
+    ) -> Float[Tensor, "chosen labels"]:
         """Intents only at the start, tags only elsewhere."""
         intents = torch.tensor([label.startswith(INTENT) for label in labels], device=logits.device)
         return logits.masked_fill((positions == 0)[:, None] != intents, FAR)
 
-    def loss(self, losses: Tensor, target: Tensor, labels: Sequence[str]) -> Tensor:
+    def loss(
+        self, losses: Float[Tensor, " chosen"], target: Int[Tensor, " chosen"], labels: Sequence[str]
+    ) -> Float[Tensor, ""]:
         """The sum of the means over the intents and over the tags (Chen et al. 2019)."""
         intents = target < sum(label.startswith(INTENT) for label in labels)
         return sum(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from xling.data.packing import Example
 from xling.transfer.encode import BOS, EOS, UNK, Row, example, pieces, segments
 from xling.transfer.task import TASKS, Task, Windows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 MAX_QUESTION = 64
 """Sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""
@@ -80,7 +83,7 @@ def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
     return (int(shared[0]), int(shared[-1])) if len(shared) else (-1, -1)
 
 
-def best_span(context: str, windows: Sequence[tuple[Example, np.ndarray]]) -> str:
+def best_span(context: str, windows: Sequence[tuple[Example, Float[np.ndarray, "_ 2"]]]) -> str:
     """The most probable answer over all windows, as it stands in the passage; "" for an empty passage.
 
     A window's distributions are over its own sub-tokens and ``<s>``, so one that points to ``<s>``, where no

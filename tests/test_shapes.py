@@ -1,0 +1,316 @@
+"""Shapes: every public function names them, and the checks of `tests.shape_checks` catch planted faults.
+
+A fault is planted in the body of a function (a line of its source is replaced, or an argument of a call in it) and the
+function is called as `EXERCISES` calls it. The checks must refuse it; without the fault they must not.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from torch import Tensor
+
+from tests import shape_checks
+from tests.conftest import ROOT
+from xling.data import masking, noise
+from xling.data.symbols import Symbols
+from xling.models import (
+    adapters,
+    attention,
+    blocks,
+    ddp,
+    dropout,
+    encoder,
+    generate,
+    int8,
+    loss,
+    optim,
+    seq2seq,
+)
+from xling.objectives import clpc, clwr, distill, hictl, span_corruption, xlco, xmlm
+from xling.transfer import heads
+
+ROOMS = ("xling", "corpora", "eval", "slurm")
+ALIAS = re.compile(r"^(\w+)(?:: TypeAlias)? = (?:npt\.|np\.)?(?:NDArray|ndarray|Tensor)\b", re.MULTILINE)
+SOURCES = {
+    path: path.read_text(encoding="utf-8") for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))
+}
+SHAPED = re.compile(r"\b\w+\[(Tensor|np\.ndarray), '[^']*'\]")
+BARE = r"\b(Tensor|np\.ndarray|NDArray{aliases})\b"
+
+
+def aliases_in(path: Path) -> set[str]:
+    """Names of bare arrays in a module: its own, and those that it imports."""
+    found = set(ALIAS.findall(SOURCES[path]))
+    for module, names in re.findall(r"^from (xling\S*) import (.+)$", SOURCES[path], re.MULTILINE):
+        source = (ROOT / module.replace(".", "/")).with_suffix(".py").resolve()
+        found |= set(ALIAS.findall(SOURCES.get(source, ""))) & set(names.split(", "))
+    return found
+
+
+def bare_functions() -> list[str]:
+    """Public functions with a tensor or an array whose shape is not said."""
+    found = []
+
+    def visit(node: ast.Module | ast.ClassDef, where: str, bare: str) -> None:
+        for each in node.body:
+            special = getattr(each, "name", "") in ("__init__", "__call__")
+            if getattr(each, "name", "_").startswith("_") and not special:
+                continue
+            if isinstance(each, ast.ClassDef):
+                visit(each, f"{where}{each.name}.", bare)
+            if isinstance(each, ast.FunctionDef):
+                given = [*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs]
+                given += [more for more in (each.args.vararg, each.args.kwarg) if more]
+                hints = [argument.annotation for argument in given] + [each.returns]
+                if any(
+                    hint is not None and re.search(bare, SHAPED.sub("", ast.unparse(hint))) for hint in hints
+                ):
+                    found.append(f"{where}{each.name}")
+
+    for path, source in SOURCES.items():
+        bare = BARE.format(aliases="".join(f"|{name}" for name in aliases_in(path)))
+        visit(ast.parse(source), f"{path.relative_to(ROOT)}:", bare)
+    return found
+
+
+def test_every_public_function_names_its_shapes() -> None:
+    assert bare_functions() == []
+
+
+LENGTHS, VOCAB, DIM = (6, 5), 13, 8
+TOKENS = sum(LENGTHS)
+RUNS = [(1, length) for length in LENGTHS]
+CFG = {"layers": 2, "dim": DIM, "heads": 2, "ffn_dim": 12, "max_positions": 16, "precision": "fp32"}
+SYMBOLS = Symbols(VOCAB - 3, ("en", "sw"), 0)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def of_shape(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+def an_encoder(**more: Any) -> encoder.EncoderModel:
+    return encoder.EncoderModel(encoder.EncoderConfig(**CFG, **more), VOCAB)
+
+
+def a_seq2seq() -> seq2seq.Seq2SeqModel:
+    return seq2seq.Seq2SeqModel(seq2seq.Seq2SeqConfig(**CFG, plain_head=True), VOCAB)
+
+
+def attended() -> Any:
+    query = of_shape(TOKENS, 2, 4)
+    return attention.attend(query, query, query, attention.Attention(RUNS))
+
+
+TEXT = np.array([0, 5, 6, 7, 8, 9, 5, 2])
+WORDS = np.array([-1, 0, 1, 1, 2, 3, 4, -1])
+STARTS = np.arange(VOCAB) % 2 == 1
+RULE = masking.MaskRule(0.5, 0.1, 0.1, 10, 4, 10, "span", STARTS)
+LAYOUT = blocks.Layout([LENGTHS], torch.device("cpu"))
+
+EXERCISES: dict[str, Callable[[], Any]] = {
+    "projections": lambda: encoder.projections(an_encoder().encoder.layers[0], of_shape(TOKENS, DIM)),
+    "feed_forward": lambda: encoder.feed_forward(an_encoder().encoder.layers[0], of_shape(TOKENS, DIM)),
+    "scaled": lambda: encoder.scaled(of_shape(TOKENS, DIM), encoder.EncoderConfig(**CFG)),
+    "Layer.forward": lambda: an_encoder().encoder.layers[0](of_shape(TOKENS, DIM), attention.Attention(RUNS)),
+    "Relative.bucket": lambda: encoder.Relative(2).bucket(torch.arange(-3, 4)),
+    "Relative.at": lambda: encoder.Relative(2).at(torch.arange(-3, 4)),
+    "Relative.forward": lambda: encoder.Relative(2)(5, torch.device("cpu")),
+    "LMHead.transform": lambda: an_encoder().lm_head.transform(of_shape(TOKENS, DIM)),
+    "LMHead.logits": lambda: an_encoder().lm_head.logits(of_shape(TOKENS, DIM)),
+    "LMHead.loss": lambda: an_encoder().lm_head.loss(of_shape(TOKENS, DIM), torch.arange(TOKENS)),
+    "Encoder.forward": lambda: an_encoder().encoder(torch.arange(TOKENS), torch.arange(TOKENS), RUNS),
+    "attend": attended,
+    "attend_dense": lambda: attention.attend_dense(*(of_shape(3, 2, 5, 4) for _ in range(3))),
+    "Attention.starts": lambda: attention.Attention(RUNS).starts(torch.device("cpu")),
+    "Attention.biased": lambda: attention.Attention(RUNS, bias=of_shape(2, 6, 6)).biased(None, 5),
+    "Layout.spread": lambda: LAYOUT.spread(of_shape(TOKENS, DIM)),
+    "Layout.packed": lambda: LAYOUT.packed(LAYOUT.spread(of_shape(TOKENS, DIM))),
+    "Adapter.forward": lambda: adapters.Adapter(DIM, 3)(of_shape(TOKENS, DIM)),
+    "Invertible.forward": lambda: adapters.Invertible(DIM)(of_shape(TOKENS, DIM)),
+    "Invertible.inverse": lambda: adapters.Invertible(DIM).inverse(of_shape(TOKENS, DIM)),
+    "total_norm": lambda: ddp.total_norm([of_shape(3), of_shape(2, 2)]),
+    "dropout": lambda: dropout.dropout(of_shape(TOKENS, DIM), 0.5, True),
+    "linear_cross_entropy": lambda: loss.linear_cross_entropy(
+        of_shape(TOKENS, DIM), of_shape(VOCAB, DIM), of_shape(VOCAB), torch.arange(TOKENS)
+    ),
+    "rounded": lambda: int8.rounded(of_shape(VOCAB, DIM)),
+    "Int8Linear.forward": lambda: int8.Int8Linear(torch.nn.Linear(DIM, 16))(of_shape(32, DIM)),
+    "Int8Embedding.forward": lambda: int8.Int8Embedding(torch.nn.Embedding(VOCAB, DIM))(torch.arange(5)),
+    "largest": lambda: generate.largest(of_shape(3, 700), 2),
+    "allowed_tokens": lambda: generate.allowed_tokens(SYMBOLS),
+    "pool": lambda: seq2seq.pool(of_shape(TOKENS, DIM), RUNS, "mean"),
+    "PlainHead.logits": lambda: a_seq2seq().decoder.head.logits(of_shape(TOKENS, DIM)),
+    "DecoderLayer.memory": lambda: a_seq2seq().decoder.layers[0].memory(of_shape(TOKENS, DIM)),
+    "Decoder.embed": lambda: a_seq2seq().decoder.embed(of_shape(TOKENS, DIM), torch.arange(TOKENS), None),
+    "Seq2SeqModel.loss": lambda: a_seq2seq().loss(of_shape(TOKENS, DIM), torch.arange(TOKENS)),
+    "choose": lambda: masking.choose(TEXT, RULE, rng()),
+    "choose_positions": lambda: masking.choose_positions(TEXT > 3, 0.5, rng()),
+    "span_numbers": lambda: masking.span_numbers(WORDS[1:-1], np.arange(1, 7), rng()),
+    "corrupt": lambda: masking.corrupt(TEXT, np.array([1, 3]), RULE, rng()),
+    "words_of": lambda: noise.words_of(TEXT, STARTS),
+    "mask_tokens": lambda: noise.mask_tokens(TEXT, 0.5, 10, rng()),
+    "delete_tokens": lambda: noise.delete_tokens(TEXT, 0.5, rng()),
+    "blank_words": lambda: noise.blank_words(TEXT, WORDS, 0.5, 10, rng()),
+    "shuffle_words": lambda: noise.shuffle_words(TEXT, WORDS, 3.0, rng()),
+    "rotate": lambda: noise.rotate(TEXT, 1.0, rng()),
+    "corrupted_spans": lambda: noise.corrupted_spans(20, 0.3, 3.0, rng()),
+    "info_nce": lambda: xlco.info_nce(of_shape(3, DIM), of_shape(3, DIM), of_shape(7, DIM), 0.1),
+    "sentence_rows": lambda: hictl.sentence_rows(of_shape(3, DIM), of_shape(3, DIM), 0.1),
+    "harden": lambda: hictl.harden(of_shape(3, DIM), of_shape(3, DIM), of_shape(7, DIM), 0.5),
+    "SoftAlignment.forward": lambda: clwr.SoftAlignment(DIM)(of_shape(3, DIM), of_shape(4, DIM)),
+    "soft_loss": lambda: distill.soft_loss(of_shape(3, VOCAB), of_shape(3, VOCAB), 2.0),
+    "hidden_loss": lambda: distill.hidden_loss(
+        [of_shape(TOKENS, DIM)] * 2, [of_shape(TOKENS, 10)] * 3, torch.nn.Linear(DIM, 10)
+    ),
+    "alternating_lengths": lambda: xmlm.alternating_lengths(
+        np.arange(10).reshape(2, 5), np.array([0, 1, 3, 5])
+    ),
+    "exchange": lambda: clpc.exchange([{"pair_langs": np.array([0, 1])}] * 4, rng()),
+    "split_spans": lambda: span_corruption.split_spans(TEXT, 0.3, 2.0, Symbols.of_size(200, ("en",)), rng()),
+    "log_softmax_within": lambda: heads.log_softmax_within(of_shape(5, 2), torch.tensor([0, 0, 1, 1, 1])),
+    "matched": lambda: heads.matched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
+    "unmatched": lambda: heads.unmatched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
+    "optimizer": lambda: optim.XlingAdamW(optim.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
+}
+
+
+def a_gradient() -> torch.nn.Parameter:
+    parameter = torch.nn.Parameter(of_shape(3, 2))
+    parameter.grad = of_shape(3, 2)
+    return parameter
+
+
+# Module, function, what stands there, what is planted, and the exercise where its name is not the function's.
+PLANTED = [
+    (encoder, "projections", "3, layer.heads, -1", "layer.heads, 3, -1"),
+    (encoder, "projections", "layer.heads, -1)", "-1, layer.heads)"),
+    (encoder, "feed_forward", "layer.down(hidden)", "hidden"),
+    (encoder, "scaled", "else words", "else words.t()"),
+    (encoder, "Layer.forward", "how))", "how)).t()"),
+    (encoder, "Layer.forward", "attend(query, key, value, how)", "attend(query, key, value.flatten(1), how)"),
+    (encoder, "Relative.bucket", "found + one_way * (offsets > 0)", "found / one_way"),
+    (encoder, "Relative.at", "self.table(self.bucket(offsets))", "self.table(self.bucket(offsets)).t()"),
+    (encoder, "Relative.forward", ".flip(1)", ".permute(1, 2, 0)"),
+    (encoder, "LMHead.transform", "self.norm(", "self.norm(hidden[:1]) * 0 + self.norm(hidden.new_zeros(1, 1, 1) + "),
+    (encoder, "LMHead.logits", "self.bias)", "self.bias).t()"),
+    (encoder, "LMHead.loss", "self.bias, target", "self.bias, target[1:]"),
+    (encoder, "LMHead.loss", "self.bias, target", "self.bias, target.float()"),
+    (encoder, "Encoder.forward", "positions, how, langs", "positions[:-1], how, langs"),
+    (encoder, "Encoder.forward", "self.tokens(src_tokens)", "self.tokens(src_tokens).t()"),
+    (attention, "attend", "for block in found])", "for block in found]).view(-1, 4)"),
+    (attention, "attend_dense", "causal)\n", "causal).transpose(1, 2)\n"),
+    (attention, "attend_dense", "(q, k, v,", "(q[:, :, 1:], k, v,"),
+    (attention, "Attention.starts", ".astype(np.int32)", ".astype(np.int64)"),
+    (attention, "Attention.biased", ":length, :length]", ":length]"),
+    (blocks, "Layout.spread", "part.unflatten(0, shape)", "part"),
+    (blocks, "Layout.packed", "return made", "return made.flatten()"),
+    (adapters, "Adapter.forward", "self.up(F.relu(self.down(hidden)))", "self.down(hidden)"),
+    (adapters, "Invertible.forward", "], -1)", "], 0)"),
+    (adapters, "Invertible.inverse", "], -1)", "])"),
+    (ddp, "total_norm", "return norm\n", "return norm[None]\n"),
+    (dropout, "dropout", ".view(x.dtype)", ".view(x.dtype) @ x.new_ones(x.shape[1], 3)"),
+    (loss, "linear_cross_entropy", "return total, losses", "return losses, total"),
+    (loss, "linear_cross_entropy", "return total, losses", "return total, losses[:-1]"),
+    (loss, "linear_cross_entropy", "return total, losses", "return total.double(), losses"),
+    (int8, "rounded", ".to(torch.int8)", ""),
+    (int8, "Int8Embedding.forward", " * F.embedding(ids, self.scales)", ".half()"),
+    (generate, "largest", "return values, places", "return values[..., :1], places"),
+    (generate, "largest", "places.gather(-1, order)", "values"),
+    (generate, "allowed_tokens", "dtype=torch.bool", "dtype=torch.uint8"),
+    (seq2seq, "pool", "torch.cat(vectors)", "torch.cat(vectors, 1)"),
+    (seq2seq, "PlainHead.logits", "self.bias)", "self.bias).t()"),
+    (seq2seq, "DecoderLayer.memory", "self.heads, -1)", "-1, self.heads)"),
+    (seq2seq, "Decoder.embed", "self.positions(positions)", "self.positions(positions)[:, None]"),
+    (seq2seq, "Seq2SeqModel.loss", "head.bias, target", "head.bias[1:], target"),
+    (masking, "choose", "np.flatnonzero(maskable)[", "maskable["),
+    (masking, "choose", "np.flatnonzero(maskable), rng", "np.arange(len(tokens)), rng"),
+    (masking, "span_numbers", "np.concatenate([[False], (np.diff(spans) > 0)", "np.concatenate([(np.diff(spans) > 0)"),
+    (masking, "choose_positions", "[:count]", "[:count] / 1"),
+    (masking, "corrupt", "return corrupted", "return corrupted[chosen]"),
+    (noise, "words_of", "dtype=np.int64", "dtype=np.float64"),
+    (noise, "mask_tokens", "np.where(hit, mask_id, tokens)", "tokens[~hit]"),
+    (noise, "blank_words", "np.where(blank, mask_id, tokens)", "np.where(blank, -np.inf, tokens)"),
+    (noise, "shuffle_words", "tokens[order]", "tokens[order[words >= 0]]"),
+    (noise, "rotate", ", tokens[end:]]", "]"),
+    (noise, "corrupted_spans", "np.full(num_tokens, -1)", "np.full(num_tokens + 1, -1)"),
+    (xlco, "info_nce", "logsumexp(logits, 1)", "logsumexp(logits, 1, keepdim=True)"),
+    (xlco, "info_nce", "logits[:, 0]", "logits[:, :1].t()"),
+    (hictl, "sentence_rows", "logsumexp(logits, 1)", "logsumexp(logits, 1, keepdim=True)"),
+    (hictl, "sentence_rows", "harden(query, key, key, zeta)", "harden(query, key[:2], key, zeta)"),
+    (clwr, "SoftAlignment.forward", "torch.softmax(scores.float(), -1)", "torch.softmax(scores.float().t(), -1)"),
+    (distill, "soft_loss", ".sum(-1)", ".sum(0)"),
+    (distill, "hidden_loss", ".mean()", ""),
+    (xmlm, "alternating_lengths", "whole[0])])", "whole[0])], 1)"),
+    (clpc, "exchange", ".astype(np.int64)", ""),
+    (span_corruption, "split_spans", "np.append(target, EOS)", "np.append(target, np.nan)"),
+    (heads, "matched", "u * v], 1)", "u * v])"),
+    (heads, "unmatched", "for x in of_texts", "for x in of_texts[:1]"),
+    (heads, "log_softmax_within", "total.log()[groups]", "total.log()[groups].unsqueeze(1)"),
+    (optim, "XlingAdamW.clip_grad_norm", "return norm", "return norm.expand(1)", "optimizer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_what_is_right_passes(name: str) -> None:
+    EXERCISES[name]()
+
+
+def planted(module: Any, name: str, old: str, new: str) -> Callable[..., Any]:
+    """A function of a module with a part of its source replaced, checked like the others."""
+    owner: Any = module
+    for part in name.split(".")[:-1]:
+        owner = getattr(owner, part)
+    there = inspect.getattr_static(owner, name.rpartition(".")[2])
+    function = inspect.unwrap(there)
+    source = textwrap.dedent("".join(inspect.getsource(function)))
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {name}"
+    tree = ast.parse(source.replace(old, new))
+    tree.body[0].decorator_list.clear()  # type: ignore[attr-defined]
+    scope = dict(vars(module))
+    exec(compile(tree, f"<planted {name}>", "exec", dont_inherit=True, flags=_ANNOTATIONS), scope)
+    made = scope[function.__name__]
+    assert isinstance(made, FunctionType)
+    return shape_checks.checked(made, vars(module))
+
+
+_ANNOTATIONS = __import__("__future__").annotations.compiler_flag
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: f"{plant[1]}: {plant[3]}")
+def test_planted_fault_is_caught(plant: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    module, name, old, new = plant[:4]
+    owner: Any = module
+    for part in name.split(".")[:-1]:
+        owner = getattr(owner, part)
+    monkeypatch.setattr(owner, name.rpartition(".")[2], planted(module, name, old, new))
+    exercise = "optimizer" if "optimizer" in plant[4:] else name
+    with pytest.raises(TypeCheckError):
+        EXERCISES[exercise]()
+
+
+def test_fifty_faults_are_planted() -> None:
+    assert len(PLANTED) >= 50
+
+
+def test_production_does_not_import_the_checks(python: Callable[..., Any]) -> None:
+    code = "import sys, xling.models.seq2seq, xling.objectives; print({'jaxtyping', 'beartype'} & {*sys.modules})"
+    assert python("-c", code).stdout.strip() == "set()"
+    assert importlib.util.find_spec("jaxtyping") and "jaxtyping" in sys.modules
