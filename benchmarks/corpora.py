@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.crawl import ccnet, wet
+from xling.corpora.identify import lid176
 from xling.corpora.shards import read_documents, write_documents
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.stages import near_duplicates, paragraphs
 from xling.corpora.stages.contamination import Contamination
 from xling.corpora.stages.filters import Filters
-from xling.corpora.stages.langid import LangId, _fasttext, identify
+from xling.corpora.stages.langid import LangId, identify
 from xling.corpora.stages.length import Length
 from xling.corpora.stages.perplexity import Perplexity
 from xling.corpora.stages.pii import Pii
@@ -202,7 +203,7 @@ def compare(
     front = clock.seconds("read and split", "hash paragraphs", "find duplicates", "drop duplicates")
     back = clock.seconds("language identification", "perplexity")
     write_documents(work / "survivors.parquet", scored)
-    kenlm_model, pieces, lid = model.kenlm, model.pieces.model, _fasttext()
+    kenlm_model, pieces, lid = model.kenlm, model.pieces.model, lid176().model
     num_docs, _, _ = clock.time(
         "CCNet's order, plain Python, all of the above",
         in_bytes,

@@ -189,7 +189,21 @@ class MonoConfig:
 
     def router(self) -> LangId:
         """The stage that identifies the documents of several languages; each language has its own threshold later."""
-        return LangId(() if self.others == "keep" else self.langs, threshold=0.0, min_script_share=0.0)
+        own = {k: v for k, v in self.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
+        every = self.lang == ALL or self.others == "keep"
+        own |= {"langs": [] if every else list(self.langs), "threshold": 0.0, "min_script_share": 0.0}
+        return config.from_dict(LangId, own, f"settings.{LangId.name}")
+
+    def check_langid(self) -> None:
+        """Refuse a language that the language identification of this build cannot find.
+
+        Raises:
+            UserError: it knows a language not, or its model is missing.
+        """
+        stages = [self.router()] if self.is_many else self.stages(self.after_dedup)
+        for stage in stages:
+            if isinstance(stage, LangId):
+                stage.check()
 
     def route_content(self) -> dict[str, Any]:
         """The settings that decide what is routed."""
@@ -199,7 +213,7 @@ class MonoConfig:
         }
         found["lang"] = ALL if self.others == "keep" else self.lang
         found["settings"] = {name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)}
-        return found | {"files": manifest.digests_in(self.stages(self.before_dedup))}
+        return found | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
 
     @property
     def directory(self) -> Path:

@@ -81,6 +81,7 @@ def _run_plan(cfg: MonoConfig, work: Work) -> None:
         work.root.mkdir()
     if path.is_file() or (route.routed(cfg) and still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)):
         return
+    cfg.check_langid()
     announce_default(cfg)
     plan = make_plan(cfg)
     save_plan(plan, path)

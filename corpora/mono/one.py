@@ -134,6 +134,7 @@ def _run_plan(cfg: MonoConfig) -> None:
         shutil.rmtree(path.parent)  # parts of other input
     elif _published(cfg):
         return
+    cfg.check_langid()
     announce_default(cfg)
     plan = make_plan(cfg)
     save_plan(plan, path)

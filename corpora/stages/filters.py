@@ -50,9 +50,11 @@ class Limits:
         max_top_fourgram: the same for 4 words.
         max_repeated_runs: share of characters in repeated runs of 5 words (Gopher); to 10 words the limit
             falls by .01 a word.
-        min_ended_lines: share of lines that end a sentence (FineWeb: 0.12).
-        max_short_lines: share of lines under ``short_line`` characters (FineWeb: 0.67).
+        min_ended: share of characters in lines that end a sentence. FineWeb counts lines (0.12), so that an article
+            under a long menu is dropped and a menu under three slogans kept.
+        max_short: share of characters in lines under ``short_line`` characters. FineWeb counts lines (0.67).
         short_line: characters of a short line.
+        short_unspaced_line: the same where most letters are of scripts without spaces.
         max_braces: curly brackets a character; C4 drops every page with one, which costs every page of code
             and templates alike.
     """
@@ -71,9 +73,10 @@ class Limits:
     max_top_trigram: float = 0.18
     max_top_fourgram: float = 0.16
     max_repeated_runs: float = 0.15
-    min_ended_lines: float = 0.12
-    max_short_lines: float = 0.67
+    min_ended: float = 0.25
+    max_short: float = 0.35
     short_line: int = 30
+    short_unspaced_line: int = 12
     max_braces: float = 0.02
     units_per_word: int = 2
 
@@ -83,8 +86,8 @@ _LONG_WORDS = {"Dravidian": 16.0, "Turkic": 14.0, "Uralic": 14.0, "Eskimo-Aleut"
 _BY_LANG: dict[str, dict[str, float]] = {
     # Thai and Lao end sentences with a space; their words and those of Khmer and Burmese are longer than the
     # two characters of Chinese and Japanese.
-    "th": {"min_ended_lines": 0.0, "units_per_word": 3},
-    "lo": {"min_ended_lines": 0.0, "units_per_word": 3},
+    "th": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
+    "lo": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
     "km": {"units_per_word": 3},
     "my": {"units_per_word": 3},
 }
@@ -141,8 +144,8 @@ class Filters(Stage):
         "braces": "too many curly brackets: code or a template",
         "placeholder": "holds the placeholder text lorem ipsum",
         "repeated_lines": "too many lines repeat",
-        "unended_lines": "too few lines end a sentence",
-        "short_lines": "too many lines are short",
+        "unended_lines": "too few characters are in lines that end a sentence",
+        "short_lines": "too many characters are in short lines",
         "top_ngram": "one run of 2, 3 or 4 words makes up too much of the text",
         "repeated_runs": "repeated runs of 5 to 10 words make up too much of the text",
     }
@@ -193,7 +196,7 @@ def failed(text: str, limits: Limits) -> str:
     lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
     return (
         _words(text, found, lengths, per_word, limits)
-        or _lines(text.split("\n"), limits)
+        or _lines(text.split("\n"), per_word, limits)
         or _repetition(found, lengths, per_word, limits)
     )
 
@@ -218,7 +221,7 @@ def _words(text: str, found: list[str], lengths: NDArray[np.int64], per_word: in
     return ""
 
 
-def _lines(lines: list[str], limits: Limits) -> str:
+def _lines(lines: list[str], per_word: int, limits: Limits) -> str:
     """Rules on lines, that is on paragraphs."""
     num = len(lines)
     if sum(line.startswith(_BULLETS) for line in lines) > limits.max_bullets * num:
@@ -231,9 +234,13 @@ def _lines(lines: list[str], limits: Limits) -> str:
     num_chars = sum(map(len, lines))
     if num_chars - sum(map(len, unique)) > limits.max_repeated_line_chars * num_chars:
         return "repeated_lines"
-    if sum(line.rstrip(_CLOSING).endswith(_ENDS) for line in lines) < limits.min_ended_lines * num:
+    body = lines[1:] or lines  # the first is the title
+    num_chars = sum(map(len, body))
+    ended = sum(len(line) for line in body if line.rstrip(_CLOSING).endswith(_ENDS))
+    if ended < limits.min_ended * num_chars:
         return "unended_lines"
-    if sum(len(line) < limits.short_line for line in lines) > limits.max_short_lines * num:
+    short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
+    if sum(len(line) for line in body if len(line) < short_line) > limits.max_short * num_chars:
         return "short_lines"
     return ""
 

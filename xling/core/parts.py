@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -76,9 +75,21 @@ class Work:
                 path.unlink(missing_ok=True)
 
 
-@cache
+_CODE = "XLING_CODE_DIGEST"
+
+
 def code_digest() -> str:
-    """SHA-256 of the code and the tables that text is read and made with."""
+    """SHA-256 of the code and the tables that text is read and made with.
+
+    The workers and array jobs of a build inherit it from the command that started it: code that changes on disk
+    while they run does not part them from what is made already.
+    """
+    if not os.environ.get(_CODE):
+        os.environ[_CODE] = _digest_of_code()
+    return os.environ[_CODE]
+
+
+def _digest_of_code() -> str:
     found = hashlib.sha256()
     for package in ("xling.core", "xling.text", "xling.corpora"):
         spec = find_spec(package)

@@ -131,6 +131,12 @@ for _stage in (
         help="train an n-gram language model from clean text, for the perplexity filter",
     ),
     Stage(
+        "corpus langid-train",
+        config="xling.corpora.langid_train:LangidTrainConfig",
+        run="xling.corpora.langid_train:run",
+        help="train language identification from text at hand, for languages that no model knows",
+    ),
+    Stage(
         "vocab",
         config="xling.text.vocab:VocabConfig",
         run="xling.text.vocab:run",

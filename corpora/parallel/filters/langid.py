@@ -10,8 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.core.languages import Language
+from xling.corpora.identify import SURE
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
-from xling.corpora.stages.langid import SURE, identify
+from xling.corpora.stages.langid import identify
 
 _OK, _OTHER, _LIKE_OPPOSITE = 0, 1, 2
 _SAMPLE = 3000

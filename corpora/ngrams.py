@@ -1,0 +1,193 @@
+"""Language identification by character n-grams: trained in minutes from any text, a few megabytes, no library.
+
+For each language the model holds its most frequent n-grams of 1 to 5 characters, inside words and over their ends,
+as 32-bit hashes with the logarithm of their frequency over a floor. The score of a text in a language is the mean
+of these over the n-grams of the text; an n-gram that the language lacks counts nothing. This is the naive Bayes of
+HeLI (Jauhiainen et al. 2022) with one mixture of orders instead of a back-off.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xling.core.errors import UserError
+
+FLOOR = 1e-7  # of an n-gram's frequency among those of its order
+_SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
+_SHARPNESS = (
+    2.2  # of the probabilities, by the square root of the number of n-grams; fitted to held-out lines
+)
+# Letters with their marks and joiners; the marks of India, South East Asia, Hebrew and Arabic are no \w.
+_OTHER = re.compile(
+    r"[^\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711-\u074a\u07a6-\u07b0"
+    r"\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f18-\u0fbc\u102b-\u109d\u135d-\u135f\u1712-\u17d3\u180b-\u180f"
+    r"\u1a17-\u1a7f\u1b00-\u1bff\u1c24-\u1c37\ua802-\ua8c5\u200c\u200d'’ʼ-]|[\d_]"
+)
+_SPACE = 32
+_MULTIPLIER, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+Hashes = NDArray[np.uint32]
+
+
+def grams(text: str) -> dict[int, Hashes]:
+    """Hashes of the n-grams of each order, ``(num_grams,)`` uint32; lower case, NFC, words alone."""
+    words = _OTHER.sub(" ", unicodedata.normalize("NFC", text.lower())).split()
+    points = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le", "replace"), dtype=np.uint32).astype(
+        np.uint64
+    )
+    is_space = points == _SPACE
+    found: dict[int, Hashes] = {}
+    rolled = np.zeros(len(points), dtype=np.uint64)
+    inner = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
+    for order in _SIZES:
+        num = len(points) - order + 1
+        if num < 1:
+            break
+        rolled = (rolled[:num] * _MULTIPLIER) + points[order - 1 :]
+        if order > 2:
+            inner = inner[:num] | is_space[order - 2 : order - 2 + num]
+        keep = ~inner[:num] if order > 1 else ~is_space
+        hashes = (rolled[keep] + np.uint64(order)) * _MIXER
+        found[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
+    return found
+
+
+@dataclass(frozen=True)
+class NgramModel:
+    """N-grams of several languages.
+
+    Attributes:
+        langs: codes of the languages.
+        hashes: sorted different n-grams, ``(num_grams,)`` uint32.
+        ends: where the languages of each n-gram end in the next two, ``(num_grams,)`` int64.
+        lang_of: number of a language, ``(num_entries,)`` uint16.
+        gain: logarithm of the frequency over `FLOOR` in the language, ``(num_entries,)`` float32.
+    """
+
+    langs: tuple[str, ...]
+    hashes: Hashes
+    ends: NDArray[np.int64]
+    lang_of: NDArray[np.uint16]
+    gain: NDArray[np.float32]
+
+    def scores(self, text: str) -> tuple[NDArray[np.float64], int]:
+        """Mean gain in each language, ``(num_langs,)``, and the number of n-grams; zeros for a text without letters."""
+        found = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
+        if not len(found):
+            return np.zeros(len(self.langs)), 0
+        places = np.searchsorted(self.hashes, found)
+        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == found]
+        places, counts = np.unique(places[places < len(self.hashes)], return_counts=True)
+        ends = self.ends[places]
+        lengths = ends - np.where(places > 0, self.ends[places - 1], 0)
+        total = int(lengths.sum())
+        entries = np.arange(total) + np.repeat(ends - np.cumsum(lengths), lengths)
+        weights = self.gain[entries] * np.repeat(counts, lengths)
+        sums = np.bincount(self.lang_of[entries], weights, minlength=len(self.langs))
+        return sums / len(found), len(found)
+
+    def probabilities(self, text: str, most: int = 5) -> list[tuple[str, float]]:
+        """The likeliest languages with their probabilities, best first; none for a text without letters."""
+        scores, num = self.scores(text)
+        if not num or not scores.any():
+            return []
+        exponents = _SHARPNESS * np.sqrt(num) * (scores - scores.max())
+        shares = np.exp(exponents) / np.exp(exponents).sum()
+        best = np.argsort(-shares, kind="stable")[:most]
+        return [(self.langs[i], float(shares[i])) for i in best]
+
+    def save(self, path: Path) -> None:
+        """Write the model; equal models give equal bytes."""
+        order = np.concatenate([np.diff(self.hashes.astype(np.int64), prepend=0)]).astype(np.uint32)
+        lengths = np.diff(self.ends, prepend=0).astype(np.uint16)
+        arrays = {"langs": np.array(self.langs), "steps": order, "lengths": lengths, "lang_of": self.lang_of}
+        with path.open("wb") as handle:
+            np.savez_compressed(handle, **arrays, gain=np.round(self.gain * 12).astype(np.uint8))
+
+
+def load(path: Path) -> NgramModel:
+    """The model in a file.
+
+    Raises:
+        UserError: there is none, or it is another kind of file.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return NgramModel(
+                tuple(file["langs"].tolist()),
+                np.cumsum(file["steps"].astype(np.int64)).astype(np.uint32),
+                np.cumsum(file["lengths"].astype(np.int64)),
+                file["lang_of"],
+                file["gain"].astype(np.float32) / 12,
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"{path} is no n-gram model: {error}", "a file that xling corpus langid-train made"
+        ) from None
+
+
+def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0) -> NgramModel:
+    """The model of some texts in each language.
+
+    Args:
+        texts: language -> texts, of which the first ``max_chars`` characters are read.
+        max_chars: of each language, so that counts are of a size.
+        size: times the n-grams that are kept by default.
+    """
+    kept: dict[str, tuple[Hashes, NDArray[np.float32]]] = {}
+    for lang in sorted(texts):
+        hashes, gains = [np.zeros(0, dtype=np.uint32)], [np.zeros(0)]
+        for order, (values, counts) in _counted(texts[lang], max_chars).items():
+            best = np.argsort(-counts, kind="stable")[: int(size * _SIZES[order])]
+            hashes.append(values[best])
+            gains.append(np.log(counts[best] / counts.sum() / FLOOR))
+        if len(hashes) == 1:
+            raise UserError(f"no word in the text of {lang}", fix="give other files")
+        # Hashes of two orders may be equal.
+        values, places = np.unique(np.concatenate(hashes), return_index=True)
+        kept[lang] = values, np.clip(np.concatenate(gains)[places], 0, 21).astype(np.float32)
+    return _assembled(kept)
+
+
+def joined(model: NgramModel, base: NgramModel) -> NgramModel:
+    """``model`` and those languages of ``base`` that it lacks."""
+    return _assembled(_by_lang(base) | _by_lang(model))
+
+
+def _by_lang(model: NgramModel) -> dict[str, tuple[Hashes, NDArray[np.float32]]]:
+    hashes = np.repeat(model.hashes, np.diff(model.ends, prepend=0))
+    chosen = {lang: model.lang_of == number for number, lang in enumerate(model.langs)}
+    return {lang: (hashes[mine], model.gain[mine]) for lang, mine in chosen.items()}
+
+
+def _assembled(kept: Mapping[str, tuple[Hashes, NDArray[np.float32]]]) -> NgramModel:
+    """The model of the n-grams and gains of each language."""
+    langs = sorted(kept)
+    flat = np.concatenate([kept[lang][0] for lang in langs])
+    gain = np.concatenate([kept[lang][1] for lang in langs])
+    lang_of = np.repeat(np.arange(len(langs), dtype=np.uint16), [len(kept[lang][0]) for lang in langs])
+    by_hash = np.lexsort((lang_of, flat))
+    unique, lengths = np.unique(flat[by_hash], return_counts=True)
+    return NgramModel(tuple(langs), unique, np.cumsum(lengths), lang_of[by_hash], gain[by_hash])
+
+
+def _counted(texts: Iterable[str], max_chars: int) -> dict[int, tuple[Hashes, NDArray[np.int64]]]:
+    """The different n-grams of each order, and how often each occurs."""
+    parts: dict[int, list[Hashes]] = {}
+    num_chars = 0
+    for text in texts:
+        for order, found in grams(text).items():
+            parts.setdefault(order, []).append(found)
+        num_chars += len(text)
+        if num_chars >= max_chars:
+            break
+    return {
+        order: np.unique(np.concatenate(found), return_counts=True) for order, found in sorted(parts.items())
+    }
