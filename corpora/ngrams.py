@@ -107,9 +107,15 @@ class NgramModel:
         """Write the model; equal models give equal bytes."""
         order = np.concatenate([np.diff(self.hashes.astype(np.int64), prepend=0)]).astype(np.uint32)
         lengths = np.diff(self.ends, prepend=0).astype(np.uint16)
-        arrays = {"langs": np.array(self.langs), "steps": order, "lengths": lengths, "lang_of": self.lang_of}
         with path.open("wb") as handle:
-            np.savez_compressed(handle, **arrays, gain=np.round(self.gain * 12).astype(np.uint8))
+            np.savez_compressed(
+                handle,
+                langs=np.array(self.langs),
+                steps=order,
+                lengths=lengths,
+                lang_of=self.lang_of,
+                gain=np.round(self.gain * 12).astype(np.uint8),
+            )
 
 
 def load(path: Path) -> NgramModel:
