@@ -233,9 +233,10 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
     for (suite, lang, key), part in joined.group_by(["suite", "lang", "key"], maintain_order=True):
         before, after = (_matrix(part[name]) for name in ("stats", "stats_now"))
         blocks = part["block"].to_list()
-        seed = int(str(key).rpartition(".seed")[2])
+        *_, split, seed = str(key).split(".")
+        items = [f"{split} {name}" for name in part["id"]]
         pairs.setdefault(str(suite), []).append(
-            Paired(str(lang), before, after, part["id"].to_list(), blocks, seed)
+            Paired(str(lang), before, after, items, blocks, int(seed.removeprefix("seed")))
         )
     return {
         suite: stats.compare(parts, METRICS[suites()[suite].metric], f"gate/{suite}", GATE_RESAMPLES)
@@ -258,7 +259,7 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
                     "suite": [origin.suite] * len(scored.rows),
                     "lang": [origin.lang] * len(scored.rows),
                     "key": [how] * len(scored.rows),
-                    "id": scored.ids,
+                    "id": [row.id for row in scored.rows],
                     "block": [None if block is None else str(block) for block in scored.blocks],
                     "stats": scored.stats.tolist(),
                 },

@@ -57,7 +57,7 @@ GROUPS.add(
         (
             ("XNLI", "xnli", ("accuracy",)),
             ("PAWS-X", "pawsx", ("accuracy",)),
-            ("POS", "udpos", ("tag_accuracy",)),
+            ("POS", "udpos", ("tag_f1",)),
             ("NER", "panx", ("span_f1",)),
             ("XQuAD", "xquad", ("squad_f1", "squad_em")),
             ("MLQA", "mlqa", ("mlqa_f1", "mlqa_em")),

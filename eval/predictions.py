@@ -169,8 +169,8 @@ class Scored:
 
     @property
     def ids(self) -> list[str]:
-        """The items, by which the rows of several languages and seeds belong together."""
-        return [row.id for row in self.rows]
+        """The items, by which the rows of several languages and seeds belong together; a split has its own."""
+        return [f"{self.origin.split} {row.id}" for row in self.rows]
 
     @property
     def blocks(self) -> list[Hashable]:
@@ -193,6 +193,7 @@ def evaluate_file(
     origin = read_origin(path)
     suite = suites()[origin.suite]
     rows = load(suite, origin.lang, origin.split, data)
+    _check_gold(path, origin, suite, data)
     answers = read(path, rows)
     check_answers(path, suite, rows, answers)
     if keep is not None:
@@ -207,6 +208,25 @@ def evaluate_file(
         else:
             value, rowstats = evaluate(metric, rows, answers, origin.lang)
         yield Scored(origin, metric, rows, answers, value, rowstats)
+
+
+def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
+    """Refuse rows that are not those that were predicted; predictions of before digests were kept pass.
+
+    Raises:
+        UserError: naming both digests and the command that predicts anew.
+    """
+    predicted = origin.rows.partition("+")[0]  # behind it are training rows, which are not scored
+    now = data_digest(suite, origin.lang, origin.split, data)
+    if predicted and predicted != now:
+        run = path.parents[4]
+        raise UserError(
+            f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
+            f"those in {data} have {now[:12]}",
+            "the rows that were predicted",
+            f"restore them, or predict anew with the settings of the run: xling eval {suite.name} "
+            f"langs={origin.lang} systems={origin.system} out={run}",
+        )
 
 
 def _kept_stats(

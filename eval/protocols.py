@@ -77,7 +77,7 @@ class RowsConfig:
 
     Args:
         split: ``train``, or ``dev`` where no training rows are at hand.
-        limit: at most so many rows in the source language, drawn once; 0 for all.
+        limit: at most so many rows a language, drawn once; 0 for all.
         shots: target rows per class for `few_shot`.
         seed: of the choice of shots.
     """
@@ -113,12 +113,7 @@ def training_rows(
     """
     home = training_suite(suite)
     lang = targets[0] if protocol.train_on == "target" else source
-    if protocol.train_on == "target" and home.translated_train and lang != "en":
-        raise UserError(
-            f"the training rows of {home.name} in {lang!r} are machine translations",
-            "protocol=translate_train for them",
-            "in_language needs rows written in the language",
-        )
+    _check_written(home, protocol, source, targets[0], given.split)
     train, dev = source_rows(suite, home, lang, data, given.split)
     train = capped(train, given.limit)
     parts = [f"{home.name}/{lang}"]
@@ -128,7 +123,10 @@ def training_rows(
                 f"protocol={protocol.name} with train_split={given.split}", "translated training rows"
             )
         foreign = [t for t in targets if t != source]
-        pieces = [translated(home, train, source, target, data, translate) for target in foreign]
+        pieces = [
+            capped(translated(home, train, source, target, data, translate), given.limit)
+            for target in foreign
+        ]
         rows = [row for piece in pieces for row in piece]
         keep_source = protocol.train_on == "translated_all" or not foreign
         train, parts = (train + rows, parts) if keep_source else (rows, [])
@@ -140,6 +138,21 @@ def training_rows(
             f"{len(chosen)} rows of {home.name}/{targets[0]}, {given.shots} per class, draw {given.seed}"
         )
     return TrainingRows(train, dev, lang, " + ".join(parts))
+
+
+def _check_written(home: Suite, protocol: TransferProtocol, source: str, target: str, split: str) -> None:
+    """Refuse machine-translated rows where a protocol needs rows written in the target language.
+
+    Raises:
+        UserError: the training rows in that language are translations.
+    """
+    own = protocol.train_on == "target" or (protocol.train_on == "shots" and target != source)
+    if own and split == "train" and home.translated_train and target != "en":
+        raise UserError(
+            f"the training rows of {home.name} in {target!r} are machine translations",
+            "protocol=translate_train for them, or train_split=dev for rows written in the language",
+            f"{protocol.name} needs rows written in the language",
+        )
 
 
 def training_suite(suite: Suite) -> Suite:

@@ -17,6 +17,8 @@ from xling.core.errors import UserError
 from xling.eval import predictions, results, stats
 from xling.eval.groups import GROUPS, group_notes
 from xling.eval.metrics import METRICS
+from xling.eval.predictions import Origin
+from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, beside
 from xling.eval.report import page, render, tables
 from xling.eval.report.tables import Column, Table
@@ -64,6 +66,7 @@ def publish(
         made_by: stage and settings that made the predictions, for a report.
         num_workers: processes that score files.
     """
+    check_columns([predictions.read_origin(path) for path in files])
     settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
     inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
@@ -80,6 +83,40 @@ def publish(
             (made.path / f"table.{name}").write_text(text, encoding="utf-8")
         made.counts |= {"scores": len(scores), "made_by": made_by}
     return _answer(out)
+
+
+def check_columns(origins: Sequence[Origin]) -> None:
+    """Refuse a column whose languages were answered by models of several trainings or checkpoints.
+
+    Raises:
+        UserError: naming the two and their languages.
+    """
+    made: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
+    for origin in origins:
+        column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
+        made.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+    for (suite, system, *_, seed), models in made.items():
+        if len(models) > 1:
+            told = [
+                f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
+            ]
+            raise UserError(
+                f"{suite}, {system}, seed {seed}: one column of several models: {'; '.join(told)}",
+                "one training and one checkpoint for all languages of a column",
+                f"predict all of them with the same settings: xling eval {suite} systems={system} "
+                f"langs={','.join(o.lang for part in models.values() for o in part)}, or use another out=",
+            )
+
+
+def _model_of(origin: Origin) -> str:
+    """What all languages of a column share: training and checkpoint, in words of the signature.
+
+    A protocol with a model a language trains each on rows of its own, whose digest tells nothing then.
+    """
+    parts = origin.extra.split("|")
+    if origin.protocol in PROTOCOLS and PROTOCOLS[origin.protocol].per_target:
+        parts = [part for part in parts if not part.startswith("fit:")]
+    return "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
 
 
 def _answer(out: Path) -> Answer:

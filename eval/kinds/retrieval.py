@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -18,6 +18,11 @@ class Retrieval(Kind):
     answer = "the number of a row"
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
+
+    def block(self, row: Example) -> Hashable:
+        """The document, where the suite names it."""
+        document: Hashable = row.fields.get("document")
+        return document
 
     def is_label(self, row: Example) -> bool:
         """A whole number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -94,6 +95,25 @@ def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
     return frozenset((e.tag, e.start, e.end - 1) for e in entities)
 
 
+def tag_f1(
+    examples: Sequence[Example], predictions: TagRows, lang: str = ""
+) -> Float64[np.ndarray, "rows 3"]:
+    """Statistics (true positives, predicted, gold) of runs of one tag, as seqeval reads tags that are no IOB2.
+
+    XTREME prints this for parts of speech; equal neighbours count once.
+    """
+    return _span_rows(examples, predictions, _runs)
+
+
+@lru_cache(maxsize=1 << 16)
+def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says of every tag that it is none of named entities
+        return frozenset(get_entities(list(tags)))
+
+
 def intent_accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
@@ -161,6 +181,7 @@ _SEQEVAL = f"seqeval:{version('seqeval')}"
 for _metric in (
     Metric("accuracy", accuracy, mean, lambda lang: "accuracy:1"),
     Metric("tag_accuracy", tag_accuracy, mean, lambda lang: "tag_accuracy:1|unit:word"),
+    Metric("tag_f1", tag_f1, f1, lambda lang: f"tag_f1:1|{_SEQEVAL}|mode:default|average:micro"),
     Metric("span_f1", span_f1, f1, lambda lang: f"span_f1:1|{_SEQEVAL}|mode:default|average:micro"),
     Metric(
         "span_f1_strict",

@@ -172,7 +172,8 @@ def _versus(before: System, after: System) -> list[Test]:
         if a.rows != b.rows:
             raise ValueError(f"{suite} {key[0]}: {after.name} and {before.name} were scored on other rows.")
         seed = int(key[-1]) if len(key) > 1 else -1
-        pairs[key] = Paired(key[0], a.stats, b.stats, [name for name, _ in a.rows], a.blocks, seed)
+        items = [f"{key[1] if len(key) > 1 else ''} {name}" for name, _ in a.rows]
+        pairs[key] = Paired(key[0], a.stats, b.stats, items, a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
     langs = tuple(dict.fromkeys(key[0] for key in keys))

@@ -1,11 +1,30 @@
 """NTREX: retrieval of translations between any two of its languages."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from xling.eval.readers import parallel
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.core.errors import UserError
+from xling.eval.readers import lines, parallel
+from xling.eval.suite import SUITES, Row, Suite, recorded_files
 
 FILES = recorded_files(__name__)
+
+DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
+"""Names of the file with the document of every line: in the data folder, and in the official repository."""
+
+
+def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Rows with the document that they are from, where the file that says so lies beside the texts."""
+    beside = (path.with_name(name) for path in paths[:1] for name in DOCUMENTS)
+    found = next((path for path in beside if path.is_file()), None)
+    names = [text for _, text in lines(found)] if found else []
+    for path, number, row in parallel(paths):
+        if found and number > len(names):
+            raise UserError(f"{found} has {len(names)} lines", f"one for each line of {path}")
+        document = {"document": names[number - 1]} if found else {}
+        yield path, number, replace(row, fields={**row.fields, **document})
+
 
 SUITES.add(
     "ntrex",
@@ -14,7 +33,7 @@ SUITES.add(
         kind="retrieval",
         languages=tuple(f.lang for f in FILES if f.lang != "en"),
         splits=("test",),
-        reader=parallel,
+        reader=in_documents,
         patterns=("ntrex/ntrex.{code}.txt",),
         pivot="en",
         codes={f.lang: Path(f.path).name.split(".")[1] for f in FILES},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 import string
 import unicodedata
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -363,3 +365,17 @@ def test_many_scores_at_once_are_sacrebleus(rows: list[list[int]], length: int) 
     for name, sums in (("bleu", bleu), ("chrf", chrf), ("ter", np.array(rows)[:, :2])):
         each = [float(METRICS[name].reduce(row.astype(np.float64))) for row in sums]
         assert METRICS[name].reduce(sums.astype(np.float64)).tolist() == pytest.approx(each, abs=1e-9)
+
+
+def test_tag_f1_equals_seqeval_on_parts_of_speech() -> None:
+    from seqeval.metrics import f1_score
+
+    draw = random.Random(5)
+    names = ("NOUN", "VERB", "SYM", "INTJ", "X", "ADP")
+    gold = [[draw.choice(names) for _ in range(9)] for _ in range(40)]
+    found = [[tag if draw.random() < 0.7 else draw.choice(names) for tag in row] for row in gold]
+    rows = [Example(str(i), {"tokens": ("w",) * 9}, tuple(tags)) for i, tags in enumerate(gold)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = 100 * f1_score(gold, found)
+    assert evaluate(METRICS["tag_f1"], rows, found, "en")[0] == pytest.approx(wanted, abs=1e-9)

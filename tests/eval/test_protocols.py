@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,13 +90,26 @@ def test_machine_translated_rows_serve_translate_train_and_not_in_language(tmp_p
         write_nli(tmp_path / f"nli/xnli.train.{lang}.tsv", 4, mark=f"{lang} ")
         write_nli(tmp_path / f"nli/xnli.dev.{lang}.tsv", 1, mark=f"{lang} ")
         write_nli(tmp_path / f"nli/xnli.test.{lang}.tsv", 1, mark=f"{lang} ")
-    import dataclasses
-
     xnli = dataclasses.replace(suites()["xnli"], files=())
     found = training_rows(xnli, PROTOCOLS["translate_train"], "en", ["fr"], tmp_path)
     assert texts(found.train) == {"fr"}
     with pytest.raises(UserError, match="training rows of xnli in 'fr' are machine translations"):
         training_rows(xnli, PROTOCOLS["in_language"], "en", ["fr"], tmp_path)
+    with pytest.raises(UserError, match="few_shot needs rows written in the language"):
+        training_rows(xnli, PROTOCOLS["few_shot"], "en", ["fr"], tmp_path)
+    written = training_rows(xnli, PROTOCOLS["few_shot"], "en", ["fr"], tmp_path, RowsConfig("dev", shots=1))
+    assert texts(written.train) == {"en", "fr"}
+
+
+def test_train_rows_is_how_many_rows_a_language_are_trained_on(tmp_path: Path) -> None:
+    for lang, times in (("en", 8), ("fr", 6)):  # 24 and 18 rows
+        write_nli(tmp_path / f"nli/xnli.train.{lang}.tsv", times, mark=f"{lang} ")
+        write_nli(tmp_path / f"nli/xnli.dev.{lang}.tsv", 1, mark=f"{lang} ")
+        write_nli(tmp_path / f"nli/xnli.test.{lang}.tsv", 1, mark=f"{lang} ")
+    xnli = dataclasses.replace(suites()["xnli"], files=())
+    for name, wanted in (("translate_train", {"fr": 5}), ("translate_train_all", {"en": 5, "fr": 5})):
+        found = training_rows(xnli, PROTOCOLS[name], "en", ["fr"], tmp_path, RowsConfig(limit=5))
+        assert Counter(row.fields["text_a"][:2] for row in found.train) == wanted
 
 
 def test_choices_are_translated_with_their_premise() -> None:

@@ -329,3 +329,19 @@ def test_rows_of_another_shape_are_named_with_their_line(
     path.write_bytes(b"\n\xe9\n")
     with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:2: no row: UnicodeDecodeError"):
         load(suites()[suite], lang, "test", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["doc_ids.txt", "DOCUMENT_IDS.tsv", ""])
+def test_sentences_of_ntrex_know_their_document(name: str, tmp_path: Path) -> None:
+    suite = dataclasses.replace(suites()["ntrex"], files=(), codes={})
+    (tmp_path / "ntrex").mkdir()
+    for code in ("de", "en"):
+        (tmp_path / f"ntrex/ntrex.{code}.txt").write_text("a\nb\nc\n")
+    if name:
+        (tmp_path / "ntrex" / name).write_text("bbc.1\nbbc.1\ncnn.2\n")
+    rows = load(suite, "de", "test", tmp_path)
+    assert [suite.shape.block(row) for row in rows] == (["bbc.1", "bbc.1", "cnn.2"] if name else [None] * 3)
+    if name:
+        (tmp_path / "ntrex" / name).write_text("bbc.1\n")
+        with pytest.raises(UserError, match="has 1 lines; valid: one for each line of"):
+            load(suite, "de", "test", tmp_path)

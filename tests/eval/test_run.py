@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,45 @@ def test_changed_gold_rows_are_scored_again(world: Path) -> None:
     path.write_text(path.read_text().replace("\tneutral", "\tcontradiction"))
     run.evaluate_systems(cfg, [Majority()])
     assert values(cfg)["sw"] == pytest.approx(200 / 3)
+
+
+def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw", "de"), seeds=(1,))
+    run.evaluate_systems(dataclasses.replace(cfg, train_rows=6), [Epochs(RIGHT), Majority()])
+    run.evaluate_systems(dataclasses.replace(cfg, langs=("en", "de")), [Majority()])
+    with pytest.raises(
+        UserError,
+        match=r"toy_xnli, majority, seed -1: one column of several models: de en by .*; sw by .*rows:6",
+    ):
+        publish.rescore(RescoreConfig(cfg.out, world))
+    run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",)), [Majority()])
+    assert "majority" in publish.rescore(RescoreConfig(cfg.out, world))
+    other = Epochs(RIGHT, digest="e" * 64)
+    run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",), train_rows=6), [other])
+    with pytest.raises(UserError, match=r"checkpoint:dddddddddddd; sw by .*checkpoint:eeeeeeeeeeee"):
+        publish.rescore(RescoreConfig(cfg.out, world))
+
+
+def test_models_of_one_language_each_are_one_column(world: Path) -> None:
+    cfg = settings(world, protocol="few_shot", shots=1, seeds=(1,), langs=("sw", "de"))
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    assert "pretrained" in publish.rescore(RescoreConfig(cfg.out, world))
+
+
+def test_gold_that_changed_after_the_prediction_is_refused(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw"), seeds=(1,))
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    path = world / "nli/sw.test.tsv"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([head, *reversed(rows)]) + "\n")
+    with pytest.raises(UserError) as caught:
+        publish.rescore(RescoreConfig(cfg.out, world))
+    told = str(caught.value)
+    now = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    assert now in told and len(set(re.findall(r"[0-9a-f]{12}", told))) == 2
+    assert f"xling eval toy_xnli langs=sw systems=pretrained out={cfg.out}" in told
+    run.evaluate_systems(cfg, [Epochs(RIGHT)])
+    assert "pretrained" in publish.rescore(RescoreConfig(cfg.out, world)), "predicted anew"
 
 
 def test_named_languages_must_be_there(world: Path) -> None:

@@ -1,0 +1,150 @@
+"""False alarms of comparisons and coverage of intervals on real predictions of ten suites, with and without clusters.
+
+Usage: ``python -m benchmarks.calibration [DRAWS]`` with XLING_DATA set. Two controls of each suite are the systems.
+False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
+often is p at or below .05? Coverage: items (with their passage or document) are drawn from those at hand, as if
+these were all there are; how often do the intervals of the average and of the difference hold the values of all?
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.core.sampling import rng
+from xling.eval import predictions, stats
+from xling.eval.metrics import METRICS
+from xling.eval.metrics.base import Metric
+from xling.eval.predictions import Scored
+from xling.eval.run import run
+from xling.eval.settings import EvalConfig
+from xling.eval.stats import Answered, Paired
+from xling.eval.suite import suites
+
+MAX_ITEMS, RESAMPLES = 300, 400
+
+
+@dataclass(frozen=True)
+class Case:
+    """A suite with the settings of two systems."""
+
+    suite: str
+    langs: tuple[str, ...]
+    first: dict[str, Any] = field(default_factory=dict)
+    second: dict[str, Any] = field(default_factory=dict)
+
+
+NGRAM, MAJORITY = {"systems": ("ngram",)}, {"systems": ("majority",)}
+CASES = (
+    Case("sib200", ("ar", "de", "fi", "hi", "id", "ja", "sw", "tr", "vi", "zh"), NGRAM, MAJORITY),
+    Case("xnli", ("de", "en", "fr", "tr"), {**NGRAM, "train_rows": 3000}, {**NGRAM, "train_rows": 300}),
+    Case("panx", ("de", "fi", "fr", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
+    Case("udpos", ("de", "fi", "fr", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
+    Case("masakhaner", ("ha", "sw", "yo"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
+    Case("tatoeba", ("de", "fr", "es", "nl"), NGRAM, {**NGRAM, "distance": "margin"}),
+    Case("ntrex", ("de", "fr", "tr", "fi"), NGRAM, {**NGRAM, "distance": "margin"}),
+    Case("multi30k_retrieval", ("de", "fr", "cs"), NGRAM, {**NGRAM, "distance": "csls"}),
+    Case("bli", ("en-de", "en-fr", "en-it"), NGRAM, {**NGRAM, "distance": "margin"}),
+    Case("xquad_folds", ("en", "de", "es", "tr"), MAJORITY, {**MAJORITY, "train_rows": 30}),
+)
+
+
+def main(draws: int = 400) -> int:
+    """Measure every case and print a row of JSON for each."""
+    data = Path(os.environ["XLING_DATA"])
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = (
+                scored(case, made, Path(folder) / name, data)
+                for name, made in (("a", case.first), ("b", case.second))
+            )
+        print(json.dumps({"suite": case.suite, **measured(case, a, b, draws)}), flush=True)
+    return 0
+
+
+def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scored]:
+    """The rows of one system in every language, by the suite's main metric."""
+    run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **made))
+    metric = [suites()[case.suite].metric]
+    return [
+        s
+        for path in predictions.files(out / "predictions")
+        for s in predictions.evaluate_file(path, data, metric)
+    ]
+
+
+def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
+    """Rates with the clusters that the statistics use, and with rows drawn one by one."""
+    metric = METRICS[suites()[case.suite].metric]
+    pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
+    pairs = few(pairs)
+    own, count = stats.clusters_of([p.sides()[0] for p in pairs])
+    truth = stats.compare(pairs, metric, "truth", 10).difference
+    average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
+    found = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
+    draw = rng("calibration", case.suite)
+    for number in range(draws):
+        swap = draw.random(count) < 0.5
+        null = [
+            replace(p, a=np.where(swap[c][:, None], p.b, p.a), b=np.where(swap[c][:, None], p.a, p.b))
+            for p, c in zip(pairs, own, strict=True)
+        ]
+        again = resampled(pairs, own, draw.integers(count, size=count))
+        for name, tally in found.items():
+            tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
+            tally["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+            test = stats.compare(tests[1], metric, f"c{number}", RESAMPLES)
+            tally["difference"] += test.low <= truth <= test.high
+            low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
+            tally["average"] += low <= average <= high
+    shares = {n: {k: round(100 * v / draws, 1) for k, v in tally.items()} for n, tally in found.items()}
+    return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
+
+
+def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
+    """The interval of the average."""
+    return stats.average_interval(parts, metric, key, num_resamples=RESAMPLES)
+
+
+def few(pairs: Sequence[Paired]) -> list[Paired]:
+    """The first clusters, so many that a language has at most `MAX_ITEMS` rows in them."""
+    own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
+    last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
+    return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
+
+
+def chosen(pair: Paired, rows: np.ndarray) -> Paired:
+    """A pair with some of its rows."""
+    ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
+    return replace(pair, a=pair.a[rows], b=pair.b[rows], ids=ids, blocks=blocks)
+
+
+def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
+    """The rows of drawn clusters; one that is drawn twice is two clusters."""
+    made = []
+    for pair, clusters in zip(pairs, own, strict=True):
+        order = np.argsort(clusters, kind="stable")
+        starts, ends = (np.searchsorted(clusters[order], drawn, side) for side in ("left", "right"))
+        rows = np.concatenate([order[s:e] for s, e in zip(starts, ends, strict=True)])
+        new = np.repeat(np.arange(len(drawn)), ends - starts)
+        part = chosen(pair, rows)
+        # A cluster is one item now: its rows stand together by a block, in all languages by an id.
+        made.append(replace(part, ids=[str(n) for n in new], blocks=[None] * len(new)))
+    return made
+
+
+def plain(pair: Paired) -> Paired:
+    """A pair whose rows have nothing in common."""
+    return replace(pair, ids=(), blocks=())
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:2])))
