@@ -131,6 +131,13 @@ for _stage in (
         help="train an n-gram language model from clean text, for the perplexity filter",
     ),
     Stage(
+        "corpus select",
+        config="xling.corpora.select:SelectConfig",
+        run="xling.corpora.select:run",
+        positional="corpus expr",
+        help="cut a published corpus again by a condition on its columns",
+    ),
+    Stage(
         "corpus langid-train",
         config="xling.corpora.langid_train:LangidTrainConfig",
         run="xling.corpora.langid_train:run",

@@ -1,0 +1,111 @@
+"""``xling corpus select``: a published corpus cut again by an expression over its columns, in seconds.
+
+What stages found out stays with each document: the score and the candidates of language identification, perplexity,
+bucket, the size of its cluster of near-duplicates, masked personal data. ``expr`` is a condition in SQL over these
+columns and `EXTRA`, for example ``lang_score > 0.9 AND perplexity < 400 AND cluster_size < 100``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError, unknown
+from xling.corpora.shards import SCHEMA, corpus_shards
+
+STAGE = "corpus select"
+EXTRA = {
+    "chars": "characters of the text",
+    "lines": "paragraphs of the text",
+    "cluster_size": "near-duplicates that the document stands for, itself included",
+    "num_pii_email": "masked e-mail addresses",
+    "num_pii_phone": "masked telephone numbers",
+    "num_pii_ip": "masked IP addresses",
+}
+_DEFAULTS = {"cluster_size": 1}
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """What to cut, and how.
+
+    Attributes:
+        corpus: directory of a published corpus.
+        expr: condition in SQL; documents for which it is true stay. Beside the columns of a corpus: ``chars``,
+            ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip``.
+        out: directory to publish; empty only counts what would stay.
+    """
+
+    corpus: str
+    expr: str
+    out: str = ""
+
+
+def run(cfg: SelectConfig) -> Answer:
+    """Count what stays, and publish it if ``out`` is given.
+
+    Raises:
+        UserError: no corpus, an unknown column, or an expression that is no condition.
+    """
+    shards = corpus_shards(Path(cfg.corpus))
+    condition = _condition(cfg.expr)
+    frames = [_with_extra(pl.scan_parquet(path)) for path in shards]
+    table = pl.concat(frames).select(pl.col("chars"), stays=condition.fill_null(value=False))
+    kept, chars, read, read_chars = (
+        table.select(
+            pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept"),
+            pl.len(), pl.col("chars").sum().alias("all"),
+        ).collect().row(0)
+    )  # fmt: skip
+    facts = {"documents": kept, "characters": chars, "of_documents": read, "of_characters": read_chars}
+    told = f"{kept:,} of {read:,} documents, {chars:,} of {read_chars:,} characters"
+    if not cfg.out:
+        return Answer(f"{told} would stay", facts)
+    if not kept:
+        raise UserError(f"{cfg.expr!r} leaves none of {read:,} documents", fix="loosen the expression")
+    out = Path(cfg.out)
+    if manifest.up_to_date(out, STAGE, cfg, [Path(cfg.corpus)]) is None:
+        with manifest.publish(out, STAGE, cfg, [Path(cfg.corpus)]) as made:
+            (made.path / "shards").mkdir()
+            for path in shards:
+                left = _with_extra(pl.scan_parquet(path)).filter(condition).select(SCHEMA.names).collect()
+                if len(left):
+                    left.write_parquet(made.path / "shards" / path.name, compression="zstd")
+            made.counts |= facts
+    return Answer(f"{told} in {out}", facts | {"out": str(out)})
+
+
+def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """The columns of a corpus and those of `EXTRA`."""
+    found = {
+        name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
+        for name in EXTRA
+        if name not in ("chars", "lines")
+    }
+    text = pl.col("text")
+    return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **found)
+
+
+def _condition(expr: str) -> pl.Expr:
+    """The expression, checked against the columns."""
+    names = [*SCHEMA.names, *EXTRA]
+    try:
+        condition = pl.sql_expr(expr)
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{expr!r} is no condition: {error}", "SQL, for example lang_score > 0.9") from None
+    for name in condition.meta.root_names():
+        if name not in names:
+            raise unknown("column", name, names)
+    kinds = {field.name: pl.Float64 if str(field.type) == "float" else pl.String for field in SCHEMA}
+    empty = pl.DataFrame(schema=kinds | dict.fromkeys(EXTRA, pl.Int64))
+    try:
+        kind = empty.select(condition).dtypes
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{expr!r} fits no document: {error}", "a condition on the columns") from None
+    if kind != [pl.Boolean]:
+        raise UserError(f"{expr!r} is {kind[0]}, not a condition", "SQL that is true or false")
+    return condition
