@@ -21,6 +21,7 @@ from xling.eval.predictions import Origin
 from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, beside
 from xling.eval.report import page, render, tables
+from xling.eval.report.sizes import read_sizes
 from xling.eval.report.tables import Column, Table
 from xling.eval.results import Average, Score
 from xling.eval.stats import Answered
@@ -170,7 +171,7 @@ class Averages:
 
 def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends) -> Table:
     """The table of scores with what ``cfg`` puts beside and below them."""
-    sizes = tables.read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
+    sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
         [*scores, *(beside(scores) if cfg.published else [])],
         cfg.title,

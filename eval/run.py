@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from xling.core import manifest
+from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError, unknown
@@ -150,7 +150,8 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
         UserError: a language asked for is missing, or none is there.
     """
     on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
-    langs = list(cfg.langs) or list(
+    named = cfg.langs if suite.pairs else map(languages.canonical, cfg.langs)
+    langs = list(dict.fromkeys(named)) or list(
         dict.fromkeys(
             lang
             for split in (("test",) if on_dev else ("test", "dev"))

@@ -20,6 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.manifest import sha256
 from xling.core.registry import Registry
@@ -145,21 +146,34 @@ class Suite:
         complete = len(known) == len(self._parts(lang)) * len(self.patterns)
         if complete and all(p.is_file() for p in known):
             return known
+        found = self._spelled(lang, split, data, {})
+        if all(p.is_file() for p in found):
+            return found
+        for name in () if self.pairs or lang in self.codes else languages.spellings(lang)[1:]:
+            other = self._spelled(lang, split, data, {lang: name})
+            if all(p.is_file() for p in other):
+                return other
+        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
+        return (rows,) if rows.is_file() else known if complete else found
+
+    @property
+    def pairs(self) -> bool:
+        """Whether its languages are, or may be, pairs."""
+        return bool(self.pivot) or self.shape.pairs_languages
+
+    def _spelled(self, lang: str, split: str, data: Path, codes: Mapping[str, str]) -> tuple[Path, ...]:
+        """The files of a language under the names that the suite, or ``codes``, have for it."""
         plain = []
         for part in self._parts(lang):
             values = {
-                "lang": part,
-                "code": self.codes.get(part, part),
+                "lang": codes.get(part, part),
+                "code": codes.get(part, self.codes.get(part, part)),
                 "split": self.split_codes.get(split, split),
                 "src": part.partition("-")[0],
                 "tgt": part.partition("-")[2],
             }
             plain += [data / pattern.format_map(values) for pattern in self.patterns]
-        found = tuple(p if p.is_file() else _zipped(p) for p in plain)
-        if all(p.is_file() for p in found):
-            return found
-        rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
-        return (rows,) if rows.is_file() else known if complete else found
+        return tuple(p if p.is_file() else _zipped(p) for p in plain)
 
     def _parts(self, lang: str) -> tuple[str, ...]:
         """The languages whose files are read together: one, or both sides of a pair."""
@@ -324,7 +338,8 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     for path in data.glob(glob):
         name = path.relative_to(data).as_posix()
         if match := re.fullmatch(form, name):
-            lang = recorded.get(name, by_code.get(match[1], match[1]))
+            code = match[1] if suite.pairs else languages.canonical(match[1])
+            lang = recorded.get(name, by_code.get(match[1], code))
             if suite.has(lang, split, data):
                 found.add(lang)
     return found

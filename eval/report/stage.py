@@ -256,7 +256,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     table = tables.by_column(scores)
     sentences = []
     for column in tables.sorted_columns(table):
-        langs = [x for x in tables.languages_of(table, column.suite) if x != column.source]
+        langs = tables.transferred(column, tables.averaged_of(table, column.suite))
         if column.system in CONTROLS or not langs:
             continue
         mine = _complete_mean(table[column], langs)

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.eval.report import sizes
 from xling.eval.results import CONTROLS, Average, Score
 from xling.eval.suite import suites
 
@@ -143,15 +143,17 @@ def language_table(
         raise UserError("no scores to tabulate", fix="run an evaluation first, or give its scores.json")
     table = by_column(scores)
     columns = sorted_columns(table)
-    langs_of = {c: languages_of(table, c.suite) for c in columns}
-    langs = _ordered({lang for c in columns for lang in langs_of[c]}, {c.source for c in columns})
+    langs_of = {c: averaged_of(table, c.suite) for c in columns}
+    sources = {c.source for c in columns}
+    langs = _ordered({lang for c in columns for lang in langs_of[c]}, sources)
+    others = _ordered({lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources)
     intervals = _intervals(scores)
     holes = _Holes(allow_missing)
-    lines = [
+    by_lang = [
         Line(
             lang, "lang", tuple(_lang_cell(table[c], c, lang, langs_of[c], intervals, holes) for c in columns)
         )
-        for lang in langs
+        for lang in (*langs, *others)
     ]
     summaries = _summaries(table, columns, langs_of, groups or {}, holes, ends or _no_ends)
     notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
@@ -159,8 +161,8 @@ def language_table(
         title=title,
         groups=tuple(_column_groups(columns)),
         columns=tuple(column_name(c, columns) for c in columns),
-        lines=(*lines, *summaries),
-        notes=(*notes, *_interval_notes(summaries), *_hole_notes(holes)),
+        lines=(*by_lang[: len(langs)], *summaries, *by_lang[len(langs) :]),
+        notes=(*notes, *_set_notes(table, langs_of), *_interval_notes(summaries), *_hole_notes(holes)),
         synthetic=any(s.synthetic for s in scores),
     )
 
@@ -176,7 +178,7 @@ def _summaries(
     """The averages and the transfer gap; a line without any number is left out."""
     every = sorted({lang for langs in langs_of.values() for lang in langs})
     wanted: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
-        ("average without source", average, lambda c: [x for x in langs_of[c] if x != c.source]),
+        ("average without source", average, lambda c: transferred(c, langs_of[c])),
         ("average", average, lambda c: langs_of[c]),
         ("transfer gap", transfer_gap, lambda c: langs_of[c]),
     ]
@@ -199,49 +201,21 @@ def _printed_average(values: Values) -> Cell:
 
 
 def _correlations(
-    table: Mapping[Column, Values], columns: Sequence[Column], sizes: Mapping[str, float]
+    table: Mapping[Column, Values], columns: Sequence[Column], amounts: Mapping[str, float]
 ) -> list[str]:
     """Spearman's rank correlation of score and corpus size over the languages other than the source."""
     notes = []
     for column in columns:
-        langs = [x for x in table[column] if x in sizes and x != column.source]
+        langs = transferred(column, [x for x in table[column] if x in amounts])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
-        found = spearman(
-            [statistics.fmean(table[column][x].values()) for x in langs], [sizes[x] for x in langs]
+        found = sizes.spearman(
+            [statistics.fmean(table[column][x].values()) for x in langs], [amounts[x] for x in langs]
         )
         notes.append(
             f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
         )
     return notes
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Rank correlation, ties at their mean rank; 0 when one side is constant."""
-    if len(set(a)) < 2 or len(set(b)) < 2:
-        return 0.0
-    return statistics.correlation(_ranks(a), _ranks(b))
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
-
-
-def read_sizes(path: Path) -> dict[str, float]:
-    """Corpus sizes from lines ``language<TAB>size``.
-
-    Raises:
-        UserError: the file is missing, or a line is no language and number.
-    """
-    if not path.is_file():
-        raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")
-    sizes = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        lang, _, size = line.partition("\t")
-        if not size.replace(".", "", 1).isdigit():
-            raise UserError(f"{path}:{number}: {line[:40]!r}", "a language and a number with a tab between")
-        sizes[languages.get(lang).code] = float(size)
-    return sizes
 
 
 def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -255,7 +229,8 @@ def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[
         if kind not in ("family", "script"):
             raise unknown("grouping", kind, ("family", "script"))
     return {
-        kind: {lang: getattr(languages.get(lang.partition("-")[0]), kind) for lang in langs} for kind in kinds
+        kind: {lang: getattr(languages.get_variant(lang.partition("-")[0])[0], kind) for lang in langs}
+        for kind in kinds
     }
 
 
@@ -302,6 +277,31 @@ def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
     return None
 
 
+def averaged_of(table: Mapping[Column, Values], suite: str) -> list[str]:
+    """The languages of a suite's averages: those of the published suite, or all where none of them is there."""
+    found = languages_of(table, suite)
+    every = suites()
+    published = every[suite].languages if suite in every else ()
+    return [lang for lang in found if lang in published] or found
+
+
+def transferred(column: Column, langs: Sequence[str]) -> list[str]:
+    """The languages that a column was not trained in; another treebank of the source language is none."""
+    return [lang for lang in langs if not languages.is_same(lang, column.source)]
+
+
+def _set_notes(table: Mapping[Column, Values], langs_of: Mapping[Column, Sequence[str]]) -> list[str]:
+    """What stands below the averages because the published suite does not have it."""
+    notes = []
+    for suite in dict.fromkeys(c.suite for c in langs_of):
+        own = next(langs for c, langs in langs_of.items() if c.suite == suite)
+        if more := [lang for lang in languages_of(table, suite) if lang not in own]:
+            notes.append(
+                f"{suite}: averages are over languages of the published suite; not in them: {' '.join(more)}."
+            )
+    return notes
+
+
 def average(
     values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
 ) -> Cell:
@@ -318,7 +318,7 @@ def transfer_gap(
     values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
 ) -> Cell:
     """Score of the source language minus the average of the others, per seed."""
-    others = [lang for lang in langs if lang != column.source]
+    others = transferred(column, langs)
     if column.source not in values or not others:
         return Cell(None)
     there, seeds = _complete(values, column, [column.source, *others], holes)
@@ -340,7 +340,7 @@ def over_seeds(values: Sequence[float], holes: _Holes | None = None, column: Col
 
 
 def _members(langs_of: Mapping[Column, Sequence[str]], members: set[str], column: Column) -> list[str]:
-    return [lang for lang in langs_of[column] if lang in members and lang != column.source]
+    return [lang for lang in transferred(column, langs_of[column]) if lang in members]
 
 
 def _complete(
@@ -461,6 +461,7 @@ def _unscored(suite: str, langs: set[str]) -> list[str]:
     """Languages of the published suite that no average here is over."""
     every = suites()
     known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
+    langs = {languages.canonical(lang) for lang in langs} | langs
     gone = [lang for lang in known.languages if lang not in langs] if known else []
     if not known or not gone or len(gone) == len(known.languages):
         return []

@@ -303,3 +303,24 @@ def test_any_text_is_a_language_or_a_user_error(text):
     except UserError:
         return
     assert LANGUAGES[lang.code] is lang
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [("ewe", "ee"), ("zul", "zu"), ("khm_Khmr", "km"), ("en_ewt", "en_ewt"), ("eng_PUD", "en_PUD"),
+     ("sr_Latn", "sr_Latn"), ("als", "als"), ("xx_new", "xx_new"), ("swh", "sw")],
+)  # fmt: skip
+def test_codes_of_every_scheme_become_ours_and_keep_their_treebank(code: str, wanted: str) -> None:
+    assert languages.canonical(code) == wanted
+
+
+def test_treebanks_of_one_language_are_the_same_and_scripts_are_not() -> None:
+    assert (
+        languages.get_variant("en_ewt")[0].name == "English" and languages.get_variant("en_ewt")[1] == "ewt"
+    )
+    assert languages.is_same("en_ewt", "en") and languages.is_same("en_pud", "eng_ewt")
+    assert not languages.is_same("sr_Latn", "sr") and not languages.is_same("xx", "en")
+    assert languages.is_same("", "") and not languages.is_same("", "en")
+    assert {"ee", "ewe"} <= set(languages.spellings("ee")) and "eng_ewt" in languages.spellings("en_ewt")
+    with pytest.raises(UserError, match="unknown language 'qqq'"):
+        languages.get_variant("qqq_x")

@@ -345,3 +345,14 @@ def test_sentences_of_ntrex_know_their_document(name: str, tmp_path: Path) -> No
         (tmp_path / "ntrex" / name).write_text("bbc.1\n")
         with pytest.raises(UserError, match="has 1 lines; valid: one for each line of"):
             load(suite, "de", "test", tmp_path)
+
+
+def test_files_are_found_by_any_code_of_their_language(tmp_path: Path) -> None:
+    suite = dataclasses.replace(suites()["masakhaner"], files=(), codes={})
+    for code in ("ewe", "zul", "en_ewt", "khm_Khmr", "sw"):
+        write_ner(tmp_path / f"ner/masakhaner2/{code}.test.tsv")
+    assert languages_at(suite, "test", tmp_path) == ["ee", "sw", "zu", "en_ewt", "km"]
+    for lang in ("ee", "zu", "km", "en_ewt"):
+        assert len(load(suite, lang, "test", tmp_path)) == 3
+    write_ner(tmp_path / "ner/masakhaner2/ee.test.tsv", 2)
+    assert len(load(suite, "ee", "test", tmp_path)) == 6, "the code of the table comes first"

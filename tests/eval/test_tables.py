@@ -12,7 +12,7 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.eval import results
-from xling.eval.report import render, tables
+from xling.eval.report import render, sizes, stage, tables
 from xling.eval.results import FORMAT, Score, read_scores
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,17 +86,17 @@ def test_the_arithmetic_by_hand() -> None:
 
 
 def test_correlation_with_corpus_size_has_ties_at_mean_rank() -> None:
-    assert tables.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
-    assert tables.spearman([4, 3, 2, 1], [10, 20, 30, 40]) == pytest.approx(-1)
-    assert tables.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
-    assert tables.spearman([1, 1, 1], [1, 2, 3]) == 0
-    sizes = {lang: float(i) for i, lang in enumerate(["de", "sw", "tr", "fr"])}
+    assert sizes.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert sizes.spearman([4, 3, 2, 1], [10, 20, 30, 40]) == pytest.approx(-1)
+    assert sizes.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
+    assert sizes.spearman([1, 1, 1], [1, 2, 3]) == 0
+    amounts = {lang: float(i) for i, lang in enumerate(["de", "sw", "tr", "fr"])}
     more = [
         *scores(),
         Score("toy_ner", "fr", "span_f1", 80.0, 1, 1),
         Score("toy_ner", "fr", "span_f1", 80.0, 1, 2),
     ]
-    found = tables.language_table(more, allow_missing=True, corpus_sizes=sizes)
+    found = tables.language_table(more, allow_missing=True, corpus_sizes=amounts)
     assert (
         "toy_ner span_f1 of pretrained: rank correlation with corpus size 0.40 over 4 languages."
         in found.notes
@@ -145,10 +145,10 @@ def test_bad_input() -> None:
 def test_sizes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "sizes.tsv"
     path.write_text("sw\t10\neng\t200.5\n")
-    assert tables.read_sizes(path) == {"sw": 10.0, "en": 200.5}
+    assert sizes.read_sizes(path) == {"sw": 10.0, "en": 200.5}
     path.write_text("sw\t10\nde\tmany\n")
     with pytest.raises(UserError, match=r"sizes\.tsv:2: 'de\\tmany'"):
-        tables.read_sizes(path)
+        sizes.read_sizes(path)
 
 
 def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
@@ -222,3 +222,39 @@ def test_no_name_opens_html_in_markdown() -> None:
     assert shown == (
         "x &lt;script>alert(1)&lt;/script> &lt;img src=x> &lt;!-- --> &lt;?php p < 0.05 a&lt;b 1 <2"
     )
+
+
+def test_another_treebank_of_the_source_is_no_transfer_and_other_languages_stand_below() -> None:
+    values = {"en": 90.0, "en_ewt": 94.0, "de": 70.0, "sw": 10.0, "fr": 60.0}
+    found = tables.language_table(
+        [Score("udpos", lang, "tag_accuracy", v, 10, 1) for lang, v in values.items()]
+    )
+    lines = {line.name: line.cells[0].value for line in found.lines}
+    assert list(lines) == [
+        "en",
+        "de",
+        "fr",
+        "average without source",
+        "average",
+        "transfer gap",
+        "en_ewt",
+        "sw",
+    ]
+    assert lines["average without source"] == pytest.approx(65)
+    assert lines["average"] == pytest.approx((90 + 70 + 60) / 3)
+    assert lines["transfer gap"] == pytest.approx(25)
+    assert "udpos: averages are over languages of the published suite; not in them: en_ewt sw." in found.notes
+    alone = tables.language_table(
+        [Score("udpos", lang, "tag_accuracy", 50.0, 10, 1) for lang in ("en", "en_ewt")]
+    )
+    assert "average without source" not in {line.name for line in alone.lines}
+    free = tables.language_table(
+        [Score("toy_ner", x, "span_f1", v, 10, 1) for x, v in (("en", 9.0), ("en_ewt", 99.0), ("de", 5.0))]
+    )
+    assert {x.name: x.cells[0].value for x in free.lines}["average without source"] == 5.0
+
+
+def test_the_findings_count_no_treebank_of_the_source() -> None:
+    rows = [Score("toy_ner", x, "span_f1", 50.0, 10, 1) for x in ("en", "en_ewt", "de", "sw")]
+    (said,) = stage.summary(rows)
+    assert "on average over the 2 languages other than en" in said

@@ -101,6 +101,53 @@ def get(code: str, scheme: str = "") -> Language:
     raise UserError(f"language code {code!r} is ambiguous", meanings, "write the code that you mean")
 
 
+def get_variant(code: str) -> tuple[Language, str]:
+    """The language of a code and the treebank or variant behind it: ``en_ewt`` is English and ``ewt``.
+
+    Raises:
+        UserError: neither the code nor what stands before its first ``_`` or ``-`` is one of any scheme.
+    """
+    try:
+        return get(code), ""
+    except UserError:
+        base, _, variant = code.replace("-", "_").partition("_")
+        if not variant:
+            raise
+        return get(base), variant
+
+
+def canonical(code: str) -> str:
+    """A code of any scheme as the one used here, a variant kept: ``ewe`` is ``ee``, ``eng_ewt`` ``en_ewt``.
+
+    What no scheme has, or two have for different languages, stays as it is.
+    """
+    try:
+        language, variant = get_variant(code)
+    except UserError:
+        return code
+    return f"{language.code}_{variant}" if variant else language.code
+
+
+def spellings(code: str) -> tuple[str, ...]:
+    """A code and its language's codes in other schemes, a variant kept; the code alone where it is unknown."""
+    try:
+        language, variant = get_variant(code)
+    except UserError:
+        return (code,)
+    end = f"_{variant}" if variant else ""
+    return tuple(dict.fromkeys((code, *(f"{name}{end}" for name in _aliases(language)))))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two codes are of one language in one script, in whatever treebank."""
+    if one == other:
+        return True
+    try:
+        return get_variant(one)[0] == get_variant(other)[0]
+    except UserError:
+        return False
+
+
 def get_pair(pair: str) -> tuple[Language, Language]:
     """The two languages of ``en-sw``; either side may be a code of any scheme (``en-zh-CN``).
 
