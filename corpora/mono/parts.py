@@ -96,6 +96,8 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
             scope = plan.scope_of(index)
             found = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
             docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, found, log)
+        if LangId.name not in cfg.after_dedup:
+            docs = _named(docs, cfg.lang)  # the limits of the filters are by language
         docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
         if cfg.near_dedup:
             near.sketch_shard(docs, made / SKETCH, cfg.near)

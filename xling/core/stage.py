@@ -138,6 +138,12 @@ for _stage in (
         help="cut a published corpus again by a condition on its columns",
     ),
     Stage(
+        "corpus fit-limits",
+        config="xling.corpora.fit_limits:FitLimitsConfig",
+        run="xling.corpora.fit_limits:run",
+        help="loosen the filters' limits until they pass the clean text of a language; writes a recipe",
+    ),
+    Stage(
         "corpus langid-train",
         config="xling.corpora.langid_train:LangidTrainConfig",
         run="xling.corpora.langid_train:run",
