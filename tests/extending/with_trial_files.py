@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ FOLDERS = {
 }
 
 if __name__ == "__main__":
+    os.environ["XLING_SHAPES"] = "0"  # those checks have to be there before any of xling
     trial = Path(__file__).parent / "trial"
     for folder, package in FOLDERS.items():
         if folder == "objectives" and not any("objectives" in word for word in sys.argv):
