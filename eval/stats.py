@@ -239,12 +239,7 @@ def compare(
     seeds = [pair.seed for pair in pairs]
     shares = np.full(len(pairs), 1 / len(pairs))
     matrices = [_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, own, strict=True)]
-    width = pairs[0].a.shape[1]
-    drawn = [
-        sign * np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
-    ]
-    draws = np.concatenate(drawn)
+    draws = sign * _differences(matrices, metric, key, num_resamples)
     difference = float(observed @ shares)
     noise = _seed_noise(draws, observed, shares, seeds, key)
     low, high = _ends(draws @ shares + noise, difference, count)
@@ -364,6 +359,83 @@ def _resampled_scores(
         for found in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(blocks), count
+
+
+def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
+    """Differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
+    width = matrices[0].shape[1] // 2
+    drawn = [
+        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
+        for found in _resampled(matrices, key, num_resamples)
+    ]
+    return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where the variance of a difference comes from, in points squared.
+
+    Attributes:
+        item: of one item, in all languages and seeds alike.
+        item_lang: of one item in one language.
+        item_seed: of one item with one seed.
+        rest: of one item in one language with one seed.
+        seed: of one seed, whatever the items.
+        items: clusters that this comes from.
+        langs: languages.
+        seeds: trainings.
+    """
+
+    item: float
+    item_lang: float
+    item_seed: float
+    rest: float
+    seed: float
+    items: int
+    langs: int
+    seeds: int
+
+    def variance(self, items: float, langs: int, seeds: int) -> float:
+        """Variance of the mean difference over so many."""
+        each = self.item + self.item_lang / langs + self.item_seed / seeds + self.rest / (langs * seeds)
+        return each / items + self.seed / seeds
+
+
+def spread_of(
+    pairs: Sequence[Paired], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
+) -> Spread:
+    """The parts of the variance of a difference, from the covariances of resampled scores.
+
+    Without a second language or seed their parts are in the others.
+    """
+    sides = [side for pair in pairs for side in pair.sides()]
+    own, count = clusters_of(sides[::2])
+    matrices = [_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, own, strict=True)]
+    draws = _differences(matrices, metric, key, num_resamples)
+    shared = np.atleast_2d(np.cov(draws.T)) * count
+    langs, seeds = (np.array(values) for values in ([p.lang for p in pairs], [p.seed for p in pairs]))
+    lang, seed = langs[:, None] == langs, seeds[:, None] == seeds
+
+    def mean(places: npt.NDArray[np.bool_], other: float) -> float:
+        return float(shared[places].mean()) if places.any() else other
+
+    both = mean(lang & seed, 0.0)
+    of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
+    item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
+    found = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    observed = np.array(found[1::2], dtype=np.float64) - np.array(found[::2], dtype=np.float64)
+    shares, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
+    alone, _ = seed_variance(draws, observed, shares, seeds.tolist())
+    return Spread(
+        item=item,
+        item_lang=max(0.0, of_lang - item),
+        item_seed=max(0.0, of_seed - item),
+        rest=max(0.0, both - of_lang - of_seed + item),
+        seed=alone * num_seeds,
+        items=count,
+        langs=len(set(langs.tolist())),
+        seeds=num_seeds,
+    )
 
 
 def _distinct(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:

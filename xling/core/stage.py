@@ -253,6 +253,13 @@ for _stage in (
         help="fail when a run is significantly worse than a recorded baseline",
     ),
     Stage(
+        "eval power",
+        config="xling.eval.power:PowerConfig",
+        run="xling.eval.power:run",
+        positional="runs",
+        help="say how many items, languages and seeds it takes to find a difference between two systems",
+    ),
+    Stage(
         "eval rescore",
         config="xling.eval.publish:RescoreConfig",
         run="xling.eval.publish:rescore",
