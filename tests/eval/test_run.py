@@ -14,9 +14,10 @@ from eval_helpers import Epochs
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.eval import embedding, publish, run
+from xling.eval import embedding, publish, results, run
 from xling.eval.controls import Majority, Ngram
 from xling.eval.publish import RescoreConfig, TableConfig
+from xling.eval.report import stage
 from xling.eval.results import read_scores
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import suites
@@ -332,3 +333,23 @@ def test_rescoring_asks_for_at_least_one_process(world: Path) -> None:
     run.evaluate_systems(cfg, [Majority()])
     with pytest.raises(UserError, match="num_workers=0; valid: a whole number from 1"):
         publish.rescore(RescoreConfig(cfg.out, world, cfg.table, num_workers=0))
+
+
+def test_averages_have_intervals_in_the_table_the_scores_and_the_report(world: Path) -> None:
+    cfg = settings(world, langs=("en", "sw", "de"), seeds=(1, 2))
+    text = run.evaluate_systems(cfg, [Epochs(RIGHT), Majority()])
+    assert "Intervals of averages are 95 %: items are drawn in all languages and seeds at once" in text
+    averages = results.read_averages(cfg.out / "tables/scores.json")
+    assert {(a.system, a.is_gap, a.langs) for a in averages} == {
+        (system, is_gap, ("de", "sw") if without else ("en", "de", "sw"))
+        for system in ("pretrained", "majority")
+        for is_gap, without in ((False, True), (False, False), (True, True))
+    }
+    (mine,) = [a for a in averages if a.system == "pretrained" and a.langs[0] == "en"]
+    scores = [s for s in read_scores(cfg.out / "tables/scores.json") if s.system == "pretrained"]
+    assert mine.low < sum(s.value for s in scores) / len(scores) < mine.high
+    shown = f"{mine.low:.1f}–{mine.high:.1f}"
+    (line,) = [x for x in text.splitlines() if x.startswith("| **average** ")]
+    assert shown in line
+    stage.run(stage.ReportConfig((str(cfg.out),), cfg.out.parent / "report", data=world))
+    assert shown in (cfg.out.parent / "report/report.md").read_text(encoding="utf-8")
