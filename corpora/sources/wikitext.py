@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -20,13 +22,17 @@ _GONE_TAGS = (
     "|style|code|pre"
 )
 _EMPTY_TAG = re.compile(rf"<(?:{_GONE_TAGS})\b[^<>]*/>", re.I)
-_GONE = re.compile(rf"<({_GONE_TAGS})\b(?:[^<>/]|/(?!>))*>.*?</\1\s*>", re.I | re.S)
+_GONE_START = re.compile(rf"<({_GONE_TAGS})\b(?:[^<>/]|/(?!>))*>", re.I)
+_GONE_END = re.compile(rf"</({_GONE_TAGS})\s*>", re.I)
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>|<nowiki\s*/>", re.I | re.S)
+_EMPTY_NOWIKI = re.compile(r"<nowiki\s*/>", re.I)
 _BREAK = re.compile(r"<(?:br|hr|p|/p|div|/div|li|/li|/tr|/td|blockquote|/blockquote)\b[^<>]*>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\b[^<>]*>")
 _BRACKET = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}(?!\})", re.M)
+# Possessive and bounded: a start without an end costs no more than these lengths.
 _EXTERNAL = re.compile(
-    r"\[(?:https?:|ftp:|mailto:)?//[^\s\]<>]*[ \t]*([^\]\n]*)\]|\[mailto:[^\s\]]*[ \t]*([^\]\n]*)\]"
+    r"\[(?:https?:|ftp:|mailto:)?//[^\s\]<>]{0,2000}+[ \t]*+([^\]\n]{0,1000}+)\]"
+    r"|\[mailto:[^\s\]]{0,300}+[ \t]*+([^\]\n]{0,1000}+)\]"
 )
 _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\]<>|}]+")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
@@ -80,11 +86,15 @@ def clean(wikitext: str, names: Names = Names()) -> str:
     literal: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
-        literal.append(match[1] or "")
+        literal.append((match.re.groups and match[1]) or "")
         return f"\x02{len(literal) - 1}\x03"
 
-    text = _NOWIKI.sub(keep, text)
-    text = _GONE.sub("", _EMPTY_TAG.sub("", text))
+    last = text.lower().rfind("</nowiki>")
+    closed = (
+        last + len("</nowiki>") if last >= 0 else 0
+    )  # behind it every start would be sought an end in vain
+    text = _NOWIKI.sub(keep, text[:closed]) + _EMPTY_NOWIKI.sub(keep, text[closed:])
+    text = _without_gone(_EMPTY_TAG.sub("", text))
     text = _VARIANT.sub(lambda m: _variant(m[1]), text)
     text = _brackets(_PREFIXED.sub("", text), names)
     text = _EXTERNAL.sub(lambda m: "\x01" + (m[1] or m[2] or ""), text)
@@ -95,31 +105,52 @@ def clean(wikitext: str, names: Names = Names()) -> str:
     return "\n".join(_prose(html.unescape(text).splitlines()))
 
 
+def _without_gone(text: str) -> str:
+    """``text`` without the elements that are no prose, each up to its end tag, in linear time; unclosed ones stay."""
+    ends: dict[str, list[tuple[int, int]]] = {}
+    for found in _GONE_END.finditer(text):
+        ends.setdefault(found[1].lower(), []).append(found.span())
+    kept, at = [], 0
+    for found in _GONE_START.finditer(text):
+        of_name = ends.get(found[1].lower(), [])
+        following = bisect_left(of_name, (found.end(), 0))
+        if found.start() >= at and following < len(of_name):
+            kept.append(text[at : found.start()])
+            at = of_name[following][1]
+    return "".join([*kept, text[at:]])
+
+
 @dataclass(slots=True)
 class _Frame:
     opener: str
-    pieces: list[str]
+    pieces: deque[str]
 
 
 def _brackets(text: str, names: Names) -> str:
     """Resolve links, templates and tables from the inside out; what an unclosed one holds stays, but a table's."""
-    stack = [_Frame("", [])]
+    stack = [_Frame("", deque())]
+    opened: Counter[str] = Counter()
     at = 0
     for token in _BRACKET.finditer(text):
         stack[-1].pieces.append(text[at : token.start()])
         at = token.end()
         mark = token[0].strip(" \t:*#")
         if mark in ("{{", "[[", "{|"):
-            stack.append(_Frame(mark, []))
+            stack.append(_Frame(mark, deque()))
+            opened[mark] += 1
             continue
         closes = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
-        depth = next((d for d in range(len(stack) - 1, 0, -1) if stack[d].opener == closes), 0)
+        depth = len(stack) - 1 if opened[closes] else 0  # the search pays only for frames that it abandons
+        while depth and stack[depth].opener != closes:
+            depth -= 1
         # A link never spans a table or a template's end; a stray "]]" in one is text.
         if not depth or (closes == "[[" and depth != len(stack) - 1):
             stack[-1].pieces.append("" if closes != "[[" else mark)
             continue
         while len(stack) - 1 > depth:
+            opened[stack[-1].opener] -= 1
             _abandon(stack)
+        opened[closes] -= 1
         inner = "".join(stack.pop().pieces)
         stack[-1].pieces.append(_RENDER[closes](inner, names) or (_HOLE if closes == "{{" else ""))
     stack[-1].pieces.append(text[at:])
@@ -131,8 +162,12 @@ def _brackets(text: str, names: Names) -> str:
 def _abandon(stack: list[_Frame]) -> None:
     """Close the innermost frame without its closing bracket: its text belongs to the frame around it."""
     frame = stack.pop()
-    if frame.opener != "{|":
-        stack[-1].pieces.extend(frame.pieces)
+    if frame.opener != "{|":  # the shorter goes to the longer, so that nesting costs no square
+        if len(stack[-1].pieces) < len(frame.pieces):
+            frame.pieces.extendleft(reversed(stack[-1].pieces))
+            stack[-1].pieces = frame.pieces
+        else:
+            stack[-1].pieces.extend(frame.pieces)
 
 
 def _link(inner: str, names: Names) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,19 @@ def test_real_dumps_leave_no_markup() -> None:
         assert not ledger.notes, path
         for mark in ("{{", "}}", "[[", "<ref", "'''", "__NOTOC", "http://", "&nbsp;"):
             assert text.count(mark) <= len(texts) // 5, (path.name, mark)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["{{", "[[", "{|", "<ref>", "{{a|", "<nowiki>", "<!--", "[[a|{{", "''", "[http://", "-{", "<gallery>"],
+)
+def test_hostile_markup_takes_little_time(part: str) -> None:
+    start = time.process_time()
+    clean(part * 50_000 + "}}" * 50_000 + "</ref>")
+    assert time.process_time() - start < 5
+
+
+def test_elements_that_are_no_prose_go_up_to_their_end_tag() -> None:
+    text = "One<ref>a <ref name='b'>c</ref> two<REF>d</Ref> three<math>x</math> four<ref>open five"
+    assert clean(text) == "One two three fouropen five"
+    assert clean("A<nowiki>[[b]]</nowiki> c<nowiki/> <nowiki>d") == "A[[b]] c d"
