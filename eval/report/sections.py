@@ -131,8 +131,8 @@ def significance(runs: Sequence[Run], data: Path | None) -> Chapter:
     title = "Comparison"
     lead = (
         "Difference in points with its 95 % paired bootstrap interval; p by approximate randomisation, two-sided; "
-        "p (Holm) is adjusted for the number of averages compared here. Rows are what is drawn: the spread of "
-        "training over seeds is in it only as far as seeds were run."
+        "p (Holm) is adjusted for the number of averages compared here. Items are drawn, in all languages and seeds at "
+        "once and with the rows of their passage or document; seeds are a second random factor as far as they were run."
     )
     made = Chapter(title, lead)
     columns = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import calibration
 from xling.eval import stats
 from xling.eval.compare import FALSE_ALARMS
 from xling.eval.metrics import METRICS
@@ -236,6 +239,23 @@ def test_rates_on_many_draws(name: str) -> None:
     assert found["alarms"] <= 0.06 + 0.006, found
     assert found["covered"] >= 0.93 - 0.01, found
     assert 0.93 - 0.01 <= found["averages"] <= 0.98, found
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_rates_on_real_predictions(tmp_path: Path) -> None:
+    """N-grams and the majority on SIB-200: swapped item by item they differ by chance, and 204 items are not 2,040."""
+    case, data = calibration.CASES[0], Path(os.environ["XLING_DATA"])
+    a, b = (
+        calibration.scored(case, made, tmp_path / str(n), data)
+        for n, made in enumerate((case.first, case.second))
+    )
+    found = calibration.measured(case, a, b, 150)["percent"]
+    assert found["clusters"]["alarms"] <= 11, found  # 5 %: more has a probability below one in 1,000
+    assert min(found["clusters"]["difference"], found["clusters"]["average"]) >= 89, found
+    assert found["rows"]["alarms"] > 20, (
+        "rows drawn one by one raise false alarms, or this test would miss them"
+    )
 
 
 @pytest.mark.slow
