@@ -33,7 +33,8 @@ from fairseq.tasks import FairseqTask
 from xling.core.sampling import rng
 from xling.data.symbols import Symbols
 from xling.models import checkpoint
-from xling.models.generate import EOS, PAD, Search, allowed_tokens, generate_all
+from xling.models.generate import EOS, PAD, allowed_tokens, generate_all
+from xling.models.search import Search
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 TIE = 1e-4

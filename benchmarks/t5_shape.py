@@ -17,7 +17,8 @@ import torch
 from xling.core.sampling import rng
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.models.generate import Search, generate_all
+from xling.models.generate import generate_all
+from xling.models.search import Search
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 

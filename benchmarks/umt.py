@@ -31,7 +31,8 @@ from fairseq.data import data_utils
 
 from xling.data.packing import pack_seq2seq
 from xling.models.encoder import working_dtype
-from xling.models.generate import EOS, PAD, Search
+from xling.models.generate import EOS, PAD
+from xling.models.search import Search
 from xling.objectives.seq2seq import example, sequence_loss
 from xling.objectives.umt import translate
 from xling.training import memory

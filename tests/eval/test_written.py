@@ -21,7 +21,7 @@ from xling.eval.results import read_scores
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, load, suites
 from xling.eval.translations import Translations
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite, write

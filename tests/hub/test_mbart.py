@@ -24,7 +24,8 @@ from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_fairseq as import_fairseq
 from xling.hub.imports import run_hf as import_hf
 from xling.models import checkpoint
-from xling.models.generate import Search, generate_all
+from xling.models.generate import generate_all
+from xling.models.search import Search
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from xling.models import checkpoint
-from xling.models.generate import Search, generate_all
+from xling.models.generate import generate_all
+from xling.models.search import Search
 from xling.text import vocab
 from xling.transfer.encode import pieces
 

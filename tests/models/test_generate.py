@@ -18,7 +18,8 @@ from xling.core.errors import UserError
 from xling.data.packing import pack, pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models import generate as generating
-from xling.models.generate import Hypothesis, Search, allowed_tokens, generate, generate_all, source_example
+from xling.models.generate import Hypothesis, allowed_tokens, generate, generate_all, source_example
+from xling.models.search import Search
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.objectives.seq2seq import example
 

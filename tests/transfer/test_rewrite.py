@@ -13,7 +13,7 @@ import torch
 from xling.core import config
 from xling.core.errors import UserError
 from xling.models import checkpoint
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.training import train
 from xling.training.settings import PretrainConfig
 from xling.transfer import rewrite

@@ -22,7 +22,7 @@ from xling.core.stage import run_local
 from xling.corpora.binarize import BinarizeConfig
 from xling.corpora.binarize import run as binarize
 from xling.models import checkpoint
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.training import train
 from xling.transfer import backtranslate, mt
 from xling.transfer.backtranslate import BackTranslateConfig

@@ -19,8 +19,8 @@ from xling.models.encoder import EncoderModel
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.heads import Features, log_softmax_within, matched, unmatched
-from xling.transfer.settings import TuneConfig
+from xling.transfer.heads import log_softmax_within, matched, unmatched
+from xling.transfer.settings import Features, TuneConfig
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.intent_slots import INTENT
 from xling.transfer.tune import batches_by_tokens

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from xling.core.errors import UserError
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.models.attention import Runs
 from xling.models.blocks import lengths_of
 from xling.models.packed import linear, packed
+from xling.models.search import Search
 from xling.models.seq2seq import DecoderLayer, Seq2SeqModel
 
 if TYPE_CHECKING:
@@ -35,41 +35,6 @@ CHUNK = 16  # steps by which a cache grows
 DROP_AT = 0.1  # share of finished sentences at which they leave the batch
 BLOCK = 64  # pieces whose maximum is taken together
 FEW_RUNS = 8  # of barred ids that are filled one by one
-
-
-@dataclass(frozen=True)
-class Search:
-    """How to look for the best output.
-
-    Attributes:
-        beam: hypotheses kept; 1 is greedy.
-        length_penalty: exponent of the length that a score is divided by; above 1 favours long outputs.
-        max_len_a, max_len_b: an output has at most ``a * source length + b`` tokens, ``</s>`` not counted.
-        min_len: tokens before ``</s>`` at least.
-        sample: draw from the distribution instead of searching; with ``beam`` 1.
-        top_k: draw from the best k only, 0 for all.
-        temperature: of the drawing; below 1 sharpens.
-        seed: of the drawing.
-    """
-
-    beam: int = 5
-    length_penalty: float = 1.0
-    max_len_a: float = 1.5
-    max_len_b: int = 10
-    min_len: int = 1
-    sample: bool = False
-    top_k: int = 0
-    temperature: float = 1.0
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, least in (("beam", 1), ("min_len", 0), ("top_k", 0), ("max_len_b", 1), ("max_len_a", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"{name}={getattr(self, name)}", f"a number from {least}")
-        if self.sample and self.beam > 1:
-            raise UserError(f"sample with beam={self.beam}", "beam=1")
-        if self.temperature <= 0:
-            raise UserError(f"temperature={self.temperature}", "a number above 0")
 
 
 class Hypothesis(NamedTuple):

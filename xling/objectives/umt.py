@@ -30,7 +30,8 @@ from xling.core.sampling import rng
 from xling.data import noise
 from xling.data.packing import Example, pack_seq2seq
 from xling.models import ddp
-from xling.models.generate import Search, generate_all
+from xling.models.generate import generate_all
+from xling.models.search import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
 from xling.text import shards, vocab, wordbyword

@@ -17,8 +17,8 @@ from xling.core.errors import UserError, unknown
 from xling.data.packing import pack
 from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
-from xling.models.generate import Search
 from xling.models.int8 import quantised
+from xling.models.search import Search
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces

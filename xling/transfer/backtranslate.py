@@ -12,90 +12,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from xling.core import config, languages, manifest
+from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.parts import Work
 from xling.core.progress import Progress
 from xling.core.stage import Phase
-from xling.models.generate import Search
 from xling.text import reader
+from xling.transfer.settings import BACK_TRANSLATE, BackTranslateConfig
 from xling.transfer.translate import Translator
 
-STAGE = "back-translate"
-
-
-@dataclass(frozen=True)
-class BackTranslateConfig:
-    """Settings of `phases` and `run_part`.
-
-    Attributes:
-        checkpoint: directory with a model that has a decoder.
-        text: files, globs or corpus directories with text of ``src``, a sentence a line; blank lines are left out.
-        src, tgt: languages of the text and of the translations.
-        via: language to translate through, empty for none.
-        out: directory to publish: ``train.SRC`` and ``train.TGT``, line-aligned.
-        lines: of the text that are taken, from the first; 0 for all.
-        part_lines: lines of a part.
-        search: how to translate.
-        batch_tokens: source tokens of a batch.
-        threads: CPU threads of torch, 0 for its own choice.
-    """
-
-    checkpoint: str
-    text: tuple[str, ...]
-    src: str
-    tgt: str
-    out: str
-    via: str = ""
-    lines: int = 0
-    part_lines: int = 50_000
-    search: Search = field(default_factory=lambda: Search(beam=1))
-    batch_tokens: int = 4096
-    threads: int = 0
-
-    def __post_init__(self) -> None:
-        """Check what types cannot say.
-
-        Raises:
-            UserError: an unknown language, the same twice, or a number out of range.
-        """
-        if languages.get(self.src) == languages.get(self.tgt):
-            raise UserError(f"src={self.src} and tgt={self.tgt}", "two different languages")
-        if self.part_lines < 1 or self.lines < 0:
-            raise UserError(
-                f"part_lines={self.part_lines} and lines={self.lines}", "whole numbers, part_lines from 1"
-            )
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of the text."""
-        return reader.resolve(self.text)
-
-    def content(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
-        return {k: v for k, v in config.to_dict(self).items() if k not in ("out", "threads")}
-
-    def inputs(self) -> list[Path]:
-        """What is read."""
-        return [Path(self.checkpoint), *self.files]
-
-    def work(self) -> Work:
-        """The parts, keyed by the settings and what is read."""
-        return Work.beside(
-            Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
-        )
-
-    def is_published(self) -> bool:
-        """Whether these settings and files have been translated already."""
-        return manifest.up_to_date(Path(self.out), STAGE, self.content(), self.inputs()) is not None
+STAGE = BACK_TRANSLATE
 
 
 def phases(cfg: BackTranslateConfig) -> Sequence[Phase]:

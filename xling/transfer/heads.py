@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from xling.models.attention import Attention, Runs
 from xling.models.dropout import dropout
 from xling.models.encoder import Encoder
+from xling.transfer.settings import Features
 from xling.transfer.task import TASKS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-Features = Literal["cls", "match", "align"]
 SHARPNESS = 20.0
 
 

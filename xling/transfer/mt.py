@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -22,58 +21,14 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.models import checkpoint, ddp
-from xling.models.generate import Search
 from xling.objectives.seq2seq import pairs_of_directions
 from xling.text import shards
 from xling.training import train
-from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
+from xling.training.settings import ModelConfig, PretrainConfig
+from xling.transfer.settings import MtConfig
 from xling.transfer.translate import Translator
 
 STAGE = "finetune mt"
-
-
-@dataclass(frozen=True)
-class MtConfig:
-    """Settings of `run`.
-
-    Attributes:
-        data: binarised directory with pairs.
-        out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
-        checkpoint: model to start from, with a decoder or an encoder alone, which then gives both sides their start
-            and decides the shape; empty for fresh weights of the shape ``model``.
-        directions: ``src-tgt``; empty for both of every pair in ``data``.
-        alpha: exponent of the sampling of pairs by their tokens.
-        back_translated: binarised directory of back-translated text over the same vocabulary, whose pairs are named
-            with the machine's language first: only that direction is trained.
-        back_share: share of the tokens of an epoch that is back-translated; 1 with the same directory as ``data``
-            for training without genuine pairs.
-        tag: put a token in front of back-translated sources (Caswell et al. 2019).
-        test: ``src-tgt`` -> the two line-aligned files to score on.
-        tokens_per_sample: longest sequence of either side.
-        freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
-        search: how test sets are translated.
-        precision: of the weights in translating.
-        log: where the curves are shown, see `xling.training.track`.
-    """
-
-    data: str
-    out: str
-    checkpoint: str = ""
-    directions: tuple[str, ...] = ()
-    alpha: float = 0.7
-    back_translated: str = ""
-    back_share: float = 0.5
-    tag: bool = False
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    label_smoothing: float = 0.1
-    tokens_per_sample: int = 256
-    freeze: Literal["none", "encoder", "decoder"] = "none"
-    model: ModelConfig = field(default_factory=ModelConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    search: Search = field(default_factory=Search)
-    precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    seed: int = 1
-    log: str = "none"
 
 
 def run(cfg: MtConfig) -> manifest.Manifest:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack_seq2seq
 from xling.models import checkpoint
-from xling.models.generate import EOS, Search
+from xling.models.generate import EOS
 from xling.models.optim import AdamWConfig, NotFiniteError, XlingAdamW
 from xling.objectives.base import SHORTEST
 from xling.objectives.seq2seq import example, sequence_loss
@@ -33,64 +33,13 @@ from xling.text import vocab
 from xling.training import track
 from xling.training.assemble import freeze
 from xling.transfer.mt import scores_of, tokeniser
+from xling.transfer.settings import FitConfig, GenerateConfig, Side
 from xling.transfer.translate import Translator
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
 STAGE = "finetune generate"
-Side = Literal["none", "decoder", "encoder"]
-
-
-@dataclass(frozen=True)
-class FitConfig:
-    """How to train.
-
-    Attributes:
-        lr: peak learning rate; warms up over a share ``warmup`` of the updates, then decays linearly to 0.
-        epochs: passes over the rows.
-        batch_rows: rows in an update.
-    """
-
-    lr: float = 1e-4
-    epochs: int = 5
-    batch_rows: int = 32
-    warmup: float = 0.1
-    label_smoothing: float = 0.1
-    weight_decay: float = 0.01
-    dropout: float = 0.1
-    clip: float = 1.0
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-
-
-@dataclass(frozen=True)
-class GenerateConfig:
-    """Settings of `run`.
-
-    Attributes:
-        checkpoint: directory with a model that has a decoder.
-        out: directory to publish: the model, ``scores.json`` and what it wrote.
-        train: file of ``source<TAB>target`` rows.
-        lang: their language.
-        test: language -> file of rows to write and score.
-        freeze: ``decoder`` or ``encoder`` stays as it is, with the embeddings.
-        max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
-            ones are cut.
-        search: how test rows are written.
-        log: where the curves are shown, see `xling.training.track`.
-    """
-
-    checkpoint: str
-    out: str
-    train: str
-    lang: str = "en"
-    test: dict[str, str] = field(default_factory=dict)
-    freeze: Side = "none"
-    max_length: int = 0
-    fit: FitConfig = field(default_factory=FitConfig)
-    search: Search = field(default_factory=Search)
-    seed: int = 1
-    log: str = "none"
 
 
 def run(cfg: GenerateConfig) -> manifest.Manifest:

@@ -10,7 +10,7 @@ task adapter on top of those of L1 (``fit.task_adapter``); and here those of L2 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +24,10 @@ from xling.models.encoder import Encoder
 from xling.text import vocab
 from xling.text.vocab import vocab_digest
 from xling.transfer import tune
+from xling.transfer.settings import SwapConfig
 
 STAGE = "swap"
 ROUNDING = 2**-7  # of a weight that went through bfloat16
-
-
-@dataclass(frozen=True)
-class SwapConfig:
-    """Settings of `run`; at least one of ``embeddings`` and ``adapters`` is given.
-
-    Attributes:
-        task: directory of `xling finetune`.
-        out: directory to publish; `xling eval` scores it as it scores ``task``.
-        embeddings: directory of `xling pretrain`, whose embeddings and vocabulary are taken.
-        adapters: directory of `xling pretrain`, whose language adapters are taken. Both may be the same one.
-    """
-
-    task: str
-    out: str
-    embeddings: str = ""
-    adapters: str = ""
 
 
 def run(cfg: SwapConfig) -> manifest.Manifest:

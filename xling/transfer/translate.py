@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,43 +21,18 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.models import checkpoint
 from xling.models.encoder import working_dtype
-from xling.models.generate import Search, generate_all
+from xling.models.generate import generate_all
+from xling.models.search import Search
 from xling.text import vocab
 from xling.training import memory
 from xling.transfer.encode import pieces
+from xling.transfer.settings import TranslateConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
 SENTENCE_ENDS = frozenset(".!?…。！？｡।॥؟۔።")
 WORD_START = "\u2581"
-
-
-@dataclass(frozen=True)
-class TranslateConfig:
-    """Settings of `run`.
-
-    Attributes:
-        checkpoint: directory with a model that has a decoder.
-        src, tgt: languages of the input and of the output.
-        via: language to translate through, where the model knows ``src``-``via`` and ``via``-``tgt`` better than the
-            pair itself (pivoting); empty for none.
-        search: how to look for the best output.
-        buffer: lines read before they are translated together: more are faster, fewer come sooner.
-        batch_tokens: source tokens of a batch.
-        precision: of the weights; ``auto`` takes bfloat16 where the machine is fast at it.
-        threads: CPU threads of torch, 0 for its own choice.
-    """
-
-    checkpoint: str
-    src: str
-    tgt: str
-    via: str = ""
-    search: Search = field(default_factory=Search)
-    buffer: int = 1000
-    batch_tokens: int = 2048
-    precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    threads: int = 0
 
 
 class Translator:

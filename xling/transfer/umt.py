@@ -13,9 +13,9 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
@@ -25,15 +25,16 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.data.symbols import Symbols
 from xling.models import checkpoint, ddp
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.objectives.base import load_dictionary
 from xling.objectives.umt import count_pieces
 from xling.text import shards, vocab, wordbyword
 from xling.training import train
-from xling.training.settings import ModelConfig, PretrainConfig, TrainConfig
+from xling.training.settings import PretrainConfig
 from xling.transfer.mt import aligned, scores_of, start_of
+from xling.transfer.settings import UmtConfig
 from xling.transfer.translate import Translator
-from xling.transfer.unsupervised import CollapseConfig, Examiner, Held, check_alive
+from xling.transfer.unsupervised import Examiner, Held, check_alive
 
 STAGE = "umt"
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -42,52 +43,6 @@ SELECTION = {
     "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
     "last": "last: the weights of the last update",
 }
-
-
-@dataclass(frozen=True)
-class UmtConfig:
-    """Settings of `run`.
-
-    Attributes:
-        data: binarised directory with monolingual text of the languages.
-        out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
-        pairs: ``src-tgt``, trained in both directions.
-        checkpoint: model to start from: an encoder (mmlm, tlm), which gives both sides their start, or a model with a
-            decoder (mass, mbart, dae); it decides the shape. Empty for fresh weights of the shape ``model``.
-        back: settings of back-translation, see `xling.objectives.umt.UmtConfig`.
-        denoise: what stands beside back-translation in every update.
-        denoise_settings: of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update, for example XLM's
-            ``0:1,100000:0.1,300000:0``.
-        parallel_data: binarised directory with pairs over the same vocabulary, for a semi-supervised run.
-        tokens_per_sample: longest sequence of either side.
-        select: the best by the unsupervised criterion, by BLEU on ``oracle`` (marked as such), or the last.
-        oracle: ``src-tgt`` -> two line-aligned files whose BLEU is logged; used only by ``select=oracle``.
-        test: ``src-tgt`` -> the two line-aligned files to score on at the end.
-        valid_lines: held-out sentences of each language that go there and back.
-        search: how test sets are translated.
-        collapse: when a run is given up.
-        log: where the curves are shown, see `xling.training.track`.
-    """
-
-    data: str
-    out: str
-    pairs: tuple[str, ...]
-    checkpoint: str = ""
-    back: dict[str, str] = field(default_factory=dict)
-    denoise: Literal["dae", "mass", "none"] = "dae"
-    denoise_settings: dict[str, str] = field(default_factory=dict)
-    parallel_data: str = ""
-    tokens_per_sample: int = 128
-    select: Literal["two_way", "oracle", "last"] = "two_way"
-    oracle: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    valid_lines: int = 200
-    search: Search = field(default_factory=lambda: Search(beam=1))
-    collapse: CollapseConfig = field(default_factory=CollapseConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    seed: int = 1
-    log: str = "none"
 
 
 def run(cfg: UmtConfig) -> manifest.Manifest:

@@ -18,48 +18,15 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.objectives.base import FIRST_PIECE
 from xling.objectives.umt import translate
 from xling.text import wordbyword
 from xling.transfer.mt import scores_of
+from xling.transfer.settings import CollapseConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-
-@dataclass(frozen=True)
-class CollapseConfig:
-    """When a run is given up: one of these, in one direction, at ``patience`` validations in a row.
-
-    Attributes:
-        copied: share of the output's words that stand in the source, at most.
-        in_language: share of outputs in the language asked for, at least.
-        shortest, longest: tokens of all outputs per token of the sources.
-        distinct: different pairs of neighbouring words per pair, of that of real text in the language, at least.
-        patience: validations in a row; 0 never stops.
-        after: updates before which nothing is stopped.
-    """
-
-    copied: float = 0.8
-    in_language: float = 0.5
-    shortest: float = 0.4
-    longest: float = 2.5
-    distinct: float = 0.1
-    patience: int = 3
-    after: int = 1000
-
-    def reason(self, seen: dict[str, float]) -> str:
-        """What is wrong with the numbers of a direction, empty for nothing."""
-        if seen["copied"] > self.copied:
-            return f"copies {seen['copied']:.0%} of its words from the source"
-        if seen["in_language"] < self.in_language:
-            return f"writes the language asked for in {seen['in_language']:.0%} of the outputs"
-        if not self.shortest <= seen["length_ratio"] <= self.longest:
-            return f"writes {seen['length_ratio']:.2f} tokens for one of the source"
-        if seen["distinct"] < self.distinct:
-            return f"repeats itself: {seen['distinct']:.0%} of the different word pairs of real text"
-        return ""
 
 
 @dataclass(frozen=True)

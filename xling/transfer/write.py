@@ -22,9 +22,11 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.models import checkpoint
-from xling.models.generate import EOS, Search
+from xling.models.generate import EOS
+from xling.models.search import Search
 from xling.transfer import rewrite
 from xling.transfer.encode import Row
+from xling.transfer.settings import FitConfig
 from xling.transfer.task import Task
 from xling.transfer.translate import Translator
 
@@ -69,7 +71,7 @@ class Writer:
         examples = [
             rewrite.example_of(translator, source_of(translator, row), row.label, lang) for row in train
         ]
-        how = rewrite.FitConfig(lr=cfg.lr, epochs=cfg.epochs, batch_rows=cfg.batch_rows)
+        how = FitConfig(lr=cfg.lr, epochs=cfg.epochs, batch_rows=cfg.batch_rows)
         kept: list[Weights] = []
 
         def keep() -> None:

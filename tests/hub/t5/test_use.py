@@ -21,7 +21,7 @@ from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_hf as import_hf
 from xling.hub.trim import run as trim
 from xling.models import checkpoint
-from xling.models.generate import Search
+from xling.models.search import Search
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
