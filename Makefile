@@ -42,6 +42,9 @@ needs = [[ $$XLING_ARG_$1 =~ ^$2$$ ]] || { printf 'make: $1=%q on the command li
     "$$XLING_ARG_$1" '$(if $(filter PAIR,$1),pair of language codes,language code)' >&2; exit 2; }
 CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 
+# A process per core; tests/conftest.py says which tests stay together.
+PARALLEL := --numprocesses auto --dist loadgroup
+
 .PHONY: help install check test test-fast bench quickstart corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints clean given-lang given-pair
 
@@ -107,10 +110,10 @@ check: install  ## lint, formatting, types and the direction of imports
 	$(BIN)/lint-imports
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
-	$(BIN)/python -m pytest $$XLING_ARG_ARGS
+	$(BIN)/python -m pytest $(PARALLEL) $$XLING_ARG_ARGS
 
 test-fast: install  ## run the tests that take seconds
-	$(BIN)/python -m pytest -m 'not slow and not slurm and not data and not browser' $$XLING_ARG_ARGS
+	$(BIN)/python -m pytest -m 'not slow and not slurm and not data and not browser' $(PARALLEL) $$XLING_ARG_ARGS
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

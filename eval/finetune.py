@@ -48,12 +48,13 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
+    data, suite = data_folder(cfg.data), suites()[cfg.suite]
+    # Below the checks of what is named: torch takes seconds to import.
     from xling.models import checkpoint
     from xling.training import track
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
 
-    data, suite = data_folder(cfg.data), suites()[cfg.suite]
     track.check(cfg.log)
     settings = replace(cfg, out=Path(), log="none")
     home = training_suite(suite)

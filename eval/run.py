@@ -63,6 +63,8 @@ class Target:
 
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
+    data_folder(cfg.data)
+    expand(cfg.suites)  # a wrong name is told before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
 

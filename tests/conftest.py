@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import browser
 import pytest
@@ -38,8 +39,13 @@ _MEANS = {
 _LEFT_OUT: dict[str, int] = {}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests whose means are not there; the summary says so."""
+    """Leave out the tests whose means are not there; the summary says so. Say which go to one process."""
+    for item in items:
+        # The tests of a file share what it makes once; one cluster is enough, and one browser.
+        alone = next((name for name in ("slurm", "browser") if item.get_closest_marker(name)), "")
+        item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
     there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
     there |= {shell: bool(shutil.which(shell)) for shell in ("zsh", "fish")}
     for marker in [name for name, is_there in there.items() if not is_there]:
@@ -54,6 +60,18 @@ def pytest_runtest_setup() -> None:
     shape_checks.next_test()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what was left out from a process of xdist to the one that writes the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = _LEFT_OUT
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what was left out; every process has collected the same tests."""
+    _LEFT_OUT.update(getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out."""
     for marker, num in _LEFT_OUT.items():
@@ -61,6 +79,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             title, means = _MEANS[marker]
             terminalreporter.section(f"{title} NOT RUN", sep="#", red=True, bold=True)
             terminalreporter.line(f"{num} tests need {means}", red=True)
+    skipped = terminalreporter.stats.get("skipped", [])
+    if missed := [report for report in skipped if "SLURM TESTS NOT RUN" in str(report.longrepr)]:
+        from xling.slurm.testbed import bed
+
+        terminalreporter.section("SLURM TESTS NOT RUN", sep="#", red=True, bold=True)
+        terminalreporter.line(f"{len(missed)} tests need a real Slurm: {bed.obstacle()}", red=True)
 
 
 # Subject, verb, object, place: every combination is a correct sentence.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,93 @@ def test_nothing_that_stock_fairseq_registers_is_missing(python: Run) -> None:
     for name, entries in expected.items():
         assert found[name] == entries, name
     assert found.keys() == expected.keys()
+
+
+# Of what a user's mistake is told without: what a stage imports to compute.
+COMPUTING = {
+    "datasets",
+    "fairseq",
+    "matplotlib",
+    "sacrebleu",
+    "scipy.sparse",
+    "scipy.special",
+    "sklearn",
+    "torch",
+    "transformers",
+}
+
+_HELP = """
+from xling.core.stage import STAGES
+from xling.cli import main
+for name in STAGES:
+    assert main([*name.split(), "--help"]) == 0, name
+    heavy = {heavy} & set(sys.modules)
+    assert not heavy, (name, heavy)
+"""
+
+
+def test_help_imports_nothing_that_computes(python: Run) -> None:
+    done = python("-c", f"import sys\n{_HELP.format(heavy=COMPUTING)}")
+    assert done.returncode == 0, done.stderr
+
+
+_MISTAKES = (
+    "pretrian",
+    "pretrain data=nowhere out=out",
+    "pretrain data=. init=nowhere out=out",
+    "pretrain data=. out=out train.lr=fast",
+    "eval nosuch data=. checkpoint=. out=out",
+    "eval toy_ner data=. checkpoint=nowhere out=out",
+    "eval toy_ner data=nowhere checkpoint=. out=out",
+    "finetune nosuch data=. checkpoint=. out=out",
+    "finetune toy_ner data=. checkpoint=nowhere out=out",
+    "finetune mt data=nowhere out=out",
+    "finetune mt data=. checkpoint=nowhere out=out",
+    "finetune generate checkpoint=nowhere train=rows out=out",
+    "umt data=nowhere pairs=en-fr out=out",
+    "translate nowhere src=en tgt=fr",
+    "back-translate checkpoint=nowhere text=x src=en tgt=fr out=out",
+    "swap task=nowhere embeddings=. out=out",
+    "export hf nowhere out",
+    "export fairseq nowhere out",
+    "import fairseq nowhere out",
+    "trim nowhere out corpora.en=x",
+    "quantize nowhere out",
+    "corpus mono lang=xx source=text:nowhere out=out",
+    "report nowhere",
+)
+
+_REFUSED = """
+import sys
+from xling.cli import main
+for words in {mistakes!r}:
+    assert main(words.split()) == 2, words
+    heavy = {heavy} & set(sys.modules)
+    assert not heavy, (words, heavy)
+"""
+
+
+def test_mistakes_are_told_before_anything_that_computes_is_imported(python: Run, tmp_path: Path) -> None:
+    done = python("-c", _REFUSED.format(mistakes=_MISTAKES, heavy=COMPUTING), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("xling: ")]
+    assert len(lines) == len(_MISTAKES), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+_PLAIN = """
+import sys
+from xling.cli import main
+assert main("toyworld out=raw num_docs=20 num_pairs=20 num_ner=20 num_nli=20".split()) == 0
+KEPT = "before_dedup=repair dedup=false near_dedup=false after_dedup=[]"  # sentences of a closed world recur
+assert main(f"corpus mono lang=en source=text:raw/mono/en.txt out=en {KEPT}".split()) == 0
+assert main("vocab corpora.en=en out=vocab size=200 coverage=1.0".split()) == 0
+assert main("binarize vocab=vocab corpora.en=en out=shards".split()) == 0
+print(*({"torch", "fairseq", "transformers", "matplotlib"} & set(sys.modules)))
+"""
+
+
+def test_stages_on_text_import_no_torch(python: Run, tmp_path: Path) -> None:
+    done = python("-c", _PLAIN, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "", done.stdout

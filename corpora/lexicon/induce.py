@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
+import scipy  # its parts are loaded when they are used
 
 from xling.corpora.lexicon.vectors import Words, of_length_one, unit
 
@@ -208,7 +208,7 @@ def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "
         matrices.append((rows, columns, len(words)))
     made = []
     for rows, columns, count in matrices:
-        counts = sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
+        counts = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
         length = np.sqrt(counts.multiply(counts).sum(1))
-        made.append(sparse.csr_matrix(counts.multiply(1 / length)))
+        made.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
     return np.asarray((made[0] @ made[1].T).todense())

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import svds
+import scipy  # its parts are loaded when they are used
 
 from xling.core.errors import UserError
 from xling.text.wordbyword import words as words_of
@@ -84,36 +83,36 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     )
 
 
-def _pairs(stream: np.ndarray, size: int, distance: int) -> sparse.csr_matrix:
+def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_matrix:
     """How often a word (row) has another (column) so many places behind it, (size, size)."""
     left, right = stream[:-distance], stream[distance:]
     both = (left >= 0) & (right >= 0)
     ones = np.ones(int(both.sum()))
-    return sparse.coo_matrix((ones, (left[both], right[both])), (size, size)).tocsr()
+    return scipy.sparse.coo_matrix((ones, (left[both], right[both])), (size, size)).tocsr()
 
 
-def _ppmi(pairs: list[sparse.csr_matrix]) -> sparse.csr_matrix:
+def _ppmi(pairs: list[scipy.sparse.csr_matrix]) -> scipy.sparse.csr_matrix:
     """Of words (rows) and the words around them, by `_pairs` at distances from 1."""
     # Side by side where order matters most, summed where it does not.
     joined = [pairs[0], pairs[0].T.tocsr()]
     if far := pairs[1:]:
         joined.append(sum((a + a.T for a in far[1:]), far[0] + far[0].T))
-    return sparse.hstack([_positive_pmi(counts.tocoo()) for counts in joined]).tocsr()
+    return scipy.sparse.hstack([_positive_pmi(counts.tocoo()) for counts in joined]).tocsr()
 
 
-def _positive_pmi(counts: sparse.coo_matrix) -> sparse.coo_matrix:
+def _positive_pmi(counts: scipy.sparse.coo_matrix) -> scipy.sparse.coo_matrix:
     rows = np.asarray(counts.sum(1)).ravel()
     columns = np.asarray(counts.sum(0)).ravel() ** SMOOTHING
     share = columns / max(columns.sum(), 1e-12)
     values = np.log(counts.data / (rows[counts.row] * share[counts.col]))
-    found = sparse.coo_matrix((np.maximum(values, 0), (counts.row, counts.col)), counts.shape)
+    found = scipy.sparse.coo_matrix((np.maximum(values, 0), (counts.row, counts.col)), counts.shape)
     return found
 
 
-def _factorise(matrix: sparse.csr_matrix, dim: int) -> np.ndarray:
+def _factorise(matrix: scipy.sparse.csr_matrix, dim: int) -> np.ndarray:
     rank = min(dim, min(matrix.shape) - 1)
     start = np.random.default_rng(1).standard_normal(min(matrix.shape))  # else svds draws its own
-    left, values, _ = svds(matrix, k=rank, v0=start)
+    left, values, _ = scipy.sparse.linalg.svds(matrix, k=rank, v0=start)
     return unit(left[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0)))
 
 

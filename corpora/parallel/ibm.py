@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma
+import scipy  # its parts are loaded when they are used
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int32, Int64
@@ -122,8 +122,8 @@ class Lexicon:
     def maximise(self, counts: Float[np.ndarray, " parameters"], prior: float) -> None:
         """Set t(f | e) to the mean-field posterior under a symmetric Dirichlet (Riley and Gildea, eq. 6)."""
         totals = np.bincount(self.src_of[NUM_PADS:], weights=counts[NUM_PADS:], minlength=self.num_src)
-        log_total = digamma(totals + prior * self.num_tgt)
-        probs = np.exp(digamma(counts + prior) - log_total[self.src_of])
+        log_total = scipy.special.digamma(totals + prior * self.num_tgt)
+        probs = np.exp(scipy.special.digamma(counts + prior) - log_total[self.src_of])
         self.probs = np.maximum(probs, 1e-12).astype(np.float32)
         self.probs[PAD_REAL], self.probs[PAD_NULL] = 0.0, 1.0
 

@@ -13,15 +13,6 @@ from slurm_helpers import HERE, ROOT, require_slurm, start_bed, stop_bed
 from xling.slurm.testbed import bed
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    missed = [
-        r for r in terminalreporter.stats.get("skipped", []) if "SLURM TESTS NOT RUN" in str(r.longrepr)
-    ]
-    if missed:
-        terminalreporter.section("SLURM TESTS NOT RUN", sep="#", red=True, bold=True)
-        terminalreporter.line(f"{len(missed)} tests need a real Slurm: {bed.obstacle()}", red=True)
-
-
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory of a running cluster of two nodes, with a space in its path."""

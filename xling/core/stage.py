@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import job, lease, manifest
+from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 
@@ -44,6 +45,7 @@ class Stage:
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
         positional: field of the configuration that a bare argument fills; several fill a tuple field. Several names
             with spaces between are filled one by one.
+        reads: fields that name a file or a folder, which has to be there before anything is imported to read it.
         help: one line for ``xling --help``.
     """
 
@@ -53,6 +55,7 @@ class Stage:
     phases: str = ""
     run_part: str = ""
     positional: str = ""
+    reads: str = ""
     help: str = ""
 
 
@@ -165,6 +168,7 @@ for _stage in (
         "pretrain",
         config="xling.training.settings:PretrainConfig",
         run="xling.training.train:run",
+        reads="data init",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
     ),
     Stage(
@@ -172,24 +176,28 @@ for _stage in (
         config="xling.eval.finetune:FinetuneConfig",
         run="xling.eval.finetune:run",
         positional="suite",
+        reads="checkpoint",
         help="fine-tune a checkpoint on a labelled task in the source language",
     ),
     Stage(
         "finetune mt",
         config="xling.transfer.settings:MtConfig",
         run="xling.transfer.mt:run",
+        reads="data checkpoint back_translated",
         help="train a translation model, from scratch or from a checkpoint, and score it",
     ),
     Stage(
         "finetune generate",
         config="xling.transfer.settings:GenerateConfig",
         run="xling.transfer.rewrite:run",
+        reads="checkpoint train",
         help="fine-tune a model with a decoder to write texts from texts, and score it in every language",
     ),
     Stage(
         "umt",
         config="xling.transfer.settings:UmtConfig",
         run="xling.transfer.umt:run",
+        reads="data checkpoint parallel_data",
         help="train translation from monolingual text alone, select it without parallel text, and score it",
     ),
     Stage(
@@ -203,6 +211,7 @@ for _stage in (
         config="xling.transfer.settings:TranslateConfig",
         run="xling.transfer.translate:run",
         positional="checkpoint",
+        reads="checkpoint",
         help="translate standard input line by line to standard output",
     ),
     Stage(
@@ -210,12 +219,14 @@ for _stage in (
         config="xling.transfer.settings:BackTranslateConfig",
         phases="xling.transfer.backtranslate:phases",
         run_part="xling.transfer.backtranslate:run_part",
+        reads="checkpoint",
         help="translate text with a model, in parts, into pairs to train on",
     ),
     Stage(
         "swap",
         config="xling.transfer.settings:SwapConfig",
         run="xling.transfer.swap:run",
+        reads="task embeddings adapters",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
     ),
     Stage(
@@ -223,6 +234,7 @@ for _stage in (
         config="xling.eval.settings:EvalConfig",
         run="xling.eval.run:run",
         positional="suites",
+        reads="checkpoint translator",
         help="score a checkpoint on a suite in every language, with controls beside it",
     ),
     Stage(
@@ -278,6 +290,7 @@ for _stage in (
         config="xling.hub.config:ExportConfig",
         run="xling.hub.export:run_hf",
         positional="checkpoint out",
+        reads="checkpoint",
         help="write a model as transformers loads it: weights, fast tokenizer, model card",
     ),
     Stage(
@@ -285,6 +298,7 @@ for _stage in (
         config="xling.hub.config:ExportConfig",
         run="xling.hub.export:run_fairseq",
         positional="checkpoint out",
+        reads="checkpoint",
         help="write a pre-trained model as stock fairseq's RoBERTa or mBART loads it",
     ),
     Stage(
@@ -292,6 +306,7 @@ for _stage in (
         config="xling.hub.config:TrimConfig",
         run="xling.hub.trim:run",
         positional="checkpoint out",
+        reads="checkpoint",
         help="leave out the pieces of a model that no text of the given languages uses",
     ),
     Stage(
@@ -299,6 +314,7 @@ for _stage in (
         config="xling.hub.config:QuantizeConfig",
         run="xling.hub.quantize:run",
         positional="checkpoint out",
+        reads="checkpoint",
         help="write a model with its matrices in 8-bit integers: a quarter of the size",
     ),
     Stage(
@@ -313,6 +329,7 @@ for _stage in (
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_fairseq",
         positional="source out",
+        reads="source",
         help="take a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
@@ -349,6 +366,21 @@ def load(target: str) -> Any:
     return loaded
 
 
+def check_there(stage: Stage, cfg: Any) -> None:
+    """Look for what a stage is to read: a wrong path is told before torch is imported.
+
+    Raises:
+        UserError: there is nothing at a path.
+    """
+    for field in stage.reads.split():
+        path = str(getattr(cfg, field) or "")
+        if path and not path.startswith("hf:") and not Path(path).exists():
+            raise UserError(
+                f"{field}={path}: there is no such file or folder",
+                fix="check the path, or run the stage that makes it",
+            )
+
+
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
     """The phases of ``stage`` under ``cfg``; a simple stage has one of one part, named ``run``."""
     if not stage.phases:
@@ -374,9 +406,10 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         num_workers: processes for the parts of a phase; 1 runs them in this process.
 
     Raises:
-        UserError: another process writes to the same output.
+        UserError: another process writes to the same output, or what is to be read is not there.
         Stopped: SIGTERM came; what was saved counts.
     """
+    check_there(STAGES[name], cfg)
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
