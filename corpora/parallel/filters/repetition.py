@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 from xling.text.units import runs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
 
 _RUN_CHARS = 5
 _FIRST_LOOK = 0.9  # distinct words a word, above which nothing can be repeated
@@ -64,7 +66,7 @@ def _may_repeat(side: str) -> pl.Expr:
     return words.list.n_unique() < _FIRST_LOOK * words.list.len()
 
 
-def distinct_runs(texts: pl.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def distinct_runs(texts: pl.Series) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
     """The share of distinct runs of five characters of each text, 1 where there is none, and their number.
 
     Returns:

@@ -21,6 +21,13 @@ _CLASSES = {
     "Thaa": r"\p{Thaana}", "Tfng": r"\p{Tifinagh}",
 }  # fmt: skip
 
+# Languages that are written in more than one script today.
+_SECOND = {
+    "az": ("Cyrl", "Arab"), "bs": ("Cyrl",), "crh": ("Cyrl",), "ha": ("Arab",), "kk": ("Latn", "Arab"),
+    "ku": ("Arab", "Cyrl"), "ky": ("Arab",), "ms": ("Arab",), "pa": ("Arab",), "ro": ("Cyrl",), "sh": ("Latn", "Cyrl"),
+    "sr": ("Latn", "Cyrl"), "tg": ("Arab", "Latn"), "tk": ("Cyrl",), "tt": ("Latn",), "ug": ("Latn", "Cyrl"),
+    "uz": ("Cyrl", "Latn"), "yue": ("Hans",), "zh": ("Hans", "Hant"),
+}  # fmt: skip
 _NAME = re.compile(r"[A-ZÀ-ÞĀ-ŽΑ-ΩЀ-Я][^\W\d_]*")
 _DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 
@@ -51,6 +58,7 @@ class Script(PairFilter):
             "en-th",
         ),
         PairExample("script_tgt", "He saved his team from a loss", "ช่วย his team from a loss", "en-th"),
+        PairExample("", "The house is big.", "Уй катта.", "en-uz"),
         PairExample("script_src", "Дом очень большой.", "Das Haus ist groß."),
         PairExample("script_tgt", "The house is big.", "Дом очень большой."),
     )
@@ -61,7 +69,8 @@ class Script(PairFilter):
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
             if lang.script in _CLASSES:
                 # Counting the letters that do not belong is fast, since there are few.
-                letters = rf"[\p{{L}}--[{_CLASSES[lang.script]}]]"
+                own_scripts = (lang.script, *_SECOND.get(lang.base, ()))
+                letters = rf"[\p{{L}}--[{''.join(_CLASSES[script] for script in own_scripts)}]]"
                 allowed = (
                     self.max_foreign / (0.25 if lang.script in _DENSE else 1.0) * pl.col(side).str.len_chars()
                 )
@@ -78,6 +87,6 @@ def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:
     """The texts of a side without the capitalised words that the other side has too."""
     texts = []
     for text, beside in pairs.select(side, other).iter_rows():
-        known = set(_NAME.findall(beside))
-        texts.append(_NAME.sub(lambda m, known=known: "" if m[0] in known else m[0], text))
+        names = set(_NAME.findall(beside)) & set(_NAME.findall(text))
+        texts.append(re.sub(rf"\b(?:{'|'.join(names)})\b", "", text) if names else text)
     return pl.Series(side, texts, pl.String)
