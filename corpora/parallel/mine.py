@@ -9,6 +9,7 @@ Source: Artetxe and Schwenk 2019 (margin-based mining), sections 3.1 (ratio, dis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,8 @@ class MineConfig(OfPair):
         for name in ("neighbours", "block"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
+        if math.isnan(self.threshold):
+            raise UserError(f"threshold={self.threshold}", "a number")
 
 
 def run(cfg: MineConfig) -> Answer:
@@ -115,6 +118,11 @@ def run(cfg: MineConfig) -> Answer:
         # Equal sentences would share their neighbours and halve each other's margin.
         firsts = [first_of_each(side) for side in texts]
         vectors = [_vectors(cfg, side, texts[side], firsts[side]) for side in (0, 1)]
+        widths = [side.shape[1] for side in vectors]
+        if widths[0] != widths[1]:
+            raise UserError(
+                f"vectors of width {widths[0]} and {widths[1]}", "one width", "make both with one encoder"
+            )
         src, tgt, scores = mine(
             vectors[0],
             vectors[1],
@@ -174,7 +182,13 @@ def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> V
             "a vector a line",
             "make the vectors from this text",
         )
-    return normalised(np.asarray(stored[chosen], dtype=np.float32))
+    if stored.dtype.kind not in "fiu":
+        raise UserError(f"{path} holds {stored.dtype}", "numbers", "make the vectors again")
+    vectors = np.asarray(stored[chosen], dtype=np.float32)
+    if not np.isfinite(vectors).all():
+        line = int(chosen[np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0]]) + 1
+        raise UserError(f"{path}: the vector of line {line:,} is not finite", "finite numbers of 32 bits")
+    return normalised(vectors)
 
 
 def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:

@@ -7,12 +7,30 @@ from typing import ClassVar
 
 import polars as pl
 
+from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 # UTF-8 read as Latin-1 or Windows-1252: a lead byte seen as a letter with a continuation byte behind it.
 _MOJIBAKE = r"\u{fffd}|[ÃÂ][\u{80}-\u{bf}‚ƒ„…†‡ˆ‰Š‹Œ‘’“”•–—˜™š›œ]|â€|Ð[\u{80}-\u{bf}‚ƒ„…]|[\u{80}-\u{9f}]"
-_MARKUP = r"</?[a-zA-Z][^<>]*>|&(?:[a-z]+|#\d+);|\{\{|\}\}|\\[nrt]\b|^\s*[{\[<].*[}\]>]\s*$"
+_MARKUP = "|".join(
+    (
+        r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]+|#\d+);|\{\{|\}\}|\\[nrt]\b|^\s*[{\[<].*[}\]>]\s*$",
+        r"(?i)\[/?(?:b|i|u|s|url|img|quote|code|size|color|list|spoiler|youtube)(?:=[^\]]*)?\]",
+        r"\{[^{}]*[\w-]+\s*:[^{};]*[;}]",  # a rule of a style sheet
+        r"\bfunction\s*\w*\s*\([^)]*\)\s*\{|\bdocument\.\w+|\bwindow\.\w+\(",
+    )
+)
+# Characters that no text needs: controls, and marks of direction and joining without width. Joiners and zero-width
+# spaces are spelling in the scripts of Iran, India and South-East Asia, and in emoji.
+_INVISIBLE = (
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{2060}-\u{2064}\u{feff}\u{202a}-\u{202e}\u{2066}-\u{2069}]"
+)
+_JOINERS = r"[\u{200b}-\u{200d}]"
+_JOINING = frozenset({"Arab", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Sinh", "Mong", "Beng", "Deva", "Gujr", "Guru",
+                      "Knda", "Mlym", "Orya", "Taml", "Telu", "Syrc", "Adlm", "Thaa"})  # fmt: skip
+_LOST = r"\p{L}\?\p{L}"  # what a wrong encoding leaves of a letter with a mark
+_MIN_SPACED = 6
 
 
 @PAIR_FILTERS.register("noise")
@@ -32,6 +50,9 @@ class Noise(PairFilter):
 
     name: ClassVar[str] = "noise"
     reasons: ClassVar[dict[str, str]] = {
+        "invisible": "control characters, or marks without width that the script does not use",
+        "lost_letters": "question marks inside words on one side: letters lost in an encoding",
+        "letter_spaced": "a side is written with a space between all letters",
         "mojibake": "characters broken by a wrong encoding",
         "markup": "tags, entities or template code",
         "few_letters": "a side is mostly digits and punctuation",
@@ -41,6 +62,14 @@ class Noise(PairFilter):
     examples = (
         PairExample("", "I will <3 you", "Ich werde dich <3"),
         PairExample("", "USA", "die USA"),
+        PairExample("", "I will come.", "می\u200cآیم.", "en-fa"),
+        PairExample("", "See x.org/a?b=c now", "Siehe x.org/a?b=c jetzt"),
+        PairExample("invisible", "It is late.", "Es ist\x07 spät."),
+        PairExample("invisible", "It is late.", "Es ist\u200b spät."),
+        PairExample("lost_letters", "It is late.", "Es ist sp?t."),
+        PairExample("letter_spaced", "It is late now", "E s  i s t  s p ä t"),
+        PairExample("markup", "It is late.", "[b]Es ist spät.[/b]"),
+        PairExample("markup", "It is late.", ".main { color: #fff; margin: 0 } Es ist spät."),
         PairExample("mojibake", "It is a cafÃ© here.", "Es ist ein Café."),
         PairExample("mojibake", "Itâ€™s late.", "Es ist spät."),
         PairExample("markup", "<b>Bold</b> word", "ein fettes Wort"),
@@ -53,6 +82,9 @@ class Noise(PairFilter):
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
         tests = {
+            "invisible": pl.any_horizontal(_invisible(side, lang) for side, lang in context.sides),
+            "lost_letters": _lost("src") != _lost("tgt"),
+            "letter_spaced": pl.any_horizontal(_spaced(side, lang) for side, lang in context.sides),
             "mojibake": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MOJIBAKE)),
             "markup": pl.any_horizontal(pl.col("src", "tgt").str.contains(_MARKUP)),
             "few_letters": pl.any_horizontal(self._few_letters("src"), self._few_letters("tgt")),
@@ -65,6 +97,22 @@ class Noise(PairFilter):
     def _few_letters(self, side: str) -> pl.Expr:
         others = pl.col(side).str.count_matches(r"[^\p{L}\p{M}\s]")
         return others > (1 - self.min_letters) * pl.col(side).str.len_chars()
+
+
+def _invisible(side: str, lang: Language) -> pl.Expr:
+    return pl.col(side).str.contains(_INVISIBLE if lang.script in _JOINING else f"{_INVISIBLE}|{_JOINERS}")
+
+
+def _lost(side: str) -> pl.Expr:
+    return pl.col(side).str.contains(_LOST) & ~pl.col(side).str.contains(r"[a-z]\.[a-z]+/|https?:|www\.")
+
+
+def _spaced(side: str, lang: Language) -> pl.Expr:
+    """Whether most words of a side are single letters, in a language with spaces between words."""
+    if not lang.spaces:
+        return pl.lit(False)
+    lone = pl.col(side).str.count_matches(r"\b\p{L}\p{M}*\b")
+    return (lone >= _MIN_SPACED) & (2 * lone > pl.col(side).str.count_matches(r"\p{L}"))
 
 
 def _shouts(side: str) -> pl.Expr:

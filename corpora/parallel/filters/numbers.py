@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,23 +18,61 @@ _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
 _NATIVE = [chr(p) for p in range(0x80, 0x20000) if unicodedata.category(chr(p)) == "Nd"]
 _ASCII = [str(unicodedata.decimal(digit)) for digit in _NATIVE]
+_GROUPS = re.compile(r"(?<!\d)\d{1,3}(?=([.,'’\u00a0\u202f\u066c ])\d)(?:\1\d{2,3})*\1\d{3}(?!\d)")
+_NUMBER = re.compile(r"\d+")
+_SCALES = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
+_SCALED = re.compile(rf"(\d+)(?:[.,](\d+))? ?([{''.join(_SCALES)}])(?:(\d+)(?! ?[\d{''.join(_SCALES)}]))?")
+# What English spells out and other languages write in digits.
+_SPELT = {
+    word: str(value)
+    for words in (
+        (
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ),
+        ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+        ("", "january", "february", "march", "april", "may", "june", "july"),
+        (*[""] * 8, "august", "september", "october", "november", "december"),
+    )
+    for value, word in enumerate(words)
+    if word
+}
+_WORD = re.compile(rf"\b({'|'.join(_SPELT)})\b")
+# Units that translators convert, and the factors to metric ones.
+_UNIT = re.compile(
+    r"\b(?:miles?|mph|yards?|feet|foot|ft|inch(?:es)?|pounds?|lbs?|acres?|gallons?|fahrenheit)\b|°F"
+)
+_FACTORS = (1.609, 0.9144, 0.3048, 2.54, 0.4536, 0.4047, 3.785)
+_ROUNDED = 0.12  # "30 yards" become "27 metres", "25" or "30"
+_HALF_DAY = 12
 
 
 @PAIR_FILTERS.register("numbers")
 @dataclass(frozen=True)
 class Numbers(PairFilter):
-    """Drop pairs whose longer numbers or addresses do not match.
+    """Drop pairs whose numbers contradict each other, or whose addresses differ.
 
-    Numbers of one digit are often spelt out, so those of two and more digits count, by value: 1998 in the digits of
-    any script. A number missing on the other side may have been spelt out too; one that stands against a different
-    number was not.
+    Numbers are compared as multisets of values, in the digits of any script, with groups of thousands joined and
+    万 and its likes counted. A number missing on the other side may have been spelt out; one that stands against a
+    different number was not. No contradiction are 1980s and 80er, 1.5 million and 1,500,000, 3 p.m. and 15 Uhr.
 
     Args:
-        max_unmatched: largest share of numbers, of both sides together, that may lack a partner.
+        max_missing: numbers that may lack a partner on one side alone, if they are more than half of its numbers.
         urls: whether the hosts of web addresses must be the same on both sides.
     """
 
-    max_unmatched: float = 0.5
+    max_missing: int = 2
     urls: bool = True
 
     name: ClassVar[str] = "numbers"
@@ -43,6 +85,16 @@ class Numbers(PairFilter):
         PairExample("", "I have 3 dogs.", "Ich habe drei Hunde."),
         PairExample("", "See https://www.example.org/a", "Siehe http://example.org/a"),
         PairExample("", "Built in 1998.", "१९९८ में बना.", "en-hi"),
+        PairExample("", "It was played 77,000 times.", "77,000回プレイされた。", "en-ja"),
+        PairExample("", "It was played 77,000 times.", "7万7000回プレイされた。", "en-ja"),
+        PairExample("", "Music of the 1980s", "Musik der 80er"),
+        PairExample("", "1.5 million at 3 p.m.", "1 500 000 um 15 Uhr"),
+        PairExample(
+            "", "More than 1,000 died, 52 of them in March.", "1000人以上が死亡、3月に52人。", "en-ja"
+        ),
+        PairExample("", "The 19th century: 85 mph over 385 miles", "1800-luku: 136 km/h ja 620 km", "en-fi"),
+        PairExample("number_mismatch", "Between 25 and 30 people", "Zwischen 52 und 30 Personen"),
+        PairExample("number_mismatch", "I have 3 dogs.", "Ich habe 4 Hunde."),
         PairExample("number_mismatch", "It happened in 1984.", "Es geschah 1948."),
         PairExample("number_mismatch", "Pages 12, 13 and 14.", "Einige Seiten."),
         PairExample("url_mismatch", "See www.example.org now.", "Siehe dort."),
@@ -51,30 +103,79 @@ class Numbers(PairFilter):
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
-        digits = pl.col("src").str.contains(r"\d\d") | pl.col("tgt").str.contains(r"\d\d")
+        # Most pairs hold neither digits nor addresses, and most numbers are the same at first sight.
+        asked = pairs.select(
+            _digits("src").alias("a"), _digits("tgt").alias("b"), "src", "tgt"
+        ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
-        marked = pairs.select("src", "tgt", digits.alias("digits"), address.alias("address")).with_row_index()
-        # Most pairs hold neither, and the costly comparison is for the others.
-        few = marked.filter(pl.col("digits") | pl.col("address"))
-        tests = {"number_mismatch": self._numbers_differ() & pl.col("digits")}
+        unlike = asked.filter(pl.col("a") != pl.col("b"))
+        rows = [
+            number
+            for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
+            if contradict(src, tgt, self.max_missing)
+        ]
+        tests = {"number_mismatch": pl.col("index").is_in(rows)}
         if self.urls:
-            tests["url_mismatch"] = (_hosts("src") != _hosts("tgt")) & pl.col("address")
-        found = few.select("index").with_columns(first_reason(few, tests))
-        return marked.select("index").join(found, on="index", how="left", maintain_order="left")["reason"]
-
-    def _numbers_differ(self) -> pl.Expr:
-        a, b = _numbers("src"), _numbers("tgt")
-        total = a.list.len() + b.list.len()
-        unmatched = a.list.set_symmetric_difference(b).list.len()
-        some_on_both = (a.list.len() > 0) & (b.list.len() > 0)
-        return (some_on_both | (total > 2)) & (unmatched > self.max_unmatched * total)
+            tests["url_mismatch"] = address & (_hosts("src") != _hosts("tgt"))
+        return first_reason(asked, tests)
 
 
-def _numbers(side: str) -> pl.Expr:
-    """Distinct numbers of two and more digits, their inner commas, dots and spaces taken out."""
+def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
+    """Whether the numbers of two sentences cannot be translations of each other."""
+    sides = [numbers(side) for side in (src, tgt)]
+    only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
+    if not all(only):
+        missing = [number for number in max(only, key=len) if len(number) > 1]
+        return len(missing) > max_missing and 2 * len(missing) > max(map(len, sides))
+    # A number that one side spells out contradicts none of the other.
+    for place, side in enumerate((src, tgt)):
+        for value in spelt(side):
+            if value in only[1 - place]:
+                only[1 - place].remove(value)
+    few = int(len(only[1]) < len(only[0]))
+    converted = bool(_UNIT.search(src) or _UNIT.search(tgt))
+    pool = {*only[1 - few], *(a + b for a, b in itertools.pairwise(sides[1 - few]))}
+    joined = [only[few]] if len(sides[few]) < 2 else [only[few], ["".join(only[few])]]
+    return not any(all(any(_alike(a, b, converted) for b in pool) for a in values) for values in joined)
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers of ``text`` as digits without leading zeros; a decimal number gives two."""
+    plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
+    return [number.lstrip("0") or "0" for number in _NUMBER.findall(_SCALED.sub(_scaled, plain))]
+
+
+def _scaled(match: re.Match[str]) -> str:
+    """``7万7000`` as 77000."""
+    whole, part, scale, rest = match.groups()
+    size = _SCALES[scale]
+    return str(int(whole + (part or "").ljust(size, "0")[:size]) + int(rest or 0))
+
+
+def spelt(text: str) -> Iterator[str]:
+    """The values of small English number words and of months; of other languages it knows none."""
+    for match in _WORD.finditer(text.lower()):
+        yield _SPELT[match[1]]
+
+
+def _alike(a: str, b: str, converted: bool) -> bool:
+    """Whether two numbers may say the same: a year, a century, a scale word, an afternoon hour, another unit."""
+    short, long = sorted((a, b), key=len)
+    low, high = sorted((int(a), int(b)))
+    if len(long) == 4 and len(short) == 2 and long.endswith(short):
+        return True
+    if len(long) > 4 and long.rstrip("0") == short.rstrip("0"):
+        return True
+    if high == 100 * (low - 1) or (high - low == _HALF_DAY and high <= 2 * _HALF_DAY):
+        return True
+    return converted and any(abs(high / max(low, 1) / max(f, 1 / f) - 1) < _ROUNDED for f in _FACTORS)
+
+
+def _digits(side: str) -> pl.Expr:
+    """The runs of digits of a side, sorted and joined."""
     plain = pl.col(side).str.replace_many(_NATIVE, _ASCII)
-    joined = plain.str.replace_all(r"(\d)[.,'\u00a0\u202f\u066c ](\d{3})\b", "${1}${2}")
-    return joined.str.extract_all(r"\d{2,}").list.unique()
+    return plain.str.extract_all(r"\d+").list.sort().list.join(" ")
 
 
 def _hosts(side: str) -> pl.Expr:

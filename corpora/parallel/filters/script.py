@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
 
 _CLASSES = {
     "Latn": r"\p{Latin}", "Cyrl": r"\p{Cyrillic}", "Arab": r"\p{Arabic}", "Grek": r"\p{Greek}",
@@ -20,6 +21,14 @@ _CLASSES = {
     "Thaa": r"\p{Thaana}", "Tfng": r"\p{Tifinagh}",
 }  # fmt: skip
 
+# Languages that are written in more than one script today.
+_SECOND = {
+    "az": ("Cyrl", "Arab"), "bs": ("Cyrl",), "crh": ("Cyrl",), "ha": ("Arab",), "kk": ("Latn", "Arab"),
+    "ku": ("Arab", "Cyrl"), "ky": ("Arab",), "ms": ("Arab",), "pa": ("Arab",), "ro": ("Cyrl",), "sh": ("Latn", "Cyrl"),
+    "sr": ("Latn", "Cyrl"), "tg": ("Arab", "Latn"), "tk": ("Cyrl",), "tt": ("Latn",), "ug": ("Latn", "Cyrl"),
+    "uz": ("Cyrl", "Latn"), "yue": ("Hans",), "zh": ("Hans", "Hant"),
+}  # fmt: skip
+_NAME = re.compile(r"[A-ZÀ-ÞĀ-ŽΑ-ΩЀ-Я][^\W\d_]*")
 _DENSE = frozenset({"Hans", "Hant", "Hani", "Jpan", "Kore", "Hang"})
 
 
@@ -42,21 +51,42 @@ class Script(PairFilter):
     }
     examples = (
         PairExample("", "The USA and the EU", "США и ЕС, и NATO", "en-ru"),
+        PairExample(
+            "",
+            "Daniel Sturridge saved Liverpool from Chelsea",
+            "Daniel Sturridge ช่วย Liverpool จาก Chelsea",
+            "en-th",
+        ),
+        PairExample("script_tgt", "He saved his team from a loss", "ช่วย his team from a loss", "en-th"),
+        PairExample("", "The house is big.", "Уй катта.", "en-uz"),
         PairExample("script_src", "Дом очень большой.", "Das Haus ist groß."),
         PairExample("script_tgt", "The house is big.", "Дом очень большой."),
     )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
-        tests = {}
-        for side, lang in context.sides:
+        found = [""] * pairs.height
+        for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
             if lang.script in _CLASSES:
                 # Counting the letters that do not belong is fast, since there are few.
-                foreign = pl.col(side).str.count_matches(rf"[\p{{L}}--[{_CLASSES[lang.script]}]]")
-                weight = 0.25 if lang.script in _DENSE else 1.0
-                tests[f"script_{side}"] = weight * foreign > self.max_foreign * pl.col(side).str.len_chars()
-        return (
-            first_reason(pairs, tests)
-            if tests
-            else pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
-        )
+                own_scripts = (lang.script, *_SECOND.get(lang.base, ()))
+                letters = rf"[\p{{L}}--[{''.join(_CLASSES[script] for script in own_scripts)}]]"
+                allowed = (
+                    self.max_foreign / (0.25 if lang.script in _DENSE else 1.0) * pl.col(side).str.len_chars()
+                )
+                many = pl.col(side).str.count_matches(letters) > allowed
+                asked = pairs.with_row_index().filter(many)
+                # Names that both sides write alike are at home in either.
+                own = _without_names(asked, side, other).str.count_matches(letters)
+                for row in asked.filter(own > asked.select(allowed).to_series())["index"]:
+                    found[row] = found[row] or f"script_{side}"
+        return pl.Series("reason", found, pl.String).replace("", None)
+
+
+def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:
+    """The texts of a side without the capitalised words that the other side has too."""
+    texts = []
+    for text, beside in pairs.select(side, other).iter_rows():
+        names = set(_NAME.findall(beside)) & set(_NAME.findall(text))
+        texts.append(re.sub(rf"\b(?:{'|'.join(names)})\b", "", text) if names else text)
+    return pl.Series(side, texts, pl.String)

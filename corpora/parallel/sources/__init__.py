@@ -21,6 +21,7 @@ READ = "read"
 READ_REASONS = {
     "malformed": "a row without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
+    "unpaired_member": "a file of an archive without its counterpart in the other language",
 }
 BATCH_PAIRS = 50_000
 _BATCH_CHARS = 1 << 25

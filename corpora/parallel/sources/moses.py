@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
@@ -21,10 +21,12 @@ from xling.corpora.parallel.sources import (
     Row,
     SourceContext,
     codes_of,
+    drop_row,
     existing,
 )
 from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text import reader
+from xling.text.document import Ledger
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
@@ -39,7 +41,7 @@ class Moses(PairReader):
         uri = f"moses:{rest}"
         if rest.endswith(".zip"):
             path = existing(rest)
-            return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context))]
+            return [PairSource(uri, (path,), lambda ledger: zip_rows(path, context, ledger))]
         given = rest.split("+")
         if len(given) > 2 or not rest:
             raise UserError(f"{uri!r}", "moses:SRC+TGT or moses:STEM or moses:FILE.zip")
@@ -68,11 +70,31 @@ def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
     yield from aligned(reader.lines(src), reader.lines(tgt), str(src), str(tgt))
 
 
-def zip_rows(path: Path, context: SourceContext) -> Iterator[Row]:
-    """The rows of the two line-aligned members of an archive."""
+def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    """The rows of all pairs of line-aligned members of an archive that have one stem.
+
+    Members of either language without a counterpart are dropped by name.
+
+    Raises:
+        UserError: the archive holds no pair, or a pair has different numbers of lines.
+    """
     with open_zip(path) as archive:
-        src, tgt = (_member(path, archive.namelist(), lang) for lang in (context.src, context.tgt))
-        yield from aligned(lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}")
+        sides = [_members(path, archive.namelist(), lang) for lang in (context.src, context.tgt)]
+        if not sides[0].keys() & sides[1].keys() and len(sides[0]) == len(sides[1]) == 1:
+            sides = [{"": name} for side in sides for name in side.values()]
+        if not sides[0].keys() & sides[1].keys():
+            names = ", ".join([*sides[0].values(), *sides[1].values()][:8])
+            raise UserError(
+                f"{path} has no two members of one name for {context.pair}: {names}",
+                f"STEM.{context.src.code} and STEM.{context.tgt.code}",
+            )
+        for side, other in (sides, reversed(sides)):
+            for stem, name in side.items():
+                if stem not in other:
+                    drop_row(ledger, "unpaired_member", f"{path}:{name}", name)
+        for stem, src in sides[0].items():
+            if tgt := sides[1].get(stem):
+                yield from aligned(lines(archive, src), lines(archive, tgt), f"{path}:{src}", f"{path}:{tgt}")
 
 
 def aligned(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
@@ -100,10 +122,22 @@ def _beside(stem: str, lang: Language) -> Path:
     raise UserError(f"no file {names[0]} (or .gz)", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT")
 
 
-def _member(path: Path, names: list[str], lang: Language) -> str:
-    found = [n for code in codes_of(lang) for n in names if n.endswith(f".{code}")]
+def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
+    """Stem -> member of one language, in the order of the archive; what macOS adds is no member.
+
+    Raises:
+        UserError: no member is in the language, or two codes of it have one stem.
+    """
+    codes, found = codes_of(lang), dict[str, str]()
+    for name in names:
+        stem, _, code = name.rpartition(".")
+        if code not in codes or name.startswith("__MACOSX/") or PurePosixPath(name).name.startswith("._"):
+            continue
+        if stem in found:
+            raise UserError(f"{path} has {found[stem]} and {name}, both {lang.code}", "one member of a name")
+        found[stem] = name
     if not found:
         raise UserError(
             f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
         )
-    return found[0]
+    return found

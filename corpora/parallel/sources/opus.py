@@ -48,7 +48,7 @@ class Opus(PairReader):
         for entry in found:
             path = fetch_entry(entry, context)
             uri = f"opus:{entry['corpus']}:{entry['version']}"
-            rows = lambda ledger, path=path: zip_rows(path, context)  # noqa: E731 - binds this path
+            rows = lambda ledger, path=path: zip_rows(path, context, ledger)  # noqa: E731 - binds this path
             sources.append(PairSource(uri, (path,), rows, f"as stated for {entry['corpus']} on OPUS"))
         return sources
 

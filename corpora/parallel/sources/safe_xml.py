@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
@@ -55,7 +56,9 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
             "a whole XML file",
             "get the file again",
         ) from None
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (LookupError, ValueError) as error:  # an encoding that Python or expat does not know
+        raise UserError(f"{name}: {error}", "XML in UTF-8 or UTF-16", "convert the file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{name} is cut off: {error}", "a whole file", "get the file again") from None
 
 

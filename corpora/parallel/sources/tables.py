@@ -148,7 +148,7 @@ class Parquet(_Table):
                         else:
                             drop_row(ledger, "malformed", f"{path}/{number}", json.dumps(record, default=str))
                         number += 1
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise UserError(
                 f"{path} is no whole Parquet file: {' '.join(str(error).split())[:200]}"
             ) from None
@@ -166,13 +166,16 @@ def _split_rows(
     path: Path, rows: Iterable[Sequence[str]], named: list[str], context: SourceContext, ledger: Ledger
 ) -> Iterator[Row]:
     places: list[int] | None = None
+    width = 0
     try:
         for number, fields in enumerate(rows):
             if places is None:
                 places, is_header = _places(list(fields), named, context, path)
+                width = len(fields)
                 if is_header:
                     continue
-            if len(fields) <= max(places):
+            # A row with more fields than the first has a tab or a comma inside a text, which would be cut there.
+            if not max(places) < len(fields) <= width:
                 drop_row(ledger, "malformed", f"{path}/{number}", " | ".join(fields))
                 continue
             src, tgt, *doc = (fields[place] for place in places)

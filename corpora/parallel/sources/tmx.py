@@ -80,6 +80,7 @@ def _rows(handle: IO[bytes], name: str, context: SourceContext, ledger: Ledger) 
 def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
     """For each translation unit the text of each language, by its code in lower case; the first one counts."""
     segments: dict[str, str] = {}
+    outer: list[dict[str, str]] = []
     lang, inside, codes, num_units = "", False, 0, 0
     parts: list[str] = []
     chars = 0
@@ -95,6 +96,7 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
                     parts.append(value)
             elif kind == "start":
                 if value == "tu":
+                    outer.append(segments)
                     segments = {}
                 elif value == "tuv":
                     lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
@@ -110,6 +112,7 @@ def units(handle: IO[bytes], name: str) -> Iterator[dict[str, str]]:
             elif value == "tu":
                 num_units += 1
                 yield segments
+                segments = outer.pop()  # units inside a unit do not belong to it
     except UserError as error:
         raise UserError(f"{error.given} (after {num_units:,} whole units)", error.valid, error.fix) from None
 

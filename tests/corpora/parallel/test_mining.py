@@ -125,3 +125,17 @@ def test_stage_tells_mistakes(tmp_path):
     for changes in ({"src_vectors": ""}, {"checkpoint": "x"}, {"neighbours": 0}):
         with pytest.raises(UserError):
             MineConfig("en-sw", **(files | changes))
+
+
+def test_vectors_that_cannot_be_compared_are_refused(tmp_path):
+    src, tgt, _ = planted(5, 5)
+    files = write(tmp_path, src, tgt)
+    with pytest.raises(UserError, match="threshold=nan"):
+        MineConfig("en-sw", **files, threshold=float("nan"))
+    vectors = np.load(files["tgt_vectors"])
+    broken = vectors.copy()
+    broken[3, 1] = np.inf
+    for wrong, message in ((broken, "line 4 is not finite"), (vectors[:, :-1], "vectors of width")):
+        np.save(files["tgt_vectors"], wrong)
+        with pytest.raises(UserError, match=message):
+            run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out")))

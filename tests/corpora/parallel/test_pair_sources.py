@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import hashlib
 import http.server
@@ -14,6 +15,7 @@ import pytest
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.sampling import rng
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.text.document import Ledger
 
@@ -73,6 +75,21 @@ def test_moses_in_a_zip_as_opus_ships_it(tmp_path, context):
     members = {"README": "x", "C.en-sw.en": "\n".join(EN) + "\n", "C.en-sw.sw": "\n".join(SW) + "\n"}
     path = zipped(tmp_path / "a.zip", members)
     assert [row[:2] for row in rows(f"moses:{path}", context)] == list(zip(EN, SW, strict=True))
+
+
+def test_members_of_an_archive_are_paired_by_their_stems(tmp_path, context):
+    names = {"b.en": "b1\nb2", "a.en": "a1", "a.sw": "A1", "b.sw": "B1\nB2", "c.en": "alone", "README": "x"}
+    names |= {"__MACOSX/._a.en": "\x00\x05", "__MACOSX/._a.sw": "\x00"}
+    path, ledger = zipped(tmp_path / "a.zip", names), Ledger()
+    assert rows(f"moses:{path}", context, ledger) == [("b1", "B1", ""), ("b2", "B2", ""), ("a1", "A1", "")]
+    assert ledger.dropped == {("read", "unpaired_member"): 1}
+    assert ledger.samples["read", "unpaired_member"] == [(f"{path}:c.en", "c.en")]
+
+
+def test_an_archive_without_a_pair_is_refused(tmp_path, context):
+    path = zipped(tmp_path / "a.zip", {"a.en": "1", "b.en": "2", "c.sw": "3"})
+    with pytest.raises(UserError, match=r"no two members of one name for en-sw: a\.en, b\.en, c\.sw"):
+        rows(f"moses:{path}", context)
 
 
 def evil_zip(tmp_path, kind):
@@ -160,11 +177,8 @@ def test_entities_are_refused(tmp_path, context, doctype):
 def test_tables(tmp_path, context):
     (tmp_path / "plain.tsv").write_text("A house\tNyumba\nbroken\nTwo\tMbili\textra\n")
     ledger = Ledger()
-    assert [r[:2] for r in rows(f"tsv:{tmp_path}/plain.tsv", context, ledger)] == [
-        ("A house", "Nyumba"),
-        ("Two", "Mbili"),
-    ]
-    assert ledger.dropped == {("read", "malformed"): 1}
+    assert rows(f"tsv:{tmp_path}/plain.tsv", context, ledger) == [("A house", "Nyumba", "")]
+    assert ledger.dropped == {("read", "malformed"): 2}
     (tmp_path / "head.tsv").write_text("id\tswh_Latn\teng\tdoc\n1\tNyumba\tA house\td1\n")
     assert rows(f"tsv:{tmp_path}/head.tsv", context) == [("A house", "Nyumba", "d1")]
     assert rows(f"tsv:{tmp_path}/plain.tsv#2+1", context)[0][:2] == ("Nyumba", "A house")
@@ -376,3 +390,38 @@ def test_line_separators_inside_a_text_become_spaces(tmp_path, context):
     [batch] = list(source.batches(Ledger()))
     assert batch["src"].to_list() == ["a b c"]
     assert batch["id"].to_list() == ["0/0"]
+
+
+def test_a_translation_memory_in_an_unknown_encoding_is_refused(tmp_path, context):
+    for name in ("x-klingon", "utf-7"):
+        (tmp_path / "a.tmx").write_bytes(TMX.replace("UTF-8", name).encode())
+        with pytest.raises(UserError, match=r"a\.tmx"):
+            rows(f"tmx:{tmp_path}/a.tmx", context)
+
+
+def test_a_unit_inside_a_unit_counts_once(tmp_path, context):
+    inner = '<tu><tuv xml:lang="en"><seg>In</seg></tuv><tuv xml:lang="sw"><seg>Ndani</seg></tuv></tu>'
+    outer = f'<tu><tuv xml:lang="en"><seg>Out</seg></tuv>{inner}<tuv xml:lang="sw"><seg>Nje</seg></tuv></tu>'
+    (tmp_path / "a.tmx").write_text(f"<tmx><body>{outer}</body></tmx>", encoding="utf-8")
+    assert rows(f"tmx:{tmp_path}/a.tmx", context) == [("In", "Ndani", ""), ("Out", "Nje", "")]
+
+
+def test_a_tab_inside_a_cell_is_counted_not_cut(tmp_path, context):
+    (tmp_path / "a.tsv").write_text("en\tsw\nA\tB\nOne\ttwo\tthree\n", encoding="utf-8")
+    ledger = Ledger()
+    assert rows(f"tsv:{tmp_path}/a.tsv", context, ledger) == [("A", "B", "")]
+    assert ledger.dropped == {("read", "malformed"): 1}
+
+
+def test_a_damaged_parquet_file_gives_one_line(tmp_path, context):
+    table = pa.table({"en": [f"A house {i}" for i in range(200)], "sw": [f"Nyumba {i}" for i in range(200)]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    random = rng(1, "fuzz")
+    for _ in range(200):
+        data = bytearray(whole)
+        for place in random.integers(0, len(data), 8):
+            data[place] = random.integers(256)
+        (tmp_path / "b.parquet").write_bytes(data)
+        with contextlib.suppress(UserError):  # what is read whole is right, or another value
+            rows(f"parquet:{tmp_path}/b.parquet", context)

@@ -1,0 +1,168 @@
+"""Recall and clean loss of the default chain of pair filters by kind of planted noise and by set.
+
+``python -m benchmarks.noise DATA [PREFIX ...]``: DATA is the folder of the project's data sets; PREFIX picks sets by
+the beginning of their names, for example ``tatoeba/`` or ``ntrex/tha``. Every set is cut to 1,000 pairs, a fifth of
+which are damaged in 31 ways alike; nothing is trained elsewhere. Prints a line a set and two tables.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.corpora.parallel import chain
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.planted import KINDS, Clean, plant
+from xling.text.document import Ledger
+from xling.text.pairs import frame
+
+MAX_PAIRS, SHARE, SEEDS = 1000, 0.2, (1, 2)
+# Tatoeba's code of a language -> that of one close to it, whose sentences are planted.
+CLOSE = {
+    "nob": "dan", "dan": "nob", "swe": "nob", "nno": "dan", "ces": "slk", "slk": "ces", "hrv": "slv", "srp": "mkd",
+    "bos": "slv", "slv": "hrv", "spa": "por", "por": "glg", "glg": "por", "cat": "spa", "ita": "spa", "ron": "ita",
+    "rus": "ukr", "ukr": "bel", "bel": "rus", "bul": "mkd", "mkd": "bul", "est": "fin", "fin": "est", "afr": "nld",
+    "nld": "afr", "deu": "nld", "aze": "tur", "tur": "aze", "fao": "isl", "isl": "fao", "ind": "zsm", "zsm": "ind",
+    "hin": "mar", "mar": "hin", "ara": "pes", "urd": "pes", "kaz": "uzb", "lit": "lvs", "lvs": "lit", "gle": "gla",
+    "gla": "gle", "xho": "swh", "tgl": "ceb", "ceb": "tgl", "uig": "ara", "eng": "nld", "fra": "oci", "pol": "ces",
+}  # fmt: skip
+Texts = list[str]
+
+
+def lines(path: Path) -> Texts:
+    """The lines of a text file, plain or gzip."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return data.decode().removesuffix("\n").split("\n")
+
+
+def columns(path: Path) -> dict[str, str]:
+    """First to last field of a table."""
+    rows = (line.split("\t") for line in lines(path))
+    return {row[0]: row[-1] for row in rows}
+
+
+def sets(data: Path) -> Iterator[tuple[str, str, str, Texts, Texts]]:
+    """Name, code of source and target, texts of source and target of every set."""
+    for path in sorted((data / "tatoeba").glob("*-eng.eng")):
+        lang = path.name.partition("-")[0]
+        yield f"tatoeba/{lang}", "eng", lang, lines(path), lines(path.with_suffix(f".{lang}"))
+    news = {path.name.split(".")[1]: path for path in sorted((data / "ntrex").glob("ntrex.*.txt"))}
+    for lang, path in news.items():
+        if lang != "eng":
+            yield f"ntrex/{lang}", "eng", lang, lines(news["eng"]), lines(path)
+    for lang in ("de", "fr"):
+        yield f"multi30k/{lang}", "en", lang, *(lines(data / f"multi30k/train.{c}.gz") for c in ("en", lang))
+    yield "multi30k/cs", "en", "cs", *(lines(data / f"multi30k/val.{c}") for c in ("en", "cs"))
+    for path in sorted((data / "mafand").glob("*.dev.*")):
+        pair, _, lang = path.name.removesuffix(".gz").split(".")
+        src, tgt = pair.split("-")
+        if lang == tgt:
+            yield (
+                f"mafand/{pair}",
+                src,
+                tgt,
+                lines(path.with_name(path.name.replace(f".{tgt}", f".{src}"))),
+                lines(path),
+            )
+    english = columns(data / "bible/eng.tsv.gz")
+    for path in sorted((data / "bible").glob("*.tsv.gz")):
+        lang = path.name.partition(".")[0]
+        verses = columns(path)
+        shared = [key for key in english if key in verses and key[:3] in ("MAT", "LUK", "ACT", "ROM")]
+        if lang != "eng" and shared:
+            yield f"bible/{lang}", "eng", lang, [english[k] for k in shared], [verses[k] for k in shared]
+    topics = {path.name.split(".")[0]: path for path in sorted((data / "sib200").glob("*.test.tsv"))}
+    for lang, path in topics.items():
+        sides = [
+            [
+                line.split("\t")[-1]
+                for part in ("dev", "test")
+                for line in lines(p.with_name(f"{c}.{part}.tsv"))[1:]
+            ]
+            for c, p in (("eng_Latn", path), (lang, path))
+        ]
+        if lang != "eng_Latn":
+            yield f"sib200/{lang}", "eng_Latn", lang, *sides
+
+
+def measure(
+    name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], data: Path, seed: int
+) -> pl.DataFrame:
+    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept."""
+    random = rng(seed, "noise", name)
+    chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[:MAX_PAIRS].tolist())]
+    foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"
+    beside = CLOSE.get(languages.get(codes[1]).iso639_3, "")
+    close = data / f"tatoeba/{beside}-eng.{beside}"
+    clean = Clean(
+        chosen, lines(data / f"tatoeba/{foreign}-eng.{foreign}"), lines(close) if close.is_file() else ()
+    )
+    rows = plant(clean, SHARE, random)
+    table = frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
+    made = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
+    kept, lost = made.run_batch(table, Ledger())
+    stage, reason = made.judge_corpus(made.keys(kept))
+    later = kept.with_columns(stage.alias("stage"), reason.alias("reason")).filter(reason.is_not_null())
+    found = pl.concat([lost, later]).select("id", "stage", "reason")
+    kinds = table.select("id", pl.Series("kind", [row[0] for row in rows]), "src", "tgt")
+    return kinds.join(found, on="id", how="left", maintain_order="left").with_columns(
+        pl.lit(name).alias("set")
+    )
+
+
+def table_of(title: str, groups: list[tuple[str, pl.DataFrame]]) -> str:
+    """Pairs and dropped share of groups of rows, as Markdown."""
+    rows = [f"| {title} | pairs | dropped |", "| --- | ---: | ---: |"]
+    for name, group in groups:
+        rows.append(f"| {name} | {group.height:,} | {group['reason'].is_not_null().mean():.3f} |")
+    return "\n".join(rows)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure the sets whose names begin with the given words."""
+    data, prefixes = Path(arguments[0]), tuple(arguments[1:]) or ("",)
+    results = []
+    for name, src, tgt, left, right in sets(data):
+        if not name.startswith(prefixes):
+            continue
+        try:
+            codes = (languages.get(src).code, languages.get(tgt).code)
+        except UserError as error:
+            print(f"{name}: left out, {error}", flush=True)
+            continue
+        pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.strip() and b.strip()]
+        began = time.process_time()
+        result = pl.concat([measure(name, codes, pairs, data, seed) for seed in SEEDS])
+        seconds = time.process_time() - began
+        clean = result.filter(pl.col("kind") == "")
+        noisy = result.filter(pl.col("kind") != "")
+        worst = Counter(zip(*clean.drop_nulls("reason").select("stage", "reason"), strict=True)).most_common(
+            3
+        )
+        told = ", ".join(f"{stage}/{reason} {count}" for (stage, reason), count in worst)
+        loss, recall = (part["reason"].is_not_null().mean() for part in (clean, noisy))
+        print(f"{name}: clean lost {loss:.4f} ({told}), recall {recall:.3f}, {seconds:.1f} s", flush=True)
+        results.append(result)
+    whole = pl.concat(results)
+    print(table_of("kind", [(kind, whole.filter(pl.col("kind") == kind)) for kind in ("", *KINDS)]))
+    by_set = [
+        (name[0], group)
+        for name, group in whole.filter(pl.col("kind") == "").group_by("set", maintain_order=True)
+    ]
+    losses = [group["reason"].is_not_null().mean() for _, group in by_set]
+    print(table_of("set, clean pairs", [(str(name), group) for name, group in by_set]))
+    within = [sum(loss <= limit for loss in losses) for limit in (0.01, 0.02)]
+    print(f"sets: {len(losses)}, clean loss at most 1 %: {within[0]}, at most 2 %: {within[1]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

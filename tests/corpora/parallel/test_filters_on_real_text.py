@@ -1,0 +1,58 @@
+"""The pair filters on the sets that XLING_DATA names: clean pairs stay, planted noise goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks import noise
+from xling.core import languages
+from xling.core.sampling import rng
+from xling.corpora.parallel import chain
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.planted import KINDS, Clean
+from xling.text.document import Ledger
+from xling.text.pairs import frame
+
+pytestmark = [pytest.mark.data]
+
+
+def dropped(name: str, pairs: list[tuple[str, str]], pair: str) -> float:
+    """Share of pairs that one filter drops."""
+    table = frame({"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}, "test")
+    _, lost = chain.build((name,), {}, Context.of_pair(pair)).run_batch(table, Ledger())
+    return lost.height / table.height
+
+
+def real_sets(*prefixes: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    found = []
+    for name, src, tgt, left, right in noise.sets(Path(os.environ["XLING_DATA"])):
+        if name.startswith(prefixes):
+            pair = f"{languages.get(src).code}-{languages.get(tgt).code}"
+            found.append((name, pair, list(zip(left, right, strict=True))[:2000]))
+    assert found
+    return found
+
+
+def test_repetition_in_scripts_without_spaces() -> None:
+    unspaced = [f"{folder}/{lang}" for folder in ("tatoeba", "ntrex", "sib200", "bible") for lang in
+                ("tha", "khm", "mya", "lao", "zho", "jpn", "cmn")]  # fmt: skip
+    for name, pair, pairs in real_sets(*unspaced):
+        assert dropped("repetition", pairs, pair) <= 0.01, name
+        clean, random = Clean(pairs, []), rng(1, name)
+        repeated = [made for i in range(len(pairs)) if (made := KINDS["repeated"](i, clean, random))]
+        assert dropped("repetition", repeated, pair) >= 0.99, name
+
+
+def test_numbers_of_professional_translations_do_not_contradict() -> None:
+    for name, pair, pairs in real_sets("ntrex/", "sib200/"):
+        assert dropped("numbers", pairs, pair) <= 0.015, name
+        clean, random = Clean(pairs, []), rng(1, name)
+        wrong = [
+            made
+            for i, (src, tgt) in enumerate(pairs)
+            if any(c in "0123456789" for c in src) and (made := KINDS["one digit"](i, clean, random))
+        ]
+        assert len(wrong) < 20 or dropped("numbers", wrong, pair) >= 0.8, name
