@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,10 +102,6 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
     made = [
         config.from_dict(PAIR_FILTERS[name], settings.get(name, {}), f"settings.{name}") for name in names
     ]
-    for item in made:
-        for key, value in vars(item).items():
-            if isinstance(value, float) and math.isnan(value):
-                raise UserError(f"settings.{item.name}.{key}={value}", "a number")
     corpus = [item for item in made if isinstance(item, CorpusFilter)]
     batch = [item for item in made if not isinstance(item, CorpusFilter)]
     if made != [*batch, *corpus]:

@@ -86,7 +86,7 @@ class PairLangId(PairFilter):
             right = np.array([not label for label in seen])
             asked = np.flatnonzero(~_mostly_trusted(lowered, _trusted_words(lowered.gather(sample), right)))
         # Without the shortcut the sample holds every text, or is small beside what is asked then.
-        labels = seen if len(sample) == len(asked) else self._ask(texts, asked, expected)
+        labels = seen if len(sample) == len(texts) else self._ask(texts, asked, expected)
         suspects = np.flatnonzero([bool(label) for label in labels])
         if len(suspects) and (self.adapt or not expected.fasttext):
             doubted = texts.gather(asked[suspects]).to_list()
