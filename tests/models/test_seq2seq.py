@@ -81,7 +81,9 @@ def test_a_packed_batch_is_what_each_pair_is_alone(
         torch.testing.assert_close(together[number], alone)
 
 
-@pytest.mark.parametrize("name", sorted(SHAPES.keys() - {"t5"}))  # which is transformers', see tests/hub/test_t5.py
+@pytest.mark.parametrize(
+    "name", sorted(SHAPES.keys() - {"t5"})
+)  # which is transformers', see tests/hub/test_t5.py
 def test_the_decoder_is_torchs_own(name: str) -> None:
     """Against torch.nn.MultiheadAttention with the same weights, padded and masked by torch."""
     model = MODELS[name]

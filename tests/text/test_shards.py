@@ -17,7 +17,7 @@ from xling.core.errors import UserError
 from xling.corpora import binarize
 from xling.text import reader
 from xling.text import vocab as vocabulary
-from xling.text.shards import ShardWriter, languages_in, open_shard, pairs_in
+from xling.text.shards import EOS, UNK, ShardWriter, encode, languages_in, open_shard, pairs_in
 
 SMALL, LARGE = 1000, 250_000  # vocabulary sizes that fit uint16 and do not
 
@@ -49,7 +49,7 @@ def test_what_goes_in_comes_out_here_and_in_fairseq(
     assert shard.sizes.tolist() == [len(item) for item in items]
     starts = shard.starts()
     assert [shard.tokens[s : s + n].tolist() for s, n in zip(starts, shard.sizes, strict=True)] == items
-    unknown = sum(item.count(binarize.UNK) for item in items)
+    unknown = sum(item.count(UNK) for item in items)
     assert counts == {"items": len(items), "tokens": len(shard.tokens), "unknown": unknown}
     if shard.tokens.size:  # fairseq cannot map an empty file
         theirs = MMapIndexedDataset(str(tmp_path / "train"))
@@ -127,7 +127,7 @@ def test_every_piece_of_text_is_in_train_or_valid_once(
         found: list[list[str]] = [[]]
         for start, size in zip(shard.starts(), shard.sizes, strict=True):
             item = shard.tokens[start : start + size].tolist()
-            assert item[-1] == binarize.EOS and binarize.EOS not in item[:-1]
+            assert item[-1] == EOS and EOS not in item[:-1]
             if size == 1:
                 found.append([])
             else:
@@ -147,13 +147,11 @@ def test_pieces_are_numbered_as_fairseq_numbers_them(vocab: Path) -> None:
     dictionary = Dictionary.load(str(vocab / "dict.txt"))
     processor = vocabulary.load(vocab)
     for text in ("The teacher sells fresh bread.", "المعلمة تبيع خبزا طازجا", "ครูขายขนมปังสด", "Ω the"):
-        ids = binarize.encode(processor, [text])[0]
+        ids = encode(processor, [text])[0]
         pieces = processor.encode(text, out_type=str)
-        assert [dictionary[i] for i in ids[:-1] if i != binarize.UNK] == [
-            p for p in pieces if p in dictionary
-        ]
+        assert [dictionary[i] for i in ids[:-1] if i != UNK] == [p for p in pieces if p in dictionary]
         assert ids[-1] == dictionary.eos() and ids.dtype == np.int32
-    assert binarize.UNK in binarize.encode(processor, ["Ω"])[0]
+    assert UNK in encode(processor, ["Ω"])[0]
 
 
 def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: Path) -> None:
@@ -177,7 +175,7 @@ def test_pairs_stay_aligned_and_empty_lines_are_counted(tmp_path: Path, vocab: P
         assert split == "train" or 1 <= len(items[0]) <= 3
     processor = vocabulary.load(vocab)
     wanted = [
-        (binarize.encode(processor, [a])[0].tolist(), binarize.encode(processor, [b])[0].tolist())
+        (encode(processor, [a])[0].tolist(), encode(processor, [b])[0].tolist())
         for a, b in zip(src, tgt, strict=True)
         if a.strip() and b.strip()
     ]

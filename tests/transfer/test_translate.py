@@ -173,7 +173,10 @@ def test_back_translated_text_has_its_share_and_its_direction(
     assert list(task.dataset("valid")._sides) == ["en-ar"]
 
 
-def test_other_back_translations_make_another_model(pairs: Path, vocab: Path, tmp_path: Path) -> None:
+def test_other_back_translations_make_another_model(
+    pairs: Path, vocab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(manifest.OVERWRITE, "true")
     words = [f"data={pairs}/shards", f"out={tmp_path}/mt", *SHAPE, f"back_translated={tmp_path}/back"]
     cfg = mt.pretraining(config.load(mt.MtConfig, overrides=words), tmp_path / "model")
     cfg = replace(cfg, train=replace(cfg.train, updates=2, valid_every=2, warmup=1))
