@@ -13,11 +13,15 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int64, UInt16, UInt32
 
 FLOOR = 1e-7  # of an n-gram's frequency among those of its order
 _SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
@@ -36,7 +40,7 @@ _MULTIPLIER, _MIXER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD9
 Hashes = NDArray[np.uint32]
 
 
-def grams(text: str) -> dict[int, Hashes]:
+def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
     """Hashes of the n-grams of each order, ``(num_grams,)`` uint32; lower case, NFC, words alone."""
     words = _OTHER.sub(" ", unicodedata.normalize("NFC", text.lower())).split()
     points = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le", "replace"), dtype=np.uint32).astype(
@@ -72,12 +76,12 @@ class NgramModel:
     """
 
     langs: tuple[str, ...]
-    hashes: Hashes
-    ends: NDArray[np.int64]
-    lang_of: NDArray[np.uint16]
-    gain: NDArray[np.float32]
+    hashes: UInt32[np.ndarray, " num_grams"]
+    ends: Int64[np.ndarray, " num_grams"]
+    lang_of: UInt16[np.ndarray, " num_entries"]
+    gain: Float32[np.ndarray, " num_entries"]
 
-    def scores(self, text: str) -> tuple[NDArray[np.float64], int]:
+    def scores(self, text: str) -> tuple[Float64[np.ndarray, " num_langs"], int]:
         """Mean gain in each language, ``(num_langs,)``, and the number of n-grams; zeros for a text without letters."""
         found = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
         if not len(found):

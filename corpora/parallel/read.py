@@ -104,7 +104,8 @@ def refuse_swapped(batch: pl.DataFrame, source: PairSource, chain: Chain) -> Non
         UserError: more than half of a sample is in each other's language.
     """
     sample = batch.head(_SWAP_SAMPLE)
-    verdicts = PairLangId(trust=False).judge(sample, chain.context)
+    # A file with all of its sides swapped would vouch for itself.
+    verdicts = PairLangId(trust=False, adapt=False).judge(sample, chain.context)
     swapped = int((verdicts == "swapped").sum())
     if swapped > _SWAP_SHARE * sample.height:
         src, tgt = chain.context.src.code, chain.context.tgt.code

@@ -166,17 +166,19 @@ def test_numbers_are_never_rounded_in_silence() -> None:
         config.from_dict(Inner, {"updates": True})
 
 
-_TEXT = st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1)
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters=",\0"), min_size=1)
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
+_NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 _OUTER = st.builds(
     Outer,
     name=_TEXT,
     langs=st.lists(_TEXT).map(tuple),
-    sizes=st.lists(st.integers()).map(tuple),
-    shares=st.dictionaries(_TEXT, st.floats(allow_nan=False)),
+    sizes=st.lists(_WHOLE).map(tuple),
+    shares=st.dictionaries(_TEXT, _NUMBERS),
     corpora=st.dictionaries(_TEXT, st.lists(_TEXT).map(tuple)),
     mode=st.sampled_from(["sum", "mean"]),
-    limit=st.none() | st.integers(),
-    train=st.builds(Inner, lr=st.floats(allow_nan=False), updates=st.integers(), fast=st.booleans()),
+    limit=st.none() | _WHOLE,
+    train=st.builds(Inner, lr=_NUMBERS, updates=_WHOLE, fast=st.booleans()),
     folder=st.sampled_from([Path("a"), Path("/b/c"), Path("ü")]),
 )
 
