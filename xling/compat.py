@@ -16,6 +16,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import logging
+import pickle
 import pkgutil
 import sys
 import typing
@@ -23,6 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+HEADER = 4  # bytes that fairseq puts before what it gathers
 
 _installed = False
 
@@ -117,7 +120,10 @@ def _import_tasks_of_loaded_package() -> None:
 
 
 def _gather_without_gpu() -> None:
-    """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo."""
+    """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo.
+
+    Its limit stays: what would not fit on GPUs fails on CPUs too.
+    """
     import torch
     from fairseq.distributed import utils
 
@@ -126,6 +132,8 @@ def _gather_without_gpu() -> None:
     def all_gather_list(data: Any, group: Any = None, max_size: int = 16384) -> list[Any]:
         if torch.cuda.is_available():
             return list(original(data, group, max_size))
+        if (size := len(pickle.dumps(data)) + HEADER) > max_size:
+            raise ValueError(f"encoded data size ({size}) exceeds max_size ({max_size})")
         gathered: list[Any] = [None] * utils.get_world_size(group or utils.get_global_group())
         torch.distributed.all_gather_object(gathered, data, group)
         return gathered

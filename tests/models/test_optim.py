@@ -132,3 +132,45 @@ def test_masters_are_not_rebuilt_from_rounded_weights() -> None:
 
 def test_no_gradients_have_norm_zero() -> None:
     assert float(ours(model(torch.float32)).clip_grad_norm(1.0)) == 0.0
+
+
+@pytest.mark.parametrize("accumulate", [16, 256])
+def test_gradients_of_many_batches_are_summed_in_float32(accumulate: int) -> None:
+    once, often = model(torch.bfloat16), model(torch.bfloat16)
+    optimizers = ours(once), ours(often)
+    (x,) = batches(1)
+    for net, optimizer, num in zip((once, often), optimizers, (1, accumulate), strict=True):
+        for _ in range(num):
+            optimizer.backward(loss_of(net, x))
+        optimizer.multiply_grads(1 / num)
+        assert all(parameter.grad is None for parameter in net.parameters())
+    for one, many in zip(*(optimizer.masters for optimizer in optimizers), strict=True):
+        assert one.grad is not None and many.grad is not None and many.grad.dtype == torch.float32
+        assert float((many.grad - one.grad).norm() / one.grad.norm()) < 1e-6
+
+
+def test_different_batches_are_summed_as_exactly_as_they_are_made() -> None:
+    net, single = model(torch.bfloat16), model(torch.bfloat16)
+    optimizer = ours(net)
+    wanted = [torch.zeros(p.shape, dtype=torch.float64) for p in net.parameters()]
+    for x in batches(256):
+        optimizer.backward(loss_of(net, x))
+        single.zero_grad()
+        loss_of(single, x).backward()
+        for total, parameter in zip(wanted, single.parameters(), strict=True):
+            assert parameter.grad is not None
+            total += parameter.grad
+    optimizer.multiply_grads(1.0)
+    for master, total in zip(optimizer.masters, wanted, strict=True):
+        assert master.grad is not None
+        assert float((master.grad - total).norm() / total.norm()) < 1e-3
+
+
+def test_gradients_go_to_the_optimizer_that_is_there() -> None:
+    net = model(torch.bfloat16)
+    for _ in range(2):  # a Trainer may build its optimiser again
+        optimizer = ours(net)
+    (x,) = batches(1)
+    assert step(net, optimizer, x) > 0
+    optimizer.zero_grad()
+    assert all(master.grad is None for master in optimizer.masters)

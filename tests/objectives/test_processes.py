@@ -16,6 +16,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
+from xling import compat
 from xling.core import job
 from xling.core.errors import UserError
 from xling.models import ddp
@@ -97,6 +98,41 @@ def test_two_processes_make_the_weights_of_one_with_the_same_batches(
     near = {"rtol": 0.05, "atol": 2e-3} if "model.precision=bf16" in words else {"rtol": 1e-4, "atol": 2e-6}
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, **near, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_many_batches_of_an_update_are_logged_within_fairseqs_limit(
+    recipe: Any, bitext: Path, tmp_path: Path
+) -> None:
+    # 150 bytes and more a batch once were pickled for every batch: far more than fairseq's 16,384.
+    small = ("objectives.mmlm.tokens_per_sample=16", "train.batch_tokens=64", "train.log_every=1")
+    once = ("train.accumulate=128", "train.updates=1", "train.valid_every=1", "model.dropout=0")
+    logs = []
+    for world in (2, 1):
+        out = tmp_path / f"of-{world}"
+        cfg = recipe(bitext, "mmlm", out, *small, *once, f"train.accumulate={256 // world}")
+
+        def work(rank: int, cfg: Any = cfg) -> None:
+            train.run(cfg)
+
+        in_processes(world, work)
+        logs.append([json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()])
+    for two, one in zip(*logs, strict=True):
+        losses = [{k: v for k, v in event.items() if k.startswith("loss")} for event in (two, one)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+        assert losses[0].keys() >= {"loss", "loss/mmlm", "loss/mmlm/en"}
+
+
+def test_fairseqs_limit_holds_without_a_gpu() -> None:
+    def work(rank: int) -> None:
+        from fairseq.distributed import utils
+
+        compat.install()
+        with ddp.joined():
+            assert utils.all_gather_list("x" * 16_000) == ["x" * 16_000] * 2
+            with pytest.raises(ValueError, match="exceeds max_size"):
+                utils.all_gather_list("x" * 16_384)
+
+    in_processes(2, work)
 
 
 @pytest.mark.parametrize("names", ["mmlm", "mmlm+tlm"])

@@ -85,11 +85,11 @@ def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
     """Average the gradients of all processes, in place.
 
     A parameter that no process has a gradient of keeps none; where some have one, the others count as 0. Processes
-    may therefore hold batches of different objectives. Over gloo the sums are float32, over NCCL in
-    the type of the gradients.
+    may therefore hold batches of different objectives. The sums are float32, whatever carries them.
 
     Args:
-        parameters: the same in every process, in the same order; those of a sharded model are averaged already.
+        parameters: float32, the same in every process, in the same order; those of a sharded model are averaged
+            already.
     """
     parameters = [p for p in parameters if not is_part(p)]
     if size() == 1 or not parameters:
@@ -103,10 +103,10 @@ def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
             parameter.grad = torch.zeros_like(parameter)
     for bucket in _buckets([p.grad for p in wanted if p.grad is not None]):
         flat = torch.cat([grad.reshape(-1) for grad in bucket])
-        summed = flat.float() if dist.get_backend() == "gloo" else flat
-        summed.div_(size())
-        dist.all_reduce(summed)
-        for grad, part in zip(bucket, torch.split(summed, [g.numel() for g in bucket]), strict=True):
+        assert flat.dtype == torch.float32, f"gradients of {flat.dtype}"
+        flat.div_(size())
+        dist.all_reduce(flat)
+        for grad, part in zip(bucket, torch.split(flat, [g.numel() for g in bucket]), strict=True):
             grad.copy_(part.view_as(grad))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -50,6 +52,9 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
     fairseq's own bf16 optimiser rebuilds its masters from the rounded weights when it resumes. Decay is applied
     to matrices only, not to biases and norms. float32 parameters are their own masters.
 
+    Gradients of other parameters are added up in float32 as well: as soon as the backward pass of a batch has made one,
+    it moves to the master and its memory is free. A sum in bfloat16 ignores terms below 1/512 of it.
+
     Args:
         cfg: hyper-parameters.
         params: what learns.
@@ -62,6 +67,14 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         super().__init__(cfg)
         self.working = list(params)
         self.masters = [p if p.dtype == torch.float32 else p.detach().float() for p in self.working]
+        hooks = [
+            working.register_post_accumulate_grad_hook(partial(_move_gradient, master))
+            for working, master in zip(self.working, self.masters, strict=True)
+            if working is not master and working.requires_grad
+        ]
+        weakref.finalize(
+            self, _remove, hooks
+        )  # another optimiser of the same parameters has hooks of its own
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
         for master, share in zip(self.masters, shares or [Share()] * len(self.masters), strict=True):
             key = share._replace(decays=share.decays and master.dim() > 1)
@@ -100,14 +113,12 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     def all_reduce_grads(self, module: Any) -> None:
         """Average the gradients over the processes, of everything that is trained wherever a loss used it."""
-        ddp.average(self.working)
+        self._gather_gradients()
+        ddp.average(self.masters)
 
     def multiply_grads(self, c: float | Float[Tensor, ""]) -> None:
-        """Move the gradients to the masters, multiplied by ``c``."""
-        for param, master in zip(self.working, self.masters, strict=True):
-            if param is not master and param.grad is not None:
-                master.grad = param.grad.float()
-                param.grad = None
+        """Multiply the gradients of the masters by ``c``."""
+        self._gather_gradients()
         grads = [ddp.local(grad) for grad in self._grads()]
         if grads:
             torch._foreach_mul_(grads, c)
@@ -177,5 +188,27 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         for group in self._optimizer.param_groups:
             group.update(optimizer_overrides or {})
 
+    def _gather_gradients(self) -> None:
+        """Move gradients that no backward pass has made, such as those that a test writes, to the masters."""
+        for param, master in zip(self.working, self.masters, strict=True):
+            if param is not master and param.grad is not None:
+                _move_gradient(master, param)
+
     def _grads(self) -> list[Tensor]:
         return [m.grad for m in self.masters if m.grad is not None]
+
+
+@torch.no_grad()
+def _move_gradient(master: Tensor, param: Tensor) -> None:
+    """Add the gradient of a parameter to that of its float32 master, and drop it."""
+    assert param.grad is not None
+    if master.grad is None:
+        master.grad = param.grad.float()
+    else:
+        master.grad += param.grad
+    param.grad = None
+
+
+def _remove(hooks: Sequence[Any]) -> None:
+    for hook in hooks:
+        hook.remove()

@@ -419,7 +419,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
-    ) -> tuple[Float[Tensor, ""], int, dict[str, float]]:
+    ) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
         """Forward and backward on one batch."""
         model.train()
         self.num_updates = update_num
@@ -427,6 +427,11 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         total, num, logs = criterion(model, sample)
         optimizer.backward(total * 0 if ignore_grad else total)
         return total, num, logs
+
+    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
+        """Log losses by objective and language; fairseq asks the class of a criterion, which does not know them."""
+        super().reduce_metrics(logging_outputs, criterion)
+        criterion.log(logging_outputs)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
         """Map the shards of a split; a dataset that is there is kept, its epoch is set by the iterator."""

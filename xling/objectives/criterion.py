@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 from xling.objectives.base import Loss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Float64
 
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)
@@ -32,51 +31,61 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
         super().__init__(task)
         self.around: Callable[..., Any] = operator.call
 
-    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int, dict[str, float]]:
-        """The loss sum, how many losses it sums, and what to log."""
-        found: tuple[Tensor, int, dict[str, float]] = self.around(self._of_batch, model, sample)
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
+        """The loss sum, how many losses it sums, and what to log: see `by_language`."""
+        found: tuple[Tensor, int, dict[str, Any]] = self.around(self._of_batch, model, sample)
         return found
 
-    def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, float]]:
+    def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         losses = self.task.losses(model, sample)
         total, divisor = self.task.combine(losses, sample)
         logs = {
             "sample_size": divisor,
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
-            **by_language(losses, self.task.langs),
+            "losses": by_language(losses, list(self.task.objectives), len(self.task.langs)),
         }
         return total, divisor, logs
 
-    @classmethod
-    def reduce_metrics(cls, logging_outputs: list[dict[str, float]]) -> None:
+    def log(self, logging_outputs: Sequence[Mapping[str, Any]]) -> None:
         """Log mean losses in nats: ``loss`` over all, ``loss/<objective>`` and ``loss/<objective>/<lang>``."""
-        sums: dict[str, float] = defaultdict(float)
-        for output in logging_outputs:
-            for key, value in output.items():
-                head, _, rest = key.partition("/")
-                if head in ("loss", "count"):
-                    for name in (head, f"{head}/{rest.partition('/')[0]}", key):
-                        sums[name] += value
-        for key in sorted(sums):
-            if key.startswith("loss"):
-                num = sums["count" + key[4:]]
-                metrics.log_scalar(key, sums[key] / num, num, round=4)
+        if not logging_outputs:
+            return
+        sums, counts = torch.stack([output["losses"] for output in logging_outputs]).sum(0).cpu()
+        found = {"loss": (sums.sum(), counts.sum())}
+        for row, name in enumerate(self.task.objectives):
+            found[f"loss/{name}"] = sums[row].sum(), counts[row].sum()
+            for column, lang in enumerate(self.task.langs):
+                found[f"loss/{name}/{lang}"] = sums[row, column], counts[row, column]
+        for key in sorted(found):
+            total, num = map(float, found[key])
+            if num:
+                metrics.log_scalar(key, total / num, num, round=4)
         metrics.log_derived("ppl", lambda meters: math.exp(min(meters["loss"].avg, 50)))
 
     @staticmethod
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
+        """Nothing: the task asks `log`."""
+
+    @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Languages differ from batch to batch, so fairseq must gather the dictionaries."""
-        return False
+        """Every output has the same keys, and tensors of the same shape.
+
+        Else fairseq pickles a dictionary for every batch of an update and stops where they exceed 16,384 bytes.
+        """
+        return True
 
 
-def by_language(losses: Mapping[str, Loss], langs: list[str]) -> dict[str, float]:
-    """Sums and counts by objective and language: ``loss/<objective>/<lang>``, ``count/<objective>/<lang>``."""
-    logs: dict[str, float] = {}
-    for name, loss in losses.items():
-        sums = torch.zeros(len(langs)).index_add_(0, loss.langs.cpu(), loss.rows.cpu().float())
-        counts = torch.bincount(loss.langs.cpu(), minlength=len(langs))
-        for index in torch.nonzero(counts).flatten().tolist():
-            logs[f"loss/{name}/{langs[index]}"] = float(sums[index])
-            logs[f"count/{name}/{langs[index]}"] = float(counts[index])
-    return logs
+def by_language(
+    losses: Mapping[str, Loss], names: Sequence[str], num_langs: int
+) -> Float64[Tensor, "2 objectives {num_langs}"]:
+    """Sums and counts of losses by objective and language, float64 (2, num_objectives, num_langs), on their device."""
+    device = next(iter(losses.values())).rows.device
+    found = torch.zeros(2, len(names), num_langs, dtype=torch.float64, device=device)
+    for row, name in enumerate(names):
+        if name in losses:
+            loss = losses[name]
+            langs, rows = loss.langs.to(device), loss.rows.to(device).double()
+            found[0, row].index_add_(0, langs, rows)
+            found[1, row].index_add_(0, langs, torch.ones_like(rows))
+    return found

@@ -16,7 +16,8 @@ from xling.core.answer import Answer
 from xling.models.encoder import num_parameters
 
 WARM, TIMED = 1, 3
-_BYTES_OF_STATE = 3 * 4  # a float32 master and AdamW's two moments
+_BYTES_OF_STATE = 3 * 4  # a gradient and AdamW's two moments, all float32
+_BYTES_OF_MASTER = 4  # where the weights are not float32
 
 
 def describe(trainer: Any, updates: int, accumulate: int) -> Answer:
@@ -115,7 +116,9 @@ def _mixture_lines(dataset: Any, epochs: float) -> list[str]:
 def _memory_line(trainer: Any, model: Any) -> str:
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     trained = [p for p in model.parameters() if p.requires_grad]
-    state = sum(p.numel() * (_BYTES_OF_STATE + p.element_size()) for p in trained)
+    state = sum(
+        p.numel() * (_BYTES_OF_STATE + _BYTES_OF_MASTER * (p.dtype != torch.float32)) for p in trained
+    )
     if torch.cuda.is_available():
         peak, where = torch.cuda.max_memory_allocated(), "of the GPU"
     else:
