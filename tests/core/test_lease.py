@@ -57,6 +57,23 @@ def test_the_second_learns_who_holds_it(tmp_path: Path) -> None:
     assert not lease_path(out).exists()
 
 
+def test_a_process_killed_while_it_took_over_does_not_block_the_next(tmp_path: Path) -> None:
+    path = lease_path(tmp_path / "m")
+    gone = replace(Holder.this_process("first"), start=1)
+    taker = replace(Holder.this_process("second"), start=1)
+    path.write_text(json.dumps(asdict(gone)))
+    claim = path.with_name(f"{path.name}.claim-{gone.token}")
+    claim.write_text(json.dumps(asdict(taker)))
+    with hold(tmp_path / "m", "third"):
+        assert getattr(read(path), "what", "") == "third"
+    assert not list(tmp_path.iterdir())
+    path.write_text(json.dumps(asdict(gone)))
+    claim.write_text(json.dumps(asdict(Holder.this_process("a living one"))))
+    with pytest.raises(HeldError), hold(tmp_path / "m", "fourth"):
+        pass
+    assert claim.exists()
+
+
 def test_waiting_for_the_end(tmp_path: Path) -> None:
     with holding(tmp_path / "m", 1.0) as process, hold(tmp_path / "m", "the second", wait_s=20):
         assert process.wait(10) == 0

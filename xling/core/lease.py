@@ -216,12 +216,7 @@ def _is_stale(path: Path, found: Holder, owner: str, now: float) -> bool:
 def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
     """Replace a stale lease; of several processes that want to, the one that makes the claim does."""
     claim = path.with_name(f"{path.name}.claim-{stale.token}")
-    try:
-        os.link(temporary, claim)
-    except FileExistsError:
-        claimant = read(claim)
-        if claimant is None or _is_stale(claim, claimant, "", _clock(path.parent)):
-            claim.unlink(missing_ok=True)
+    if not _link(temporary, claim) and not (_discard_stale(claim) and _link(temporary, claim)):
         return False
     try:
         # The claim of an earlier winner may be gone already, with the lease replaced.
@@ -232,6 +227,34 @@ def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
         return True
     finally:
         claim.unlink(missing_ok=True)
+
+
+def _link(source: Path, target: Path) -> bool:
+    """Whether ``target`` could be made: not where it exists."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _discard_stale(claim: Path) -> bool:
+    """Remove the claim of a process that was killed while it took over; False where somebody holds it.
+
+    It is moved aside before it is deleted, so that a new claim made in between is seen and put back.
+    """
+    claimant = read(claim)
+    if claimant is not None and not _is_stale(claim, claimant, "", _clock(claim.parent)):
+        return False
+    aside = claim.with_name(f"{claim.name}.{secrets.token_hex(8)}")
+    try:
+        os.rename(claim, aside)  # noqa: PTH104 - tests count Path.rename
+    except FileNotFoundError:
+        return True
+    try:
+        return read(aside) == claimant or not _link(aside, claim)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _refresh(path: Path, mine: Holder, stop: threading.Event) -> None:
