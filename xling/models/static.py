@@ -1,0 +1,199 @@
+"""A static encoder: a word is the mean of the vectors of its features, a sentence the weighted sum of its words.
+
+Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by dim) and
+the words frequent enough to weigh less (``frequent``, their hashes, and ``share``, their share of all words).
+
+Sources: features: Bojanowski et al. 2017; weights of words: Arora et al. 2017, A simple but tough-to-beat baseline.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from xling.core.config import from_dict
+from xling.core.errors import UserError
+from xling.text.features import hashed, tokens
+
+CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
+SKETCH_BITS, SKETCH_SEED = 15, 1
+FREQUENT = 0.1
+"""Words whose weight is below 1 by more than this are stored with the model."""
+
+
+@dataclass(frozen=True)
+class StaticConfig:
+    """Shape of the encoder.
+
+    Attributes:
+        dim: of the vectors.
+        bits: the table has ``2 ** bits`` rows.
+        smooth: a in the weight a / (a + share) of a word.
+        sketch: numbers of a sentence's sketch, a random projection of its features that learns nothing: names and
+            numbers that no training text holds are found by it. 0 for none.
+        sketch_weight: its length beside that of the learned vector.
+    """
+
+    dim: int = 192
+    bits: int = 19
+    smooth: float = 1e-3
+    sketch: int = 384
+    sketch_weight: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuse what has no table.
+
+        Raises:
+            UserError: a setting out of range.
+        """
+        for name, least, most in (("dim", 1, 4096), ("bits", 1, 26), ("sketch", 0, 4096)):
+            if not least <= getattr(self, name) <= most:
+                raise UserError(f"{name}={getattr(self, name)}", f"a whole number from {least} to {most}")
+        for name in ("smooth", "sketch_weight"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name}={getattr(self, name)}", "more than 0")
+
+
+class StaticEncoder:
+    """Vectors of words and sentences in any language.
+
+    Args:
+        cfg: shape.
+        table: (2 ** bits, dim), float32.
+        share: hash of a word -> its share of a text; a word that is not in it has weight 1.
+    """
+
+    def __init__(self, cfg: StaticConfig, table: Tensor, share: dict[int, float]) -> None:
+        assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
+        self.cfg, self.table, self.share = cfg, table, share
+        self._place: dict[str, int] = {}
+        self._vectors: list[Tensor] = []
+        draw = torch.Generator().manual_seed(SKETCH_SEED)
+        self._sketches = torch.randn(1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=draw)
+
+    @property
+    def dim(self) -> int:
+        """Of the vectors of words."""
+        return self.cfg.dim
+
+    def weight(self, word: str) -> float:
+        """What a word counts in a sentence, 0 to 1."""
+        share = self.share.get(word_hash(word), 0.0)
+        return self.cfg.smooth / (self.cfg.smooth + share)
+
+    def words(self, words: Sequence[str]) -> Tensor:
+        """Learned vectors of words as a suite cuts them, float32 (num_words, dim), of no fixed length.
+
+        A word of several tokens (a name with a full stop, a word without spaces) has the mean of all their features.
+        """
+        return self._of_words(words)[:, : self.dim]
+
+    def spelt_words(self, words: Sequence[str]) -> Tensor:
+        """Learned vectors beside sketches of the spelling, each of length 1, float32 (num_words, dim + sketch)."""
+        found = self._of_words(words)
+        return torch.cat([unit(found[:, : self.dim]), unit(found[:, self.dim :])], 1)
+
+    def _of_words(self, words: Sequence[str]) -> Tensor:
+        if not words:
+            return torch.zeros(0, self.dim + self.cfg.sketch)
+        return torch.stack([self._vectors[self._placed(f"{word} ", tokens(word))] for word in words])
+
+    def sentences(self, texts: Sequence[str]) -> Tensor:
+        """Vectors of texts, float32 (num_texts, dim + sketch), of no fixed length; an empty text has zeros."""
+        made = torch.zeros(len(texts), self.dim + self.cfg.sketch)
+        for row, text in enumerate(texts):
+            if found := tokens(text):
+                weights = torch.tensor([self.weight(word) for word in found])
+                places = [self._placed(word.lower(), [word]) for word in found]
+                made[row] = weights @ torch.stack([self._vectors[place] for place in places])
+        learned, sketch = unit(made[:, : self.dim]), unit(made[:, self.dim :])
+        return torch.cat([learned, sketch * self.cfg.sketch_weight], 1)
+
+    def _placed(self, key: str, parts: Sequence[str]) -> int:
+        """Where the mean over the features of ``parts`` is kept, learned numbers first; keys of words end in blanks."""
+        if key not in self._place:
+            self._place[key] = len(self._vectors)
+            hashes = (
+                np.concatenate([hashed(part) for part in parts]).astype(np.int64) if parts else np.zeros(0)
+            )
+            self._vectors.append(self._mean(hashes))
+        return self._place[key]
+
+    def _mean(self, hashes: np.ndarray) -> Tensor:
+        if not len(hashes):
+            return torch.zeros(self.dim + self.cfg.sketch)
+        learned = self.table[torch.from_numpy(hashes % (1 << self.cfg.bits))].mean(0)
+        if not self.cfg.sketch:
+            return learned
+        # Other bits of the hash than the table's, so that two features that share a row there differ here.
+        rows = torch.from_numpy((hashes >> (32 - SKETCH_BITS)) % (1 << SKETCH_BITS))
+        return torch.cat([learned, self._sketches[rows].mean(0)])
+
+
+def word_hash(word: str) -> int:
+    """The number that stands for a word, in lower case, in a model's list of frequent words."""
+    return zlib.crc32(f"W{word.lower()}".encode())
+
+
+def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) -> StaticEncoder:
+    """The same shape and weights of words with a table drawn anew: the control."""
+    generator = torch.Generator().manual_seed(seed)
+    return StaticEncoder(cfg, fresh_table(cfg, generator), share)
+
+
+def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Tensor:
+    """The table that a training starts from, float32 (2 ** bits, dim)."""
+    return torch.randn(1 << cfg.bits, cfg.dim, generator=generator) * 0.1
+
+
+def save(encoder: StaticEncoder, folder: Path) -> None:
+    """Write the two files of a model into ``folder``."""
+    frequent = sorted(encoder.share)
+    tensors = {
+        "table": encoder.table.half().contiguous(),
+        "frequent": torch.tensor(frequent, dtype=torch.int64),
+        "share": torch.tensor([encoder.share[key] for key in frequent], dtype=torch.float32),
+    }
+    save_file(tensors, folder / WEIGHTS_FILE)
+    (folder / CONFIG_FILE).write_text(json.dumps(asdict(encoder.cfg), indent=1) + "\n", encoding="utf-8")
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a static encoder is in ``folder``."""
+    return (folder / CONFIG_FILE).is_file()
+
+
+def load(folder: Path, random_init: bool = False) -> StaticEncoder:
+    """Read a model, or its control with a fresh table.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    path = folder / WEIGHTS_FILE
+    try:
+        cfg = from_dict(StaticConfig, json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+        tensors = load_file(path)
+        share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
+        if random_init:
+            return random_encoder(cfg, share)
+        return StaticEncoder(cfg, tensors["table"].float(), share)
+    except (OSError, ValueError, KeyError, AssertionError) as error:
+        raise UserError(
+            f"{folder} is no static encoder: {type(error).__name__} {error}",
+            "an output of xling pretrain static",
+            "run it again",
+        ) from None
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Rows of length 1; a row of zeros stays."""
+    return F.normalize(vectors, dim=-1, eps=1e-6)
