@@ -144,7 +144,9 @@ class StaticBackend:
         intents, slots = checkpoint.intent.predict(features), checkpoint.slots.predict(sentences)
         return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Float32[np.ndarray, "texts dim"]:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Sentence vectors of length 1, float32 (num_texts, dim).
 
         Raises:

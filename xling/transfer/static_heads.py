@@ -308,7 +308,9 @@ def tagger(
     prepared = _Prepared(encoder, [words for words, _ in rows])
     learning = None
     for epoch in range(epochs):
-        drawn = rng("static more", seed, epoch).permutation(len(more))[: MORE * len(sentences)] + len(sentences)
+        drawn = rng("static more", seed, epoch).permutation(len(more))[: MORE * len(sentences)] + len(
+            sentences
+        )
         chosen = [*range(len(sentences)), *drawn.tolist()]
         batches = [[chosen[i] for i in batch] for batch in _batches([len(rows[i][0]) for i in chosen])]
         learning = learning or _Learning(net, 2e-3, 0.01, epochs * (len(batches) + 1))
