@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.corpora import nway_sources
 from xling.text.features import hashed, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt32
 
 STAGE = "corpus nway"
 MIN_TEXT = 1000
@@ -64,9 +68,9 @@ class RowSet:
     ends: np.ndarray
     words: np.ndarray
 
-    def text(self, column: int, row: int) -> np.ndarray:
+    def text(self, column: int, row: int) -> UInt32[np.ndarray, " words"]:
         """The words of one text, uint32; empty where the language lacks the row."""
-        found: np.ndarray = self.words[self.ends[column, row] : self.ends[column, row + 1]]
+        found: UInt32[np.ndarray, " words"] = self.words[self.ends[column, row] : self.ends[column, row + 1]]
         return found
 
 
@@ -104,7 +108,14 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     return manifest.read(cfg.out)
 
 
-def open_rows(folder: Path) -> tuple[list[RowSet], np.ndarray, np.ndarray, np.ndarray]:
+def open_rows(
+    folder: Path,
+) -> tuple[
+    list[RowSet],
+    UInt32[np.ndarray, " features"],
+    Int64[np.ndarray, " ends"],
+    Float32[np.ndarray, " words"],
+]:
     """What `run` published: row sets, hashes (uint32), where each word's begin and end (int64), frequencies (float32).
 
     Raises:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,6 +24,9 @@ from torch import Tensor
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.text.features import hashed, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
 SKETCH_BITS, SKETCH_SEED = 15, 1
@@ -72,7 +76,9 @@ class StaticEncoder:
         share: hash of a word -> its share of a text; a word that is not in it has weight 1.
     """
 
-    def __init__(self, cfg: StaticConfig, table: Tensor, share: dict[int, float]) -> None:
+    def __init__(
+        self, cfg: StaticConfig, table: Float32[Tensor, "rows dim"], share: dict[int, float]
+    ) -> None:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
         self._place: dict[str, int] = {}
@@ -90,14 +96,14 @@ class StaticEncoder:
         share = self.share.get(word_hash(word), 0.0)
         return self.cfg.smooth / (self.cfg.smooth + share)
 
-    def words(self, words: Sequence[str]) -> Tensor:
+    def words(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
         """Learned vectors of words as a suite cuts them, float32 (num_words, dim), of no fixed length.
 
         A word of several tokens (a name with a full stop, a word without spaces) has the mean of all their features.
         """
         return self._of_words(words)[:, : self.dim]
 
-    def spelt_words(self, words: Sequence[str]) -> Tensor:
+    def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
         """Learned vectors beside sketches of the spelling, each of length 1, float32 (num_words, dim + sketch)."""
         found = self._of_words(words)
         return torch.cat([unit(found[:, : self.dim]), unit(found[:, self.dim :])], 1)
@@ -107,7 +113,7 @@ class StaticEncoder:
             return torch.zeros(0, self.dim + self.cfg.sketch)
         return torch.stack([self._vectors[self._placed(f"{word} ", tokens(word))] for word in words])
 
-    def sentences(self, texts: Sequence[str]) -> Tensor:
+    def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
         """Vectors of texts, float32 (num_texts, dim + sketch), of no fixed length; an empty text has zeros."""
         made = torch.zeros(len(texts), self.dim + self.cfg.sketch)
         for row, text in enumerate(texts):
@@ -150,7 +156,7 @@ def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) ->
     return StaticEncoder(cfg, fresh_table(cfg, generator), share)
 
 
-def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Tensor:
+def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Float32[Tensor, "rows dim"]:
     """The table that a training starts from, float32 (2 ** bits, dim)."""
     return torch.randn(1 << cfg.bits, cfg.dim, generator=generator) * 0.1
 
@@ -194,6 +200,6 @@ def load(folder: Path, random_init: bool = False) -> StaticEncoder:
         ) from None
 
 
-def unit(vectors: Tensor) -> Tensor:
+def unit(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:
     """Rows of length 1; a row of zeros stays."""
     return F.normalize(vectors, dim=-1, eps=1e-6)

@@ -11,10 +11,14 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.text.romanise import romanise, skeleton
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt32
 
 MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAMS = (3, 4)
@@ -82,7 +86,7 @@ def features(token: str) -> list[str]:
     return sorted(found)
 
 
-def hashed(token: str) -> np.ndarray:
+def hashed(token: str) -> UInt32[np.ndarray, " features"]:
     """The 32-bit hashes of `features`, uint32 (num_features,); a table of n rows takes them modulo n."""
     return np.array([zlib.crc32(feature.encode()) for feature in features(token)], dtype=np.uint32)
 

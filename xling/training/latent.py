@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from torch import Tensor
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.corpora.nway import RowSet
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt32
 
 MIN_LENGTH = 0.02
 """Length of a vector below which an error counts as if it were so long."""
@@ -55,13 +59,13 @@ MASS = {
 
 def latent_table(
     sets: Sequence[RowSet],
-    hashes: np.ndarray,
-    ends: np.ndarray,
-    weights: np.ndarray,
+    hashes: UInt32[np.ndarray, " features"],
+    ends: Int64[np.ndarray, " ends"],
+    weights: Float32[np.ndarray, " words"],
     shape: tuple[int, int],
     cfg: LatentConfig,
     seed: int,
-) -> Tensor:
+) -> Float32[Tensor, "rows dim"]:
     """The table whose words are nearest to their latent vectors, float32 (num_table_rows, dim).
 
     Args:
@@ -85,8 +89,8 @@ def latent_table(
 
 
 def documents(
-    sets: Sequence[RowSet], weights: np.ndarray, mass: Mapping[str, float]
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
+    sets: Sequence[RowSet], weights: Float32[np.ndarray, " words"], mass: Mapping[str, float]
+) -> tuple[sparse.csr_array, Float32[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
     """Rows in two languages or more as documents.
 
     Returns:
@@ -120,13 +124,13 @@ def documents(
 
 def latent_words(
     matrix: sparse.csr_array,
-    mass: np.ndarray,
-    group: np.ndarray,
+    mass: Float32[np.ndarray, " rows"],
+    group: Int64[np.ndarray, " rows"],
     dim: int,
     rounds: int,
     seed: int,
     progress: Progress | None = None,
-) -> Tensor:
+) -> Float32[Tensor, "words dim"]:
     """Vectors of words, float32 (num_words, dim): the mean of their rows' vectors.
 
     The vectors of rows are those of their words, again and again, made orthonormal in between. The mean of every set is
@@ -153,7 +157,7 @@ def latent_words(
     return found
 
 
-def product(matrix: sparse.csr_array, dense: Tensor) -> Tensor:
+def product(matrix: sparse.csr_array, dense: Float32[Tensor, "columns dim"]) -> Float32[Tensor, "rows dim"]:
     """``matrix @ dense`` in float32; five times as fast as scipy's, and in as many threads as torch has."""
     indices, starts, values = (torch.from_numpy(x) for x in (matrix.indices, matrix.indptr[:-1], matrix.data))
     return F.embedding_bag(indices, dense, starts, mode="sum", per_sample_weights=values)
@@ -161,12 +165,12 @@ def product(matrix: sparse.csr_array, dense: Tensor) -> Tensor:
 
 def spread(
     owners: sparse.csr_array,
-    words: Tensor,
-    importance: np.ndarray,
+    words: Float32[Tensor, "words dim"],
+    importance: Float32[np.ndarray, " words"],
     rounds: int,
     ridge: float,
     progress: Progress | None = None,
-) -> Tensor:
+) -> Float32[Tensor, "rows dim"]:
     """The table whose mean over the features of each word is nearest to its vector, by ridge regression.
 
     Args:

@@ -12,10 +12,11 @@ margin, both directions); step: Duchi et al. 2011, with one sum of squares a row
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -38,6 +39,9 @@ from xling.models.static import (
     word_hash,
 )
 from xling.training.latent import LatentConfig, latent_table
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt32
 
 STAGE = "pretrain static"
 WARMUP_UPDATES = 50
@@ -111,6 +115,10 @@ class StaticTraining:
             raise UserError(f"rows={self.rows}", "at least 2: the others are the negatives")
 
 
+Sides: TypeAlias = tuple[list[np.ndarray], list[np.ndarray]]
+"""The words of the two texts of every row of an update, uint32 (num_words,) each."""
+
+
 class Batches:
     """Pairs of texts by number of the update: the same whatever came before.
 
@@ -142,7 +150,7 @@ class Batches:
             raise UserError(f"shares={self.cfg.shares}", "a share above 0 for a source that has rows")
         return np.asarray(shares / total)
 
-    def draw(self, update: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def draw(self, update: int) -> Sides:
         """The words of the two texts of every row of an update."""
         random, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
         assert cfg_seed >= 0
@@ -183,10 +191,10 @@ class Trainer:
     def __init__(
         self,
         cfg: StaticTraining,
-        hashes: np.ndarray,
-        ends: np.ndarray,
-        weights: np.ndarray,
-        table: Tensor | None = None,
+        hashes: UInt32[np.ndarray, " features"],
+        ends: Int64[np.ndarray, " ends"],
+        weights: Float32[np.ndarray, " words"],
+        table: Float32[Tensor, "rows dim"] | None = None,
     ) -> None:
         self.cfg, self._ends = cfg, ends
         self._rows = (hashes % np.uint32(1 << cfg.model.bits)).astype(np.int32)
@@ -196,7 +204,7 @@ class Trainer:
         self.table: Tensor = table
         self.squares = torch.zeros(len(self.table))
 
-    def update(self, sides: tuple[list[np.ndarray], list[np.ndarray]], lr: float) -> float:
+    def update(self, sides: Sides, lr: float) -> float:
         """One step; returns the loss."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
@@ -249,7 +257,9 @@ class Trainer:
             self.table.index_add_(0, here, total.mul_((-lr / (squares.sqrt() + 1e-6))[:, None]))
 
 
-def contrast(a: Tensor, b: Tensor, temperature: float, margin: float) -> Tensor:
+def contrast(
+    a: Float32[Tensor, "rows dim"], b: Float32[Tensor, "rows dim"], temperature: float, margin: float
+) -> Float32[Tensor, ""]:
     """Mean cross-entropy of finding row i of the other side by row i, both ways.
 
     Args:
@@ -276,22 +286,29 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     """
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.data]):
         return done
-    # Rows that few words use shrink to denormal numbers, with which a processor is ten times slower.
-    torch.set_flush_denormal(True)
     sets, hashes, ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batches = Batches(sets, cfg)
-    table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
-    trainer = Trainer(cfg, hashes, ends, weights, table)
-    with manifest.publish(cfg.out, STAGE, cfg, [cfg.data]) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, [cfg.data]) as made, _flushed():
+        table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
+        trainer = Trainer(cfg, hashes, ends, weights, table)
         made.counts |= _train(cfg, trainer, batches)
         frequent = np.flatnonzero(weights < 1 - FREQUENT)
         words = words_of(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent}
         save(StaticEncoder(cfg.model, trainer.table, share), made.path)
     _state_path(cfg).unlink(missing_ok=True)
-    torch.set_flush_denormal(False)
     return manifest.read(cfg.out)
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Denormal numbers count as zero: rows that few words use shrink to them, and the processor is ten times slower."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def _start(

@@ -14,11 +14,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.errors import UserError
 from xling.corpora.links import FILE
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 UNKNOWN = "?"
 """The tag of a word that teaches nothing."""
@@ -55,7 +59,7 @@ def read(folder: Path) -> list[Linked]:
 
 def projected(
     pairs: Sequence[Linked],
-    log_probabilities: Callable[[Sequence[Sequence[str]]], list[np.ndarray]],
+    log_probabilities: Callable[[Sequence[Sequence[str]]], list[Float[np.ndarray, "_ _"]]],
     labels: Sequence[str],
     sure: float = 0.7,
     least: float = 0.4,

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from torch import Tensor, nn
 from xling.core.sampling import rng
 from xling.models.static import StaticEncoder, unit
 from xling.text.features import is_unspaced, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32
 
 SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
@@ -36,7 +39,7 @@ _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 _QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
 
 
-def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Tensor:
+def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tensor, "texts features"]:
     """Sentence vectors of length 1 with the mean of the given texts taken off, (num_texts, dim).
 
     The mean is mostly what the language and the kind of text add; the rows of one call are of one language.
@@ -45,12 +48,14 @@ def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Tensor:
     return vectors - vectors.mean(0) if len(texts) >= MIN_RESCALED else vectors
 
 
-def pair_features(encoder: StaticEncoder, pairs: Sequence[tuple[str, str]]) -> Tensor:
+def pair_features(
+    encoder: StaticEncoder, pairs: Sequence[tuple[str, str]]
+) -> Float32[Tensor, "pairs features"]:
     """What a classifier of pairs reads, (num_pairs, 6 dim + 26)."""
     return torch.stack([_of_pair(encoder, *pair) for pair in pairs])
 
 
-def rescaled(features: Tensor) -> Tensor:
+def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows features"]:
     """Features with mean 0 and deviation 1 over the given rows, which are of one language.
 
     How well words are found on the other side differs by language, and is not what tells the classes apart.
@@ -123,14 +128,19 @@ class Classifier:
     scale: Tensor
     net: nn.Module
 
-    def predict(self, features: Tensor) -> list[str]:
+    def predict(self, features: Float32[Tensor, "rows features"]) -> list[str]:
         """The likeliest class of each row."""
         with torch.inference_mode():
             best = self.net.eval()((features - self.mean) / self.scale).argmax(1)
         return [self.labels[i] for i in best.tolist()]
 
 
-def logistic(features: Tensor, classes: Sequence[str], labels: Sequence[str], strength: float) -> Classifier:
+def logistic(
+    features: Float32[Tensor, "rows features"],
+    classes: Sequence[str],
+    labels: Sequence[str],
+    strength: float,
+) -> Classifier:
     """Multinomial logistic regression by L-BFGS.
 
     Args:
@@ -158,7 +168,12 @@ def logistic(features: Tensor, classes: Sequence[str], labels: Sequence[str], st
 
 
 def network(
-    features: Tensor, classes: Sequence[str], labels: Sequence[str], epochs: int, seed: int, width: int = 384
+    features: Float32[Tensor, "rows features"],
+    classes: Sequence[str],
+    labels: Sequence[str],
+    epochs: int,
+    seed: int,
+    width: int = 384,
 ) -> Classifier:
     """One hidden layer with dropout, by AdamW with a rate that falls to zero."""
     torch.manual_seed(seed)
@@ -197,7 +212,7 @@ class _Learning:
         self._step += 1
 
 
-def shapes(words: Sequence[str]) -> Tensor:
+def shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
     """What the writing of each word says in any language: case, digits, marks, length, place; (num_words, 30)."""
     upper = sum(word[:1].isupper() for word in words) / max(1, len(words))
     rows = [_shape(word, place, len(words), upper) for place, word in enumerate(words)]
@@ -237,7 +252,9 @@ class Tagger(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.leave = nn.Linear(width, len(labels))
 
-    def forward(self, vectors: Tensor, written: Tensor) -> Tensor:
+    def forward(
+        self, vectors: Float32[Tensor, "batch words dim"], written: Float32[Tensor, "batch words shapes"]
+    ) -> Float32[Tensor, "batch words labels"]:
         """Logits, (B, T, labels), of vectors (B, T, dim) and shapes (B, T, 30)."""
         if self.training:
             seen = torch.rand(vectors.shape[:2]) >= self.drop
@@ -264,7 +281,7 @@ class Tagged:
             found.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
         return found
 
-    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
         """Of the tags of each word, float32 (num_words, labels) per sentence."""
         found: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
         self.net.eval()
@@ -371,7 +388,7 @@ def _follow(labels: Sequence[str]) -> np.ndarray:
     return allowed
 
 
-def best_path(scores: np.ndarray, follow: np.ndarray) -> list[int]:
+def best_path(scores: Float[np.ndarray, "words labels"], follow: Float[np.ndarray, "_ labels"]) -> list[int]:
     """The sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
 
     Args:
