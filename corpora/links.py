@@ -1,7 +1,6 @@
 """``xling corpus links``: aligned words between one language and every other one, from aligned rows.
 
-The output ``links.jsonl.gz`` has a pair of texts a line: ``lang``, the words of both (``src``, ``tgt``, in their case)
-and ``links``, pairs of places. Scripts without spaces between words are cut into characters.
+The file is described in `xling.text.links`, which reads it. Scripts without spaces are cut into characters.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from xling.core.sampling import rng
 from xling.corpora import nway_sources
 from xling.corpora.parallel.align import AlignerSettings, align
 from xling.text.features import WINDOW, tokens
+from xling.text.links import FILE
 
 STAGE = "corpus links"
-FILE = "links.jsonl.gz"
 
 
 @dataclass(frozen=True)

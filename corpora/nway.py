@@ -1,8 +1,6 @@
 """``xling corpus nway``: aligned text of many languages as numbers of words, with the hashed features of each word.
 
-The output, which `open_rows` reads: ``words.txt`` (a lower-cased word a line), ``hashes.npy``, ``hash_ends.npy`` (the
-features of each word, see `xling.text.features`), ``words.<n>.npy`` and ``ends.<n>.npy`` with the texts of one set of
-aligned files, and ``frequency.npy``, the largest share of a word in the text of one language.
+The files are described in `xling.text.nway`, which reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,11 +18,8 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.corpora import nway_sources
 from xling.text.features import hashed, tokens
+from xling.text.nway import STAGE, RowSet
 
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt32
-
-STAGE = "corpus nway"
 MIN_TEXT = 1000
 """Words below which a text counts as so long in frequencies, so that no word of a short one is frequent."""
 
@@ -50,28 +44,6 @@ class NwayConfig:
     )  # fmt: skip
     min_count: int = 2
     max_words: int = 400
-
-
-@dataclass
-class RowSet:
-    """Aligned texts as words: one column a language.
-
-    Attributes:
-        source: name of the source, which has a share of the training.
-        langs: languages of the columns.
-        ends: int64 (num_langs, num_rows + 1), where each row of a column begins and ends in ``words``.
-        words: uint32, all columns one after the other.
-    """
-
-    source: str
-    langs: tuple[str, ...]
-    ends: np.ndarray
-    words: np.ndarray
-
-    def text(self, column: int, row: int) -> UInt32[np.ndarray, " words"]:
-        """The words of one text, uint32; empty where the language lacks the row."""
-        found: UInt32[np.ndarray, " words"] = self.words[self.ends[column, row] : self.ends[column, row + 1]]
-        return found
 
 
 def run(cfg: NwayConfig) -> manifest.Manifest:
@@ -106,40 +78,6 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         made.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
         made.counts["rows"] = _counts(sets)
     return manifest.read(cfg.out)
-
-
-def open_rows(
-    folder: Path,
-) -> tuple[
-    list[RowSet],
-    UInt32[np.ndarray, " features"],
-    Int64[np.ndarray, " ends"],
-    Float32[np.ndarray, " words"],
-]:
-    """What `run` published: row sets, hashes (uint32), where each word's begin and end (int64), frequencies (float32).
-
-    Raises:
-        UserError: ``folder`` is not a finished output of this stage.
-    """
-    if (stage := manifest.verify(folder).stage) != STAGE:
-        raise UserError(f"{folder} was made by {stage!r}", f"an output of xling {STAGE}")
-    names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
-    sets = [
-        RowSet(
-            each["source"],
-            tuple(each["langs"]),
-            np.load(folder / f"ends.{i}.npy", mmap_mode="r"),
-            np.load(folder / f"words.{i}.npy", mmap_mode="r"),
-        )
-        for i, each in enumerate(names)
-    ]
-    hashes, ends = np.load(folder / "hashes.npy"), np.load(folder / "hash_ends.npy")
-    return sets, hashes, ends, np.load(folder / "frequency.npy")
-
-
-def words_of(folder: Path) -> list[str]:
-    """The words by number."""
-    return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:

@@ -10,8 +10,9 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.corpora import nway, nway_sources
-from xling.corpora.nway import NwayConfig, open_rows, words_of
+from xling.corpora.nway import NwayConfig
 from xling.text.features import hashed
+from xling.text.nway import open_rows, words_of
 
 
 def write(path: Path, *lines: str) -> None:

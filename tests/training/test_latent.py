@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import sparse
 
-from xling.corpora.nway import RowSet
 from xling.models.static import unit
+from xling.text.nway import RowSet
 from xling.training.latent import documents, latent_words, spread
 
 NUM_MEANINGS = 30

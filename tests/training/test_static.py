@@ -13,6 +13,7 @@ from xling.corpora import nway
 from xling.corpora.nway import NwayConfig
 from xling.models import static as model
 from xling.models.static import StaticConfig, StaticEncoder, unit
+from xling.text.nway import open_rows, words_of
 from xling.training import static
 from xling.training.latent import LatentConfig
 from xling.training.static import Batches, StaticTraining, Trainer, contrast
@@ -113,7 +114,7 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cfg = training(corpus, tmp_path / "unused", drop=0.0)
-    sets, hashes, ends, frequency = nway.open_rows(corpus)
+    sets, hashes, ends, frequency = open_rows(corpus)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     trainer, batches = Trainer(cfg, hashes, ends, weights), Batches(sets, cfg)
     sides = batches.draw(0)
@@ -142,12 +143,12 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
 
 def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path, tmp_path: Path) -> None:
     cfg = training(corpus, tmp_path / "unused", drop=0.0)
-    sets, *_ = nway.open_rows(corpus)
+    sets, *_ = open_rows(corpus)
     first, again = Batches(sets, cfg), Batches(sets, cfg)
     first.draw(1)
     for a, b in zip(first.draw(7), again.draw(7), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    known = nway.words_of(corpus)
+    known = words_of(corpus)
     for a, b in zip(*first.draw(3), strict=True):
         one, other = ([known[i] for i in text] for text in (a, b))
         assert [w[2:] for w in one] == [w[2:] for w in other]

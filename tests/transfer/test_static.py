@@ -15,14 +15,14 @@ import torch
 
 from xling.core.errors import UserError
 from xling.core.manifest import publish
-from xling.corpora.links import FILE
 from xling.eval.backend import FitConfig, build
 from xling.eval.run import EvalConfig
 from xling.eval.suite import Example, suites
 from xling.models import static
 from xling.models.static import StaticConfig, StaticEncoder
 from xling.text.features import hashed
-from xling.transfer.project import UNKNOWN, Linked, projected
+from xling.text.links import FILE, Linked
+from xling.transfer.project import UNKNOWN, projected
 from xling.transfer.static_heads import _follow, best_path, logistic, pair_features, shapes
 
 NUM_WORDS = 40

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.corpora.nway import RowSet
+from xling.text.nway import RowSet
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32

@@ -28,7 +28,6 @@ from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.corpora.nway import RowSet, open_rows, words_of
 from xling.models.static import (
     FREQUENT,
     StaticConfig,
@@ -38,6 +37,7 @@ from xling.models.static import (
     unit,
     word_hash,
 )
+from xling.text.nway import RowSet, open_rows, words_of
 from xling.training.latent import LatentConfig, latent_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static import StaticBackend
-from xling.transfer.task import TASKS, LabelSet, Task
+from xling.transfer.task import TASKS, Task, TaskShape
 from xling.transfer.write import Writer, search_of
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
-
-
-class TaskShape(LabelSet, Protocol):
-    """What is read of a suite: its task, if it has one, its closed labels and whether they are spans."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def task(self) -> str: ...  # noqa: D102
 
 
 class EncoderBackend:

@@ -9,52 +9,18 @@ Source: Yarowsky and Ngai 2001, Inducing multilingual POS taggers and NP bracket
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
-from xling.corpora.links import FILE
+from xling.text.links import Linked
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 UNKNOWN = "?"
 """The tag of a word that teaches nothing."""
-
-
-@dataclass(frozen=True)
-class Linked:
-    """A pair of texts: their words, and pairs of places."""
-
-    lang: str
-    src: tuple[str, ...]
-    tgt: tuple[str, ...]
-    links: tuple[tuple[int, int], ...]
-
-
-def read(folder: Path) -> list[Linked]:
-    """The pairs of an output of ``xling corpus links``.
-
-    Raises:
-        UserError: there is no such output.
-    """
-    path = folder / FILE
-    if not path.is_file():
-        raise UserError(
-            f"no links at {path}", "an output of xling corpus links", "run it, or leave out project="
-        )
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
-    return [
-        Linked(x["lang"], tuple(x["src"]), tuple(x["tgt"]), tuple((i, j) for i, j in x["links"]))
-        for x in lines
-    ]
 
 
 def projected(

@@ -15,8 +15,9 @@ from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import static
 from xling.models.static import StaticEncoder, unit
+from xling.text.links import Linked, read
 from xling.transfer.encode import Row
-from xling.transfer.project import Linked, projected, read
+from xling.transfer.project import projected
 from xling.transfer.static_heads import (
     Classifier,
     Tagged,
@@ -28,13 +29,11 @@ from xling.transfer.static_heads import (
     tagger,
     text_features,
 )
-from xling.transfer.task import TASKS
+from xling.transfer.task import TASKS, TaskShape
 from xling.transfer.tasks.intent_slots import INTENT
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
-
-    from xling.transfer.backend import TaskShape
 
 ANSWERED = ("classify", "pair", "tag", "intent_slots")
 """Tasks with a head here."""
