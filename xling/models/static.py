@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
@@ -81,8 +80,6 @@ class StaticEncoder:
     ) -> None:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
-        self._place: dict[str, int] = {}
-        self._vectors: list[Tensor] = []
         draw = torch.Generator().manual_seed(SKETCH_SEED)
         self._sketches = torch.randn(1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=draw)
 
@@ -108,41 +105,43 @@ class StaticEncoder:
         found = self._of_words(words)
         return torch.cat([unit(found[:, : self.dim]), unit(found[:, self.dim :])], 1)
 
-    def _of_words(self, words: Sequence[str]) -> Tensor:
-        if not words:
-            return torch.zeros(0, self.dim + self.cfg.sketch)
-        return torch.stack([self._vectors[self._placed(f"{word} ", tokens(word))] for word in words])
-
     def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
-        """Vectors of texts, float32 (num_texts, dim + sketch), of no fixed length; an empty text has zeros."""
-        made = torch.zeros(len(texts), self.dim + self.cfg.sketch)
-        for row, text in enumerate(texts):
-            if found := tokens(text):
-                weights = torch.tensor([self.weight(word) for word in found])
-                places = [self._placed(word.lower(), [word]) for word in found]
-                made[row] = weights @ torch.stack([self._vectors[place] for place in places])
+        """Learned vectors of texts, of length 1, beside their sketches; an empty text has zeros.
+
+        Returns:
+            float32 (num_texts, dim + sketch).
+        """
+        number: dict[str, int] = {}
+        places = [[number.setdefault(word.lower(), len(number)) for word in tokens(text)] for text in texts]
+        weights = torch.tensor([self.weight(word) for word in number])
+        vectors = self._means([[word] for word in number]) * weights[:, None]
+        made = _bags(places, vectors, "sum")
         learned, sketch = unit(made[:, : self.dim]), unit(made[:, self.dim :])
         return torch.cat([learned, sketch * self.cfg.sketch_weight], 1)
 
-    def _placed(self, key: str, parts: Sequence[str]) -> int:
-        """Where the mean over the features of ``parts`` is kept, learned numbers first; keys of words end in blanks."""
-        if key not in self._place:
-            self._place[key] = len(self._vectors)
-            hashes = (
-                np.concatenate([hashed(part) for part in parts]).astype(np.int64) if parts else np.zeros(0)
-            )
-            self._vectors.append(self._mean(hashes))
-        return self._place[key]
+    def _of_words(self, words: Sequence[str]) -> Tensor:
+        place = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        means = self._means([tokens(word) for word in place])
+        return means[torch.tensor([place[word] for word in words], dtype=torch.int64)]
 
-    def _mean(self, hashes: np.ndarray) -> Tensor:
-        if not len(hashes):
-            return torch.zeros(self.dim + self.cfg.sketch)
-        learned = self.table[torch.from_numpy(hashes % (1 << self.cfg.bits))].mean(0)
+    def _means(self, groups: Sequence[Sequence[str]]) -> Tensor:
+        """Means over all features of the tokens of each group, learned numbers first, (num_groups, dim + sketch)."""
+        hashes = [[h for token in group for h in hashed(token).tolist()] for group in groups]
+        learned = _bags([[h % len(self.table) for h in each] for each in hashes], self.table, "mean")
         if not self.cfg.sketch:
             return learned
         # Other bits of the hash than the table's, so that two features that share a row there differ here.
-        rows = torch.from_numpy((hashes >> (32 - SKETCH_BITS)) % (1 << SKETCH_BITS))
-        return torch.cat([learned, self._sketches[rows].mean(0)])
+        rows = [[h >> (32 - SKETCH_BITS) for h in each] for each in hashes]
+        return torch.cat([learned, _bags(rows, self._sketches, "mean")], 1)
+
+
+def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
+    """The sum or mean of some rows of a table for each list of them; zeros for an empty list."""
+    flat = torch.tensor([row for each in rows for row in each], dtype=torch.int64)
+    lengths = torch.tensor([len(each) for each in rows], dtype=torch.int64)
+    if not len(flat):
+        return torch.zeros(len(rows), table.shape[1])
+    return F.embedding_bag(flat, table, lengths.cumsum(0) - lengths, mode=mode)
 
 
 def word_hash(word: str) -> int:

@@ -51,8 +51,17 @@ def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tenso
 def pair_features(
     encoder: StaticEncoder, pairs: Sequence[tuple[str, str]]
 ) -> Float32[Tensor, "pairs features"]:
-    """What a classifier of pairs reads, (num_pairs, 6 dim + 26)."""
-    return torch.stack([_of_pair(encoder, *pair) for pair in pairs])
+    """What a classifier of pairs reads, float32 (num_pairs, 6 dim + 26)."""
+    sides = [[_pair_words(text) for text in pair] for pair in pairs]
+    unique = list(dict.fromkeys(word for pair in sides for words in pair for word in words))
+    vectors, place = unit(encoder.words(unique)), {word: i for i, word in enumerate(unique)}
+    weights = torch.tensor([encoder.weight(word) for word in unique])
+    rows = []
+    for pair in sides:
+        here = [torch.tensor([place[word] for word in words]) for words in pair]
+        (a, b), (weight_a, weight_b) = ([each[i] for i in here] for each in (vectors, weights))
+        rows.append(_of_pair(a, weight_a, pair[0], b, weight_b, pair[1]))
+    return torch.stack(rows)
 
 
 def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows features"]:
@@ -65,8 +74,10 @@ def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "row
     return (features - features.mean(0)) / features.std(0).clamp_min(1e-3)
 
 
-def _of_pair(encoder: StaticEncoder, first: str, second: str) -> Tensor:
-    (a, weight_a, words_a), (b, weight_b, words_b) = (_side(encoder, text) for text in (first, second))
+def _of_pair(
+    a: Tensor, weight_a: Tensor, words_a: list[str], b: Tensor, weight_b: Tensor, words_b: list[str]
+) -> Tensor:
+    """The features of one pair from unit vectors (n, dim), weights (n,) and words of both sides."""
     scores = b @ a.T
     one, other = unit(weight_a @ a), unit(weight_b @ b)
     left_b = b - (SHARPNESS * scores).softmax(1) @ a
@@ -88,11 +99,9 @@ def _of_pair(encoder: StaticEncoder, first: str, second: str) -> Tensor:
     return torch.cat([*alike, *left, *spread, torch.tensor(facts)])
 
 
-def _side(encoder: StaticEncoder, text: str) -> tuple[Tensor, Tensor, list[str]]:
-    """Unit vectors (n, dim) and weights (n,) of the words of a text, and the words."""
-    words = [w.lower() for w in tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
-    weights = torch.tensor([encoder.weight(word) for word in words])
-    return unit(encoder.words(words)), weights, words
+def _pair_words(text: str) -> list[str]:
+    """The words of a text of a pair; blanks before marks, as treebanks write them, are taken out."""
+    return [word.lower() for word in tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
 
 
 def _spread(best: Tensor, weights: Tensor) -> Tensor:
