@@ -12,8 +12,7 @@ margin, both directions); step: Duchi et al. 2011, with one sum of squares a row
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -289,7 +288,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     sets, hashes, ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batches = Batches(sets, cfg)
-    with manifest.publish(cfg.out, STAGE, cfg, [cfg.data]) as made, _flushed():
+    with manifest.publish(cfg.out, STAGE, cfg, [cfg.data]) as made:
         table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
         trainer = Trainer(cfg, hashes, ends, weights, table)
         made.counts |= _train(cfg, trainer, batches)
@@ -299,16 +298,6 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
         save(StaticEncoder(cfg.model, trainer.table, share), made.path)
     _state_path(cfg).unlink(missing_ok=True)
     return manifest.read(cfg.out)
-
-
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Denormal numbers count as zero: rows that few words use shrink to them, and the processor is ten times slower."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
 
 
 def _start(
