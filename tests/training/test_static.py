@@ -12,11 +12,12 @@ from xling.core.errors import UserError
 from xling.corpora import nway
 from xling.corpora.nway import NwayConfig
 from xling.models import static as model
-from xling.models.static import StaticConfig, StaticEncoder, unit
+from xling.models.static import StaticEncoder, unit
+from xling.models.static_config import StaticConfig
 from xling.text.nway import open_rows, words_of
 from xling.training import static
-from xling.training.latent import LatentConfig
-from xling.training.static import Batches, StaticTraining, Trainer, contrast
+from xling.training.static import Batches, Trainer, contrast
+from xling.training.static_settings import LatentConfig, StaticTraining
 
 SHAPE = StaticConfig(dim=16, bits=10, sketch=0)
 

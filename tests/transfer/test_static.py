@@ -19,7 +19,8 @@ from xling.eval.backend import FitConfig, build
 from xling.eval.run import EvalConfig
 from xling.eval.suite import Example, suites
 from xling.models import static
-from xling.models.static import StaticConfig, StaticEncoder
+from xling.models.static import StaticEncoder
+from xling.models.static_config import StaticConfig
 from xling.text.features import hashed
 from xling.text.links import FILE, Linked
 from xling.transfer.project import UNKNOWN, projected

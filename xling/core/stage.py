@@ -185,7 +185,7 @@ for _stage in (
     ),
     Stage(
         "pretrain static",
-        config="xling.training.static:StaticTraining",
+        config="xling.training.static_settings:StaticTraining",
         run="xling.training.static:run",
         help="train one static encoder (hashed n-grams) for many languages by contrast of aligned rows",
     ),

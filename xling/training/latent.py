@@ -11,7 +11,6 @@ correspondence analysis (Greenacre 1984); conjugate gradients with a diagonal pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch import Tensor
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.text.nway import RowSet
+from xling.training.static_settings import MASS, LatentConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
@@ -31,30 +31,6 @@ MIN_LENGTH = 0.02
 """Length of a vector below which an error counts as if it were so long."""
 MAX_COUNT = 2000
 """Occurrences above which a word counts no more in the least squares."""
-
-
-@dataclass(frozen=True)
-class LatentConfig:
-    """Settings of `latent_table`.
-
-    Attributes:
-        rounds: of subspace iteration; 0 starts from a random table instead.
-        fit_rounds: of conjugate gradients.
-        ridge: strength of the pull to zero, relative to the median weight of a feature.
-        mass: weight of a text by source, 1 where none is given; a row weighs as much as its texts together.
-    """
-
-    rounds: int = 3
-    fit_rounds: int = 5
-    ridge: float = 0.3
-    mass: Mapping[str, float] | None = None
-
-
-MASS = {
-    "bible": 0.1, "seed": 0.3, "multi30k": 0.15, "mafand": 0.5, "nli": 0.5, "indian": 0.5, "stories": 0.5, "udhr": 0.1,
-    "dictionary": 0.02,
-}  # fmt: skip
-"""Verses recur in sixty languages, captions are alike, and entries of a dictionary are rows of their own."""
 
 
 def latent_table(
