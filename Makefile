@@ -13,7 +13,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS OUT CLUSTER ARGS PYTHON TORCH TORCH_INDEX
+SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER ARGS PYTHON TORCH TORCH_INDEX
 
 # A setting counts only when it stands on the command line: LANG in the environment is the locale.
 is_given = $(filter command,$(firstword $(origin $1)))
@@ -45,7 +45,7 @@ CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 # A process per core; tests/conftest.py says which tests stay together.
 PARALLEL := --numprocesses auto --dist loadgroup
 
-.PHONY: help install check test test-fast bench quickstart corpus parallel codeswitch vocab binarize \
+.PHONY: help install check test test-fast bench quickstart hour corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints clean given-lang given-pair
 
 help:  ## list the targets
@@ -128,6 +128,9 @@ bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER 
 
 quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT=)
 	@$(XLING) quickstart $(common)
+
+hour: install  ## an encoder of all languages at hand and its table, in an hour (DATA=FOLDER OUT= ARGS='minutes=10')
+	@$(XLING) run hour $(call opt,DATA,data) $(common)
 
 given-lang:
 	@$(call needs,LANG,$(CODE)(,$(CODE))*,sw)

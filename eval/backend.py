@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -42,6 +43,8 @@ class FitConfig:
         l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), for example .01.
         task_adapter: width of an adapter in every layer, for example 48, which learns with the head while all else
             stays as pre-trained (MAD-X); 0 for none.
+        project: output of ``xling corpus links``: tags of a static encoder's first tagger are carried over to the other
+            languages of the links, and a second one is trained on both.
         precision: of the weights, in fine-tuning and prediction; ``auto`` is bf16 where the processor multiplies it.
     """
 
@@ -60,6 +63,7 @@ class FitConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    project: Path | None = None
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 
 

@@ -318,10 +318,12 @@ def _trained_on(
     shots = cfg.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
     parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
+    parts += [manifest.digest(fit.project)] if fit and fit.project else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
     rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
+    switched += "|projected" if fit and fit.project else ""
     small = "|int8" if fit and cfg.int8 else ""
     return f"train:{home.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{switched}{small}"
 

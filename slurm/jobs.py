@@ -116,6 +116,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "corpus mono": {"mem_gb": 8.0, "timeout_min": 240},
     "vocab": {"cpus_per_task": 8, "mem_gb": 32.0, "timeout_min": 480},
     "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
+    "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},
+    "pretrain static": {"cpus_per_task": 2, "mem_gb": 16.0, "timeout_min": 24 * 60},
     "pretrain": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
     "finetune mt": {"cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300},
     "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480},

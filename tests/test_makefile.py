@@ -88,8 +88,8 @@ def test_help_is_the_default_and_lists_every_target(copy):
     done = make(copy)
     assert done.returncode == 0
     listed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("  make ")]
-    expected = """help install check test test-fast bench quickstart corpus parallel codeswitch vocab binarize pretrain
-        finetune eval report clean"""
+    expected = """help install check test test-fast bench quickstart hour corpus parallel codeswitch vocab binarize
+        pretrain finetune eval report clean"""
     assert set(expected.split()) <= set(listed)
     assert make(copy, "help").stdout == done.stdout
 
@@ -179,6 +179,7 @@ def test_words_of_args_are_split_at_spaces_and_nothing_else(installed):
     [
         (["quickstart"], ["quickstart"]),
         (["quickstart", "OUT=runs/q", "CLUSTER=slurm"], ["quickstart", "out=runs/q", "cluster=slurm"]),
+        (["hour", "DATA=my data", "ARGS=minutes=10"], ["run", "hour", "data=my data", "minutes=10"]),
         (["codeswitch", "PAIR=en-sw"], ["corpus", "codeswitch", "pair=en-sw"]),
         (["vocab", "RECIPE=recipes/v.yaml", "SIZE=8000"], ["vocab", "recipes/v.yaml", "size=8000"]),
         (["binarize", "ARGS=vocab=v out=b"], ["binarize", "vocab=v", "out=b"]),
@@ -300,7 +301,7 @@ def test_another_python_makes_the_environment_anew(copy, python):
 
 
 def test_every_target_that_needs_the_environment_installs_it(copy, python):
-    targets = """check test test-fast bench quickstart vocab binarize pretrain finetune eval report"""
+    targets = """check test test-fast bench quickstart hour vocab binarize pretrain finetune eval report"""
     for target in targets.split():
         assert "-m venv --clear" in make(copy, "-n", target).stdout, target
     assert "-m venv --clear" in make(copy, "-n", "corpus", "LANG=sw").stdout

@@ -83,6 +83,18 @@ for _stage in (
         help="turn parallel text from OPUS, archives or files into clean sentence pairs",
     ),
     Stage(
+        "corpus nway",
+        config="xling.corpora.nway:NwayConfig",
+        run="xling.corpora.nway:run",
+        help="number the words of aligned text in many languages, for a static encoder",
+    ),
+    Stage(
+        "corpus links",
+        config="xling.corpora.links:LinksConfig",
+        run="xling.corpora.links:run",
+        help="align the words of one language with those of every other one, to carry tags over",
+    ),
+    Stage(
         "align",
         config="xling.corpora.parallel.align_stage:AlignConfig",
         phases="xling.corpora.parallel.align_stage:phases",
@@ -170,6 +182,12 @@ for _stage in (
         run="xling.training.train:run",
         reads="data init",
         help="pre-train an encoder with a registered objective through fairseq's Trainer",
+    ),
+    Stage(
+        "pretrain static",
+        config="xling.training.static_settings:StaticTraining",
+        run="xling.training.static:run",
+        help="train one static encoder (hashed n-grams) for many languages by contrast of aligned rows",
     ),
     Stage(
         "finetune",

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,11 +19,13 @@ from xling.models import checkpoint
 from xling.models.encoder import EncoderModel, working_dtype
 from xling.models.int8 import quantised
 from xling.models.search import Search
+from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces
 from xling.transfer.settings import TuneConfig
-from xling.transfer.task import TASKS, LabelSet, Task
+from xling.transfer.static import StaticBackend
+from xling.transfer.task import TASKS, Task, TaskShape
 from xling.transfer.write import Writer, search_of
 
 if TYPE_CHECKING:
@@ -31,15 +33,6 @@ if TYPE_CHECKING:
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
-
-
-class TaskShape(LabelSet, Protocol):
-    """What is read of a suite: its task, if it has one, its closed labels and whether they are spans."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def task(self) -> str: ...  # noqa: D102
 
 
 class EncoderBackend:
@@ -214,21 +207,23 @@ def _task_of(suite: TaskShape) -> Task:
     return TASKS[suite.task]
 
 
-def pretrained(cfg: Any) -> EncoderBackend:
+def pretrained(cfg: Any) -> EncoderBackend | StaticBackend:
     """The system ``pretrained`` of an evaluation."""
     return _backend(cfg, "pretrained", random_init=False)
 
 
-def random(cfg: Any) -> EncoderBackend:
+def random(cfg: Any) -> EncoderBackend | StaticBackend:
     """The control ``random``: the same shape and vocabulary, fresh weights."""
     return _backend(cfg, "random", random_init=True)
 
 
-def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend:
+def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticBackend:
+    if is_static(path := _checkpoint(cfg)):
+        return StaticBackend(path, name, random_init)
     if cfg.int8 and cfg.precision != "fp32":
         raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
     search = search_of(cfg.search)
-    return EncoderBackend(_checkpoint(cfg), name, random_init, search, cfg.precision, cfg.int8)
+    return EncoderBackend(path, name, random_init, search, cfg.precision, cfg.int8)
 
 
 def _checkpoint(cfg: Any) -> Path:

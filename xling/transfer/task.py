@@ -28,6 +28,15 @@ class LabelSet(Protocol):
     def scheme(self) -> str: ...  # noqa: D102
 
 
+class TaskShape(LabelSet, Protocol):
+    """What is read of a suite: its task, if it has one, its closed labels and whether they are spans."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def task(self) -> str: ...  # noqa: D102
+
+
 class Task:
     """A task, one instance in `TASKS`.
 

@@ -1,0 +1,79 @@
+"""The speed run: `xling run hour` under a fixed budget, its score, and one row of the table in docs/speedrun.md.
+
+Usage: ``XLING_DATA=FOLDER python -m benchmarks.speedrun "what was changed" [key=value ...]``. The settings are those of
+`xling run hour`; ``out`` (default ``runs/speedrun``) has to be new. The score is the mean over the suites of
+their averages over languages without English; the time is that of the whole pipeline on the clock.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from xling.core import pipeline
+from xling.core.errors import UserError
+from xling.core.pipeline import RECIPES
+from xling.core.stage import run_local
+from xling.eval.results import Score, read_scores
+from xling.eval.suite import data_folder, suites
+
+STEPS = ("retrieval", "texts", "tags", "requests")
+SUITES = ("sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid", "tatoeba", "ntrex")
+
+
+def averages(scores: list[Score]) -> dict[str, float]:
+    """Suite -> mean of its main metric over languages and seeds of the system ``pretrained``, English left out."""
+    found: dict[str, float] = {}
+    for name in SUITES:
+        metric = suites()[name].metric
+        values = [
+            score.value
+            for score in scores
+            if (score.suite, score.system, score.metric) == (name, "pretrained", metric)
+            and score.lang != "en"
+        ]
+        if values:
+            found[name] = statistics.fmean(values)
+    return found
+
+
+def row(what: str, found: dict[str, float], minutes: float, commit: str) -> str:
+    """A row of docs/speedrun.md."""
+    cells = [f"{found[name]:.1f}" if name in found else "-" for name in SUITES]
+    score = f"**{statistics.fmean(found.values()):.1f}**"
+    return "| " + " | ".join([what, score, *cells, f"{minutes:.0f}", commit]) + " |"
+
+
+def main(words: list[str]) -> int:
+    """Run the pipeline and print its row.
+
+    Raises:
+        UserError: ``out`` is there already.
+    """
+    what = words.pop(0) if words and "=" not in words[0] else "as it is"
+    given = dict(word.partition("=")[::2] for word in words)
+    given = {"data": str(data_folder(given.get("data"))), "out": "runs/speedrun"} | given
+    out = Path(given["out"])
+    if out.exists():
+        raise UserError(f"out={out} is there already", "a new folder: the clock counts every step")
+    made = pipeline.read(RECIPES / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
+    start = time.monotonic()
+    for name, step in made.steps.items():
+        run_local(step.stage, made.settings(name))
+    minutes = (time.monotonic() - start) / 60
+    scores = [score for step in STEPS for score in read_scores(out / step / "tables/scores.json")]
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    print(row(what, averages(scores), minutes, commit))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except UserError as error:
+        print(f"speedrun: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

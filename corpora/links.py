@@ -1,0 +1,107 @@
+"""``xling corpus links``: aligned words between one language and every other one, from aligned rows.
+
+The file is described in `xling.text.links`, which reads it. Scripts without spaces are cut into characters.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.core.sampling import rng
+from xling.corpora import nway_sources
+from xling.corpora.parallel.align import AlignerSettings, align
+from xling.text.features import WINDOW, tokens
+from xling.text.links import FILE
+
+STAGE = "corpus links"
+
+
+@dataclass(frozen=True)
+class LinksConfig:
+    """Settings of `run`.
+
+    Attributes:
+        data: folder of the aligned text; its layout is in docs/hour.md.
+        out: directory to publish.
+        source: language whose words are linked to those of the others.
+        sources: names in `xling.corpora.nway_sources.SOURCES`.
+        pairs: texts of each language at most, from every source alike.
+        max_words: of a text; longer ones are left out.
+        aligner: settings of the word aligner.
+    """
+
+    data: Path
+    out: Path
+    source: str = "en"
+    sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
+    pairs: int = 1500
+    max_words: int = 40
+    aligner: AlignerSettings = field(
+        default_factory=lambda: AlignerSettings(sweeps=3, averaged_sweeps=2, symmetrise="intersection")
+    )
+
+
+def run(cfg: LinksConfig) -> manifest.Manifest:
+    """Draw, align and publish.
+
+    Raises:
+        UserError: an unknown source, no text aligned with ``source``, settings out of range.
+    """
+    for name in ("pairs", "max_words"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
+        return done
+    found: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
+    for rows in nway_sources.read(cfg.data, cfg.sources):
+        for lang in rows.texts:
+            if lang != cfg.source and cfg.source in rows.texts:
+                pairs = list(_drawn(rows, lang, cfg))
+                found.setdefault(lang, {}).setdefault(rows.source, []).extend(pairs)
+    if not found:
+        raise UserError(
+            f"no text below {cfg.data} is aligned with {cfg.source!r}",
+            "a folder of docs/hour.md that has it",
+            "check data= and source=",
+        )
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made, Progress(STAGE, len(found), "langs") as shown:
+        counts: dict[str, int] = {}
+        with gzip.open(made.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
+            for lang, by_source in sorted(found.items()):
+                share = -(-cfg.pairs // len(by_source))
+                pairs = [pair for drawn in by_source.values() for pair in drawn[:share]]
+                links = align([a for a, _ in pairs], [b for _, b in pairs], cfg.aligner)
+                for (src, tgt), linked in zip(pairs, links, strict=True):
+                    line = {"lang": lang, "src": src, "tgt": tgt, "links": sorted(linked)}
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                counts[lang] = len(pairs)
+                shown.update(note=lang)
+        made.counts["pairs"] = counts
+    return manifest.read(cfg.out)
+
+
+def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tuple[list[str], list[str]]]:
+    """At most ``pairs`` pairs, in one order for all languages, so that they share the source's texts."""
+    sides, num_found = (rows.texts[cfg.source], rows.texts[lang]), 0
+    for row in rng("links", rows.source, len(sides[0])).permutation(len(sides[0])):
+        a, b = (side[row] for side in sides)
+        if a and b:
+            src, tgt = words(a), words(b)
+            if 1 < len(src) <= cfg.max_words and 1 < len(tgt) <= cfg.max_words:
+                yield src, tgt
+                num_found += 1
+        if num_found == cfg.pairs:
+            return
+
+
+def words(text: str) -> list[str]:
+    """The words and marks of a text in their case; of scripts without spaces the characters."""
+    return [token[1] if token.startswith(WINDOW) else token for token in tokens(text)]

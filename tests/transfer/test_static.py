@@ -1,0 +1,257 @@
+"""A static encoder under test: classes, pairs, tags and vectors carry over to words of another language."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from xling.core.errors import UserError
+from xling.core.manifest import publish
+from xling.eval.backend import FitConfig, build
+from xling.eval.run import EvalConfig
+from xling.eval.suite import Example, suites
+from xling.models import static
+from xling.models.static import StaticEncoder
+from xling.models.static_config import StaticConfig
+from xling.text.features import hashed
+from xling.text.links import FILE, Linked
+from xling.transfer.project import UNKNOWN, projected
+from xling.transfer.static_heads import _follow, best_path, logistic, pair_features, shapes
+
+NUM_WORDS = 40
+
+
+def word(lang: str, number: int) -> str:
+    return f"{lang}{chr(97 + number // 26)}{chr(97 + number % 26)}{lang}"
+
+
+@pytest.fixture(scope="module")
+def ckpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model by hand: word n of two languages has the same vector, through the feature that is the word alone."""
+    torch.manual_seed(1)
+    cfg = StaticConfig(dim=48, bits=18, sketch=0)
+    table, meanings = torch.zeros(1 << cfg.bits, cfg.dim), torch.randn(NUM_WORDS, cfg.dim)
+    for lang, number in product(("xz", "qw"), range(NUM_WORDS)):
+        form = word(lang, number)
+        table[static.word_hash(form) % len(table)] = meanings[number] * len(hashed(form))
+    out = tmp_path_factory.mktemp("static") / "model"
+    with publish(out, "pretrain static", cfg) as made:
+        static.save(StaticEncoder(cfg, table, {}), made.path)
+    return out
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    scheme: str = ""
+
+
+def system(ckpt: Path, name: str = "pretrained") -> Any:
+    return build(name, EvalConfig(suites=("sib200",), out=Path("unused"), checkpoint=ckpt))
+
+
+def texts(lang: str, num_rows: int, seed: int) -> tuple[list[str], list[list[int]]]:
+    numbers = np.random.default_rng(seed).integers(0, NUM_WORDS, (num_rows, 6)).tolist()
+    return [" ".join(word(lang, n) for n in row) for row in numbers], numbers
+
+
+def classified(lang: str, num_rows: int, seed: int) -> list[Example]:
+    """The class says which half of the meanings most words are of."""
+    found, numbers = texts(lang, num_rows, seed)
+    names = ["low" if sum(n < NUM_WORDS // 2 for n in row) > 3 else "high" for row in numbers]
+    return [
+        Example(str(i), {"text": text}, name) for i, (text, name) in enumerate(zip(found, names, strict=True))
+    ]
+
+
+def share_right(found: list[Any], right: list[Any]) -> float:
+    return float(np.mean([a == b for a, b in zip(found, right, strict=True)]))
+
+
+def labels_of(rows: list[Example]) -> list[Any]:
+    return [row.label for row in rows]
+
+
+def test_classes_carry_over_and_a_fresh_table_does_not(ckpt: Path) -> None:
+    suite, train, other = (
+        Shape("s", "classify", ("low", "high")),
+        classified("xz", 400, 1),
+        classified("qw", 200, 2),
+    )
+    found = {}
+    for name in ("pretrained", "random"):
+        backend = system(ckpt, name)
+        heads = backend.fit(suite, train, [], "en", FitConfig())
+        found[name] = share_right(backend.predict(heads[2], suite, other, "de"), labels_of(other))
+    assert found["pretrained"] > 0.85
+    assert found["random"] < 0.7
+
+
+def tagged(lang: str, num_rows: int, seed: int) -> list[Example]:
+    _, numbers = texts(lang, num_rows, seed)
+    rows = []
+    for i, row in enumerate(numbers):
+        tags, before = [], False
+        for n in row:
+            tags.append("O" if n >= 10 else "I-X" if before else "B-X")
+            before = n < 10
+        rows.append(Example(str(i), {"tokens": tuple(word(lang, n) for n in row)}, tuple(tags)))
+    return rows
+
+
+def test_tags_carry_over_and_are_iob2(ckpt: Path) -> None:
+    suite = Shape("s", "tag", ("X",), "IOB2")
+    train, other = tagged("xz", 400, 1), tagged("qw", 100, 2)
+    backend = system(ckpt)
+    (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=20))
+    found = backend.predict(head, suite, other, "de")
+    assert np.mean([tuple(tags) == row.label for tags, row in zip(found, other, strict=True)]) > 0.8
+    assert all(len(tags) == len(row.label) for tags, row in zip(found, other, strict=True))
+    assert not any(
+        tag == "I-X" and before == "O"
+        for tags in found
+        for before, tag in zip(["O", *tags], tags, strict=False)
+    )
+
+
+def test_pairs_carry_over(ckpt: Path) -> None:
+    def pairs(lang: str, num_rows: int, seed: int) -> list[Example]:
+        a, numbers = texts(lang, num_rows, seed)
+        rng = np.random.default_rng(seed + 100)
+        rows = []
+        for i, row in enumerate(numbers):
+            same = bool(rng.integers(2))
+            kept = row[:3] if same else rng.integers(0, NUM_WORDS, 3).tolist()
+            other = " ".join(word(lang, n) for n in kept)
+            rows.append(Example(str(i), {"text_a": a[i], "text_b": other}, "yes" if same else "no"))
+        return rows
+
+    suite, backend = Shape("s", "pair", ("yes", "no")), system(ckpt)
+    other = pairs("qw", 200, 2)
+    (head,) = backend.fit(suite, pairs("xz", 600, 1), [], "en", FitConfig(epochs=10))
+    assert share_right(backend.predict(head, suite, other, "de"), labels_of(other)) > 0.9
+
+
+def test_intents_and_slots_carry_over(ckpt: Path) -> None:
+    def rows(lang: str, num_rows: int, seed: int) -> list[Example]:
+        classes, slots = classified(lang, num_rows, seed), tagged(lang, num_rows, seed)
+        return [Example(s.id, s.fields, (c.label, s.label)) for c, s in zip(classes, slots, strict=True)]
+
+    suite, backend = Shape("s", "intent_slots", ("low", "high")), system(ckpt)
+    (head,) = backend.fit(suite, rows("xz", 300, 1), [], "en", FitConfig(epochs=20))
+    other = rows("qw", 100, 2)
+    found = backend.predict(head, suite, other, "de")
+    assert np.mean([a[0] == row.label[0] for a, row in zip(found, other, strict=True)]) > 0.8
+    assert np.mean([tuple(a[1]) == row.label[1] for a, row in zip(found, other, strict=True)]) > 0.7
+    same = backend.average([head, head])
+    assert backend.predict(same, suite, other, "de") == found
+
+
+def test_vectors_of_translations_are_the_same_and_other_layers_are_refused(ckpt: Path) -> None:
+    backend = system(ckpt)
+    a, numbers = texts("xz", 20, 3)
+    b = [" ".join(word("qw", n) for n in row) for row in numbers]
+    one, other = backend.embed(a, "en", -1, "mean"), backend.embed(b, "de", -1, "mean")
+    assert ((one @ other.T).argmax(1) == np.arange(20)).all()
+    assert np.allclose(np.linalg.norm(one, axis=1), 1, atol=1e-5)
+    with pytest.raises(UserError, match="layer=3 pooling=mean; valid: layer=-1 pooling=mean"):
+        backend.embed(a, "en", 3, "mean")
+
+
+def test_kinds_without_a_head_and_no_rows_are_refused(ckpt: Path) -> None:
+    backend = system(ckpt)
+    with pytest.raises(UserError, match="xquad has rows that a static encoder does not answer"):
+        backend.fit(suites()["xquad"], [], [], "en", FitConfig())
+    with pytest.raises(UserError, match="sib200: no training rows"):
+        backend.fit(suites()["sib200"], [], [], "en", FitConfig())
+
+
+def test_the_best_path_is_that_of_trying_all() -> None:
+    labels = ("O", "B-X", "I-X", "B-Y", "I-Y")
+    follow, rng = _follow(labels), np.random.default_rng(4)
+    for _ in range(20):
+        scores = rng.normal(size=(4, len(labels))).astype(np.float32)
+        allowed = {}
+        for path in product(range(len(labels)), repeat=4):
+            steps = [-1, *path]
+            total = sum(scores[i, p] + follow[steps[i], p] for i, p in enumerate(path))
+            allowed[path] = total
+        assert tuple(best_path(scores, follow)) == max(allowed, key=allowed.__getitem__)
+
+
+def test_logistic_regression_is_that_of_scikit_learn() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    torch.manual_seed(2)
+    features = torch.randn(120, 5)
+    classes = [("a", "b", "c")[i] for i in (features @ torch.randn(5, 3)).argmax(1).tolist()]
+    ours = logistic(features, classes, ("a", "b", "c"), 3.0)
+    theirs = LogisticRegression(C=3.0, max_iter=1000, tol=1e-8).fit(features.numpy(), classes)
+    found = torch.softmax(ours.net(features), 1).numpy()
+    assert np.allclose(found, theirs.predict_proba(features.numpy()), atol=5e-3)
+
+
+def test_pairs_and_shapes_hold_numbers_for_any_text(ckpt: Path) -> None:
+    encoder = static.load(ckpt)
+    odd = [("", ""), ("?", "1 2 3"), ("東京へ", "मुम्बई"), ("a" * 300, "\u200d")]
+    assert torch.isfinite(pair_features(encoder, odd)).all()
+    found = shapes(["Berlin", "NATO", "3,5", "«", "東京", ""])
+    assert found.shape == (6, 30)
+    assert found[0][0] == found[1][0] == 1 and found[2][0] == 0
+    assert shapes([]).shape == (0, 30)
+
+
+def linked_pairs(num_rows: int) -> list[Linked]:
+    """Pairs of both languages in another order of words."""
+    _, numbers = texts("xz", num_rows, 9)
+    order = [5, 3, 4, 0, 1, 2]
+    return [
+        Linked(
+            "de",
+            tuple(word("xz", n) for n in row),
+            tuple(word("qw", row[i]) for i in order),
+            tuple((i, j) for j, i in enumerate(order)),
+        )
+        for row in numbers
+    ]
+
+
+def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
+    labels = ("O", "B-X", "I-X")
+    pair = Linked("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
+    sure = np.log(np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98], [0.4, 0.3, 0.3]]))
+    (words, tags), *more = projected([pair], lambda sentences: [sure], labels)
+    assert (words, tags, more) == (("C", "B", "q", "A"), ("B-X", "I-X", UNKNOWN, "O"), [])
+    assert projected([pair], lambda sentences: [sure], labels, least=0.8) == []
+    assert projected([pair], lambda sentences: [sure], labels, sure=0.99) == []
+
+
+def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
+    cfg = StaticConfig(dim=64, bits=16, sketch=0)
+    with publish(tmp_path / "model", "pretrain static", cfg) as made:
+        static.save(static.random_encoder(cfg, {}), made.path)
+    (tmp_path / "links").mkdir()
+    with gzip.open(tmp_path / "links" / FILE, "wt", encoding="utf-8") as file:
+        for pair in linked_pairs(300):
+            file.write(json.dumps(pair.__dict__) + "\n")
+    suite, train, other = Shape("s", "tag", ("X",), "IOB2"), tagged("xz", 300, 1), tagged("qw", 60, 2)
+    right = {}
+    for folder in (None, tmp_path / "links"):
+        backend = system(tmp_path / "model")
+        (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=20, project=folder))
+        found = backend.predict(head, suite, other, "de")
+        gold = [tag for row in other for tag in row.label]
+        right[folder] = share_right([tag for tags in found for tag in tags], gold)
+    assert right[tmp_path / "links"] > 0.9 > 0.8 > right[None]
+    with pytest.raises(UserError, match=r"no links at .*run it, or leave out project="):
+        backend.fit(suite, train, [], "en", FitConfig(project=tmp_path))

@@ -1,0 +1,172 @@
+"""A static encoder: a word is the mean of the vectors of its features, a sentence the weighted sum of its words.
+
+Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by dim) and
+the words frequent enough to weigh less (``frequent``, their hashes, and ``share``, their share of all words).
+
+Sources: features: Bojanowski et al. 2017; weights of words: Arora et al. 2017, A simple but tough-to-beat baseline.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from xling.core.config import from_dict
+from xling.core.errors import UserError
+from xling.models.static_config import StaticConfig
+from xling.text.features import hashed, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
+SKETCH_BITS, SKETCH_SEED = 15, 1
+FREQUENT = 0.1
+"""Words whose weight is below 1 by more than this are stored with the model."""
+
+
+class StaticEncoder:
+    """Vectors of words and sentences in any language.
+
+    Args:
+        cfg: shape.
+        table: (2 ** bits, dim), float32.
+        share: hash of a word -> its share of a text; a word that is not in it has weight 1.
+    """
+
+    def __init__(
+        self, cfg: StaticConfig, table: Float32[Tensor, "rows dim"], share: dict[int, float]
+    ) -> None:
+        assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
+        self.cfg, self.table, self.share = cfg, table, share
+        draw = torch.Generator().manual_seed(SKETCH_SEED)
+        self._sketches = torch.randn(1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=draw)
+
+    @property
+    def dim(self) -> int:
+        """Of the vectors of words."""
+        return self.cfg.dim
+
+    def weight(self, word: str) -> float:
+        """What a word counts in a sentence, 0 to 1."""
+        share = self.share.get(word_hash(word), 0.0)
+        return self.cfg.smooth / (self.cfg.smooth + share)
+
+    def words(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
+        """Learned vectors of words as a suite cuts them, float32 (num_words, dim), of no fixed length.
+
+        A word of several tokens (a name with a full stop, a word without spaces) has the mean of all their features.
+        """
+        return self._of_words(words)[:, : self.dim]
+
+    def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
+        """Learned vectors beside sketches of the spelling, each of length 1, float32 (num_words, dim + sketch)."""
+        found = self._of_words(words)
+        return torch.cat([unit(found[:, : self.dim]), unit(found[:, self.dim :])], 1)
+
+    def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
+        """Learned vectors of texts, of length 1, beside their sketches; an empty text has zeros.
+
+        Returns:
+            float32 (num_texts, dim + sketch).
+        """
+        number: dict[str, int] = {}
+        places = [[number.setdefault(word.lower(), len(number)) for word in tokens(text)] for text in texts]
+        weights = torch.tensor([self.weight(word) for word in number])
+        vectors = self._means([[word] for word in number]) * weights[:, None]
+        made = _bags(places, vectors, "sum")
+        learned, sketch = unit(made[:, : self.dim]), unit(made[:, self.dim :])
+        return torch.cat([learned, sketch * self.cfg.sketch_weight], 1)
+
+    def _of_words(self, words: Sequence[str]) -> Tensor:
+        place = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        means = self._means([tokens(word) for word in place])
+        return means[torch.tensor([place[word] for word in words], dtype=torch.int64)]
+
+    def _means(self, groups: Sequence[Sequence[str]]) -> Tensor:
+        """Means over all features of the tokens of each group, learned numbers first, (num_groups, dim + sketch)."""
+        hashes = [[h for token in group for h in hashed(token).tolist()] for group in groups]
+        learned = _bags([[h % len(self.table) for h in each] for each in hashes], self.table, "mean")
+        if not self.cfg.sketch:
+            return learned
+        # Other bits of the hash than the table's, so that two features that share a row there differ here.
+        rows = [[h >> (32 - SKETCH_BITS) for h in each] for each in hashes]
+        return torch.cat([learned, _bags(rows, self._sketches, "mean")], 1)
+
+
+def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
+    """The sum or mean of some rows of a table for each list of them; zeros for an empty list."""
+    flat = torch.tensor([row for each in rows for row in each], dtype=torch.int64)
+    lengths = torch.tensor([len(each) for each in rows], dtype=torch.int64)
+    if not len(flat):
+        return torch.zeros(len(rows), table.shape[1])
+    return F.embedding_bag(flat, table, lengths.cumsum(0) - lengths, mode=mode)
+
+
+def word_hash(word: str) -> int:
+    """The number that stands for a word, in lower case, in a model's list of frequent words."""
+    return zlib.crc32(f"W{word.lower()}".encode())
+
+
+def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) -> StaticEncoder:
+    """The same shape and weights of words with a table drawn anew: the control."""
+    generator = torch.Generator().manual_seed(seed)
+    return StaticEncoder(cfg, fresh_table(cfg, generator), share)
+
+
+def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Float32[Tensor, "rows dim"]:
+    """The table that a training starts from, float32 (2 ** bits, dim)."""
+    return torch.randn(1 << cfg.bits, cfg.dim, generator=generator) * 0.1
+
+
+def save(encoder: StaticEncoder, folder: Path) -> None:
+    """Write the two files of a model into ``folder``."""
+    frequent = sorted(encoder.share)
+    tensors = {
+        "table": encoder.table.half().contiguous(),
+        "frequent": torch.tensor(frequent, dtype=torch.int64),
+        "share": torch.tensor([encoder.share[key] for key in frequent], dtype=torch.float32),
+    }
+    save_file(tensors, folder / WEIGHTS_FILE)
+    (folder / CONFIG_FILE).write_text(json.dumps(asdict(encoder.cfg), indent=1) + "\n", encoding="utf-8")
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a static encoder is in ``folder``."""
+    return (folder / CONFIG_FILE).is_file()
+
+
+def load(folder: Path, random_init: bool = False) -> StaticEncoder:
+    """Read a model, or its control with a fresh table.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    path = folder / WEIGHTS_FILE
+    try:
+        cfg = from_dict(StaticConfig, json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+        tensors = load_file(path)
+        share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
+        if random_init:
+            return random_encoder(cfg, share)
+        return StaticEncoder(cfg, tensors["table"].float(), share)
+    except (OSError, ValueError, KeyError, AssertionError) as error:
+        raise UserError(
+            f"{folder} is no static encoder: {type(error).__name__} {error}",
+            "an output of xling pretrain static",
+            "run it again",
+        ) from None
+
+
+def unit(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:
+    """Rows of length 1; a row of zeros stays."""
+    return F.normalize(vectors, dim=-1, eps=1e-6)

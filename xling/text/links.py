@@ -1,0 +1,44 @@
+"""Pairs of texts whose words are linked: the file ``links.jsonl.gz`` that ``xling corpus links`` writes.
+
+It has a pair a line: ``lang``, the words of both (``src``, ``tgt``, in their case) and ``links``, pairs of places.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from xling.core.errors import UserError
+
+FILE = "links.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A pair of texts: their words, and pairs of places."""
+
+    lang: str
+    src: tuple[str, ...]
+    tgt: tuple[str, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+def read(folder: Path) -> list[Linked]:
+    """The pairs of an output of ``xling corpus links``.
+
+    Raises:
+        UserError: there is no such output.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise UserError(
+            f"no links at {path}", "an output of xling corpus links", "run it, or leave out project="
+        )
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return [
+        Linked(x["lang"], tuple(x["src"]), tuple(x["tgt"]), tuple((i, j) for i, j in x["links"]))
+        for x in lines
+    ]

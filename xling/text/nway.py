@@ -1,0 +1,79 @@
+"""Aligned texts of many languages as numbers of words: the files that ``xling corpus nway`` writes, read back.
+
+``words.txt`` (a lower-cased word a line), ``hashes.npy`` and ``hash_ends.npy`` (the features of each word, see
+`xling.text.features`), ``words.<n>.npy`` and ``ends.<n>.npy`` with the texts of one set of aligned files, ``rows.json``
+with their sources and languages, and ``frequency.npy``, the largest share of a word in the text of one language.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xling.core import manifest
+from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt32
+
+STAGE = "corpus nway"
+
+
+@dataclass
+class RowSet:
+    """Aligned texts as words: one column a language.
+
+    Attributes:
+        source: name of the source, which has a share of the training.
+        langs: languages of the columns.
+        ends: int64 (num_langs, num_rows + 1), where each row of a column begins and ends in ``words``.
+        words: uint32, all columns one after the other.
+    """
+
+    source: str
+    langs: tuple[str, ...]
+    ends: np.ndarray
+    words: np.ndarray
+
+    def text(self, column: int, row: int) -> UInt32[np.ndarray, " words"]:
+        """The words of one text, uint32; empty where the language lacks the row."""
+        found: UInt32[np.ndarray, " words"] = self.words[self.ends[column, row] : self.ends[column, row + 1]]
+        return found
+
+
+def open_rows(
+    folder: Path,
+) -> tuple[
+    list[RowSet],
+    UInt32[np.ndarray, " features"],
+    Int64[np.ndarray, " ends"],
+    Float32[np.ndarray, " words"],
+]:
+    """What `run` published: row sets, hashes (uint32), where each word's begin and end (int64), frequencies (float32).
+
+    Raises:
+        UserError: ``folder`` is not a finished output of this stage.
+    """
+    if (stage := manifest.verify(folder).stage) != STAGE:
+        raise UserError(f"{folder} was made by {stage!r}", f"an output of xling {STAGE}")
+    names = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
+    sets = [
+        RowSet(
+            each["source"],
+            tuple(each["langs"]),
+            np.load(folder / f"ends.{i}.npy", mmap_mode="r"),
+            np.load(folder / f"words.{i}.npy", mmap_mode="r"),
+        )
+        for i, each in enumerate(names)
+    ]
+    hashes, ends = np.load(folder / "hashes.npy"), np.load(folder / "hash_ends.npy")
+    return sets, hashes, ends, np.load(folder / "frequency.npy")
+
+
+def words_of(folder: Path) -> list[str]:
+    """The words by number."""
+    return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]

@@ -1,0 +1,123 @@
+"""Rough Latin spelling of a word in any alphabet, and its consonants: what names and loans share across scripts.
+
+The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of code
+points is kept; `_LETTERS` holds the names whose first letters would mislead. Chinese characters have no spelling here.
+
+Source: names of the Unicode Character Database as Python's `unicodedata` has them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+
+VOWELS = "aeiou"
+
+_LATIN = {
+    "ß": "ss", "ø": "o", "đ": "d", "ł": "l", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ŋ": "ng", "ə": "e",
+    "ɛ": "e", "ɔ": "o", "ƙ": "k", "ɗ": "d", "ɓ": "b", "ƴ": "y", "ɲ": "ny", "ħ": "h", "ʼ": "", "’": "",
+}  # fmt: skip
+
+_LETTERS: Mapping[str, Mapping[str, str]] = {
+    script: dict(pair.split(":") for pair in text.split())
+    for script, text in {
+        "CYRILLIC": (
+            "be:b ve:v ghe:g de:d zhe:zh ze:z ka:k el:l em:m en:n pe:p er:r es:s te:t ef:f ha:h tse:ts che:ch sha:sh "
+            "shcha:shch sign: ie:e io:yo yeru:y dje:dj gje:gj dze:dz je:j lje:lj nje:nj tshe:c kje:kj dzhe:dz yi:yi"
+        ),
+        "GREEK": "eta:i theta:th phi:f chi:ch psi:ps upsilon:y omega:o xi:x epsilon:e",
+        "ARABIC": (
+            "alef:a ain:a hamza: sheen:sh thal:dh theh:th khah:kh ghain:gh dad:d tcheh:ch waw:w yeh:y keheh:k kaf:k "
+            "qaf:q teh:t tah:t peh:p gaf:g jeh:zh noon:n heh:h hah:h"
+        ),
+        "HEBREW": "alef:a ayin:a shin:sh tsadi:ts het:h vav:v yod:y kaf:k qof:q tav:t tet:t pe:p samekh:s he:h maqaf:",
+        "SYRIAC": "alaph:a e:a shin:sh sadhe:s heth:h waw:w yudh:y kaph:k qaph:q taw:t teth:t pe:p he:h",
+        "ARMENIAN": (
+            "ech:e et:y to:t zhe:zh ini:i xeh:kh ca:ts ho:h ja:dz ghad:gh cheh:ch yi:y sha:sh vo:o cha:ch jheh:j "
+            "tiwn:t co:ts yiwn:v oh:o"
+        ),
+        "GEORGIAN": "zhar:zh phar:p khar:k ghan:gh shin:sh chin:ch can:ts jil:dz cil:ts char:ch xan:kh jhan:j hae:h",
+        "THAI": "kho:kh ngo:ng cho:ch so:s do:d to:t tho:th no:n bo:b po:p pho:ph fo:f mo:m ro:r lo:l wo:w ho:h yo:y",
+    }.items()
+}
+_SYLLABIC = frozenset(("ETHIOPIC", "HIRAGANA", "KATAKANA", "CHEROKEE", "VAI"))
+_BY_FIRST = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORGIAN", "COPTIC"))
+_NAMED = frozenset(("LETTER", "SIGN", "SYLLABLE", "CHARACTER"))
+_SILENT = ("VIRAMA", "NUKTA", "VISARGA", "COMBINING")
+_INDIC_CONSONANT = {
+    "nn": "n", "tt": "t", "dd": "d", "tth": "t", "ddh": "d", "ll": "l", "ss": "s", "nnn": "n", "rr": "r",
+    "lll": "l", "th": "t", "dh": "d", "bh": "b", "gh": "g", "kh": "k", "jh": "j", "nny": "n",
+}  # fmt: skip
+_SOUNDS = str.maketrans({"c": "k", "q": "k", "w": "v", "z": "s", "x": "k", "j": "", "h": "", "y": ""})
+
+
+def romanise(word: str) -> str:
+    """Latin letters for ``word`` (lower case), for example ``merkel`` for ``меркель``; may be empty.
+
+    Indic consonants lose their inherent vowel, Arabic and Hebrew have none to begin with.
+    """
+    return word if word.isascii() else "".join(map(_letter, word))
+
+
+def skeleton(roman: str) -> str:
+    """The consonants of a romanised word with like sounds merged: ``mrkl`` for ``merkel``; a first vowel is ``a``."""
+    for pair, one in (("ph", "f"), ("sh", "s"), ("ch", "k"), ("th", "t")):
+        roman = roman.replace(pair, one)
+    made = ""
+    for place, char in enumerate(roman.translate(_SOUNDS)):
+        sound = "a" if char in VOWELS else char
+        if (place and sound == "a") or made.endswith(sound):
+            continue
+        made += sound
+    return made
+
+
+@lru_cache(maxsize=1 << 16)
+def _letter(char: str) -> str:
+    if char.isascii():
+        return char
+    if char in _LATIN:
+        return _LATIN[char]
+    parts = unicodedata.normalize("NFKD", char)
+    name = unicodedata.name(char, "")
+    if name.startswith("HANGUL SYLLABLE"):
+        return name.split()[-1].lower()
+    if parts != char:
+        return "".join(map(_letter, parts))
+    return _by_name(name.split(" WITH ")[0].split()) if name else ""
+
+
+def _by_name(words: list[str]) -> str:
+    """The spelling of a letter by the words of its Unicode name, without what stands behind WITH."""
+    script, last = words[0], words[-1].lower()
+    if any(word in _SILENT for word in words) or _NAMED.isdisjoint(words):
+        return ""
+    if script in _SYLLABIC:
+        return last.rstrip("0123456789")
+    key = _key(script, words)
+    if key in _LETTERS.get(script, {}):
+        return _LETTERS[script][key]
+    if script == "THAI":
+        return words[3].lower()[:2] if "SARA" in words[:-1] else "k" if key == "ko" else ""
+    if script in _BY_FIRST:
+        return key[:1]
+    if script in ("LATIN", "CYRILLIC"):
+        return last[:2]
+    if "ANUSVARA" in words or "CANDRABINDU" in words:
+        return "n"
+    for long, short in (("aa", "a"), ("ii", "i"), ("uu", "u")):
+        last = last.replace(long, short)
+    if "VOWEL" in words or len(last) == 1:
+        return last[:2]
+    return _INDIC_CONSONANT.get(last[:-1], last[:-1]) if last.endswith("a") else last[:2]
+
+
+def _key(script: str, words: list[str]) -> str:
+    """The word of a Unicode name that names the letter: ``kaf`` of HEBREW LETTER FINAL KAF."""
+    if script == "THAI":
+        return words[2].lower() if len(words) > 2 else ""
+    if script in ("ARABIC", "HEBREW", "SYRIAC"):
+        named = [word.lower() for word in words[2:] if word not in ("FINAL", "FARSI", "SMALL")]
+        return named[0] if named else ""
+    return words[-1].lower()

@@ -1,0 +1,98 @@
+"""Settings of ``xling pretrain static``; no torch here, so that they load without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.models.static_config import StaticConfig
+
+SOURCE_SHARES = {
+    "bible": 0.45, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
+    "stories": 0.02, "udhr": 0.01,
+}  # fmt: skip
+
+MASS = {
+    "bible": 0.1, "seed": 0.3, "multi30k": 0.15, "mafand": 0.5, "nli": 0.5, "indian": 0.5, "stories": 0.5, "udhr": 0.1,
+    "dictionary": 0.02,
+}  # fmt: skip
+"""Verses recur in sixty languages, captions are alike, and entries of a dictionary are rows of their own."""
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """Settings of `latent_table`.
+
+    Attributes:
+        rounds: of subspace iteration; 0 starts from a random table instead.
+        fit_rounds: of conjugate gradients.
+        ridge: strength of the pull to zero, relative to the median weight of a feature.
+        mass: weight of a text by source, 1 where none is given; a row weighs as much as its texts together.
+    """
+
+    rounds: int = 3
+    fit_rounds: int = 5
+    ridge: float = 0.3
+    mass: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class StaticTraining:
+    """Settings of `run`.
+
+    Attributes:
+        data: output of ``xling corpus nway``.
+        out: directory to publish.
+        minutes: wall time of the updates, with ``updates=0``; the learning rate falls to zero over it. 0 leaves the
+            latent vectors as they are.
+        updates: so many updates instead; then a run that was stopped and goes on ends in the same weights.
+        shares: of the rows by source; the others share what is left over evenly. Within a source a set of aligned
+            files counts by the root of its rows.
+        start: latent vectors to start from.
+        rows: of one update.
+        english: share of the rows of three languages and more that English is one side of.
+        drop: share of the words of a text that are left out.
+        lr: learning rate at the start.
+        temperature: of the softmax over the rows.
+        margin: taken off the similarity of a row's own translation.
+        seed: of the table and of the batches.
+        save_minutes: minutes between states from which a stopped run goes on.
+        model: shape of the encoder.
+    """
+
+    data: Path
+    out: Path
+    minutes: float = 20.0
+    updates: int = 0
+    shares: dict[str, float] = field(default_factory=lambda: dict(SOURCE_SHARES))
+    start: LatentConfig = field(default_factory=LatentConfig)
+    rows: int = 1024
+    english: float = 0.3
+    drop: float = 0.1
+    lr: float = 0.02
+    temperature: float = 0.05
+    margin: float = 0.2
+    seed: int = 1
+    save_minutes: float = 2.0
+    model: StaticConfig = field(default_factory=StaticConfig)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot train.
+
+        Raises:
+            UserError: a setting out of range.
+        """
+        if self.updates < 0 or self.minutes < 0:
+            raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
+        if not self.updates and not self.minutes and not self.start.rounds:
+            raise UserError("minutes=0 updates=0 start.rounds=0 learn nothing", "one of them above 0")
+        for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
+            if not low <= getattr(self, name) <= high:
+                raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")
+        for name in ("lr", "temperature", "save_minutes"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name}={getattr(self, name)}", "more than 0")
+        if self.rows < 2:
+            raise UserError(f"rows={self.rows}", "at least 2: the others are the negatives")
