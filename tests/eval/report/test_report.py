@@ -364,7 +364,7 @@ def test_the_page_in_a_browser(kept: Path, tmp_path: Path) -> None:
             assert page.value("document.querySelectorAll('svg').length") > 10
             # Letters of the pictures are readable: an SVG is shown at no less than its own size.
             heights = "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)"
-            assert page.value(f"Math.min(...{heights})") > 8
+            assert page.value(f"Math.min(...{heights})") >= 8
             assert page.requests == [file.as_uri()]
             assert page.complaints == []
         folded = page.value("[...document.querySelectorAll('summary')].map(s => s.innerText)")
