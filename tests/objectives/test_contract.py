@@ -15,6 +15,7 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
+import xling.tasks.register  # noqa: F401 - what `fairseq-train --user-dir xling` imports
 from xling.models import checkpoint
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig

@@ -165,8 +165,8 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         found = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
         raise wrong from None
-    if found != found:  # not a number, which no comparison refuses
-        raise wrong
+    if found != found:  # comparisons accept NaN
+        raise UserError(f"{where}: {key}={value}", "a number")
     if kind is int and not -(2**63) <= found < 2**63:
         raise UserError(f"{where}: {key}={value}", "a whole number of at most 64 bits")
     if "\0" in str(value):
