@@ -15,6 +15,7 @@ Usage::
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from xling.slurm.jobs import read_site
 from xling.slurm.record import Part, Run, Step, open_run, runs_in
 
 NUM_LOG_LINES = 40
+RECENT_S = 1800.0
+"""A controller that lost its state may bring back jobs of a run that has just ended."""
 
 
 def main(argv: Sequence[str]) -> Answer:
@@ -97,7 +100,8 @@ def go_on(folder: Path, name: str = "", *more: str) -> Answer:
     runs = [open_run(folder / name)] if name else runs_in(folder)
     doubts = {}
     for run in runs:
-        if run.cluster != "slurm" or not (name or any(not step.outcome() for step in run.steps.values())):
+        ends = [float(step.outcome().get("time", time.time())) for step in run.steps.values()]
+        if run.cluster != "slurm" or not (name or time.time() - max(ends) < RECENT_S):
             continue
         try:
             if reconcile.reconcile(run).in_flight:

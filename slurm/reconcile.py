@@ -309,11 +309,15 @@ class _Reconciler:
             reasons = "; ".join(f"{p}: {reason_of(p)}" for p in failed[:20])
             self._end(step, "failed", f"{len(failed)} part(s) failed: {reasons}")
         else:
-            for identity in self._active(step, "barrier")[-1:]:
-                # Before the outcome: whoever finds none does both again.
-                if self.view.jobs.get(identity, JobState(reason="JobHeldUser")).reason.startswith("JobHeld"):
-                    queue.call("scontrol", "release", identity)
+            self._release(step)  # before the outcome: whoever finds none does both again
             self._end(step, "done")
+
+    def _release(self, step: Step) -> None:
+        for identity in self._active(step, "barrier")[-1:]:
+            shown = self.view.jobs.get(identity)
+            if identity not in self.gone and (shown is None or shown.reason.startswith("JobHeld")):
+                queue.call("scontrol", "release", identity)
+                self.gone.add(identity)
 
     def _end(self, step: Step, state: str, reason: str = "") -> None:
         step.end(state, reason)
@@ -324,7 +328,8 @@ class _Reconciler:
         """Cancel what a step that has ended left in the queue."""
         barriers = self._active(step, "barrier")
         if step.outcome()["state"] == "done":
-            barriers = barriers[:-1]  # the newest was released
+            self._release(step)  # again, where the controller has forgotten it
+            barriers = barriers[:-1]
         left = [*barriers, *self._active(step, "collect")]
         if left:
             queue.cancel(left)

@@ -297,7 +297,11 @@ def lose_answers(schedule: Schedule) -> None:
 def _mood(schedule: Schedule, text: str) -> None:
     mood = schedule.bed.directory / "bin" / "mood"
     mood.write_text(text + "\n")
-    schedule.healing.append(lambda: mood.write_text("\n"))
+
+    def heal() -> None:
+        mood.write_text("\n")
+
+    schedule.healing.append(heal)
 
 
 def tear_record(schedule: Schedule) -> None:
