@@ -24,6 +24,7 @@ from xling.core.stage import STAGES
 
 SITE_VARIABLE = "XLING_SITE"
 COLLECT = "collect"
+MAX_NUMBER = 10_000_000
 _SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
 
 
@@ -88,8 +89,15 @@ class Resources:
                 raise UserError(
                     f"{item.name}={value!r}", "letters, digits and . , : ; = & | ( ) [ ] * + @ / -"
                 )
-        if self.mem_gb <= 0:
-            raise UserError(f"mem_gb={self.mem_gb}", "more than 0")
+            if isinstance(value, int) and value > MAX_NUMBER:
+                raise UserError(f"{item.name}={value}", f"at most {MAX_NUMBER:,}")
+        if not 1 / 1024 <= self.mem_gb <= MAX_NUMBER:  # --mem=0 would be the whole node
+            raise UserError(f"mem_gb={self.mem_gb}", "a number of GiB, at least 0.001")
+        if self.signal_delay_s >= min(self.timeout_min * 60, 65536):
+            raise UserError(
+                f"signal_delay_s={self.signal_delay_s} with timeout_min={self.timeout_min}",
+                "fewer seconds than the time limit has, and than 65,536",
+            )
 
     @property
     def num_tasks(self) -> int:

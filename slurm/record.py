@@ -39,6 +39,7 @@ from xling.slurm.jobs import COLLECT, Resources
 
 Event = dict[str, Any]
 SWEEP_PHASE = "sweep"
+MAX_NAME = 80
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -324,8 +325,11 @@ def runs_in(folder: Path) -> list[Run]:
 def check_names(*names: str) -> None:
     """Refuse names of runs and steps that could not stand in a path and in a job name."""
     for name in names:
-        if not _NAME.fullmatch(name):
-            raise UserError(f"run or step {name!r}", "letters, digits, _ . - after a letter or digit")
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+            raise UserError(
+                f"run or step {name[:100]!r}",
+                f"at most {MAX_NAME} letters, digits, _ . - after a letter or digit",
+            )
 
 
 def new_name(folder: Path, stem: str) -> str:

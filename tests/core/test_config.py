@@ -194,3 +194,34 @@ def test_merge_leaves_its_arguments_alone() -> None:
         "c": {"e": "4"},
     }
     assert base == {"a": {"b": "1"}, "c": "2"}
+
+
+@dataclass(frozen=True)
+class Output:
+    out: str = ""
+    other: tuple[str, ...] = ()
+    seed: int = 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("seed", "100000000000000000000", "at most 64 bits"),
+        ("seed", "1e30", "at most 64 bits"),
+        ("seed", "-9223372036854775809", "at most 64 bits"),
+        ("out", "~", "write [$]HOME"),
+        ("out", "~/x", "write [$]HOME"),
+        ("out", "-rf", r"or [.]/-rf"),
+        ("out", "a\0b", "without NUL bytes"),
+        ("other", "[" * 5000, "is not YAML"),
+    ],
+)
+def test_hostile_values_are_refused(key: str, value: str, expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        config.load(Output, overrides=[f"{key}={value}"])
+
+
+def test_a_recipe_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("a: " + "[" * 5000)
+    with pytest.raises(UserError, match="is not YAML"):
+        config.read_yaml(tmp_path / "x.yaml")

@@ -163,6 +163,7 @@ def test_sweep_must_not_write_twice_to_one_place(work: Path, monkeypatch: pytest
         ({"run": "a b"}, "letters, digits"),
         ({"run": "../up"}, "letters, digits"),
         ({"run": "-rf"}, "letters, digits"),
+        ({"run": "x" * 300}, "at most 80 letters"),
     ],
 )
 def test_wrong_settings(work: Path, settings: dict[str, str], expected: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -101,3 +102,21 @@ def test_no_name_can_leave_its_line(text: str) -> None:
     assert found == text
     assert not set(text) & set(" \t\r\n\v\f\0'\"`$\\;<>!#{}~%") - {";"}
     assert text.splitlines() == [text]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"mem_gb": 1e-9}, "at least 0.001"),
+        ({"mem_gb": float("nan")}, "at least 0.001"),
+        ({"mem_gb": float("inf")}, "at least 0.001"),
+        ({"mem_gb": -1.0}, "at least 0.001"),
+        ({"signal_delay_s": 99999, "timeout_min": 5000}, "65,536"),
+        ({"signal_delay_s": 60, "timeout_min": 1}, "fewer seconds than the time limit"),
+        ({"nodes": 10**20}, "at most 10,000,000"),
+        ({"partition": "a\0b"}, "letters, digits"),
+    ],
+)
+def test_values_that_slurm_would_misread(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        Resources(**settings)

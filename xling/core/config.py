@@ -19,6 +19,7 @@ from xling.core.errors import UserError, unknown
 
 T = TypeVar("T")
 _BOOLS = {"true": True, "false": False}
+_OUTPUTS = ("out",)  # ~ and -rf would become folders that are hard to name again
 _NULLS = {"", "null", "none", "~"}
 
 
@@ -74,7 +75,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         )
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path} holds no settings", "a YAML mapping of keys to values")
@@ -93,8 +94,8 @@ def nested(key: str, text: str) -> dict[str, Any]:
     """``a.b`` and ``c`` as ``{"a": {"b": "c"}}``; a value in brackets or braces is read as YAML."""
     try:
         value: Any = yaml.load(text, Loader=_Loader) if text.startswith(("[", "{")) else text
-    except yaml.YAMLError as error:
-        raise UserError(f"{key}={text} is not YAML: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UserError(f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}") from None
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
@@ -161,19 +162,25 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is int and isinstance(value, (bool, float)):  # int() would round it in silence
         raise wrong
     try:
-        if (
-            kind is int
-            and isinstance(value, str)
-            and (number := float(value)).is_integer()
-            and "e" in value.lower()
-        ):
-            return int(number)  # 1e6
-        found = kind(value)
+        found = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
         raise wrong from None
     if found != found:  # not a number, which no comparison refuses
         raise wrong
+    if kind is int and not -(2**63) <= found < 2**63:
+        raise UserError(f"{where}: {key}={value}", "a whole number of at most 64 bits")
+    if "\0" in str(value):
+        raise UserError(f"{where}: {key}={value!r}", "text without NUL bytes")
+    if key in _OUTPUTS and str(value).startswith(("~", "-")):
+        raise UserError(
+            f"{where}: {key}={value}", "a path", f"no shell has replaced ~ in it: write $HOME, or ./{value}"
+        )
     return found
+
+
+def _is_whole(kind: Any, value: Any) -> bool:
+    """Whether a whole number is written like ``1e6``."""
+    return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 
 def _build(cls: type, data: Any, key: str, where: str, wrong: UserError) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from xling.core import manifest
+from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.models import checkpoint
 
@@ -74,4 +75,4 @@ class Saves:
 
 def key_of(settings: Any, inputs: dict[str, str]) -> str:
     """What a state is compared by."""
-    return manifest.Manifest("", manifest.to_dict(settings), inputs).digest()
+    return manifest.Manifest("", to_dict(settings), inputs).digest()

@@ -151,8 +151,9 @@ def _learn(
     """Make all updates, from the saved state on where there is one; one model per epoch."""
     model, per_epoch = tuned.model, -(-len(units) // cfg.batch_rows)
     kept, told, behind = _resumed(tuned, learning, saves)
-    for event in told if tell else ():
-        tell(*event)
+    if tell:
+        for event in told:
+            tell(*event)
     with (
         job.resumable() if saves else contextlib.nullcontext(),
         Progress(what, per_epoch * cfg.epochs, "updates") as progress,
