@@ -54,6 +54,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     from xling.training import track
     from xling.transfer import tune
     from xling.transfer.backend import EncoderBackend
+    from xling.transfer.saved import Saves, key_of
 
     track.check(cfg.log)
     settings = replace(cfg, out=Path(), log="none")
@@ -66,9 +67,11 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         train, dev = hold_out(train)
     train = capped(train, cfg.train_rows)
     metric = METRICS[suite.metric]
+    digests = {str(path): manifest.digest(path) for path in inputs}
+    saves = Saves(cfg.out, key_of(settings, digests))
     with track.shown(cfg.log, cfg.out, settings) as show:
         losses = track.Losses(show)
-        system = EncoderBackend(cfg.checkpoint, "pretrained", tell=losses.tell)
+        system = EncoderBackend(cfg.checkpoint, "pretrained", tell=losses.tell, saves=saves)
         models = system.fit(suite, train, dev, cfg.source, cfg.fit)
         scores = [
             evaluate(metric, dev, system.predict(m, suite, dev, cfg.source), cfg.source)[0] for m in models
@@ -80,6 +83,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         tune.save(chosen, made.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
         (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         made.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
+    saves.drop()
     return manifest.read(cfg.out)
 
 

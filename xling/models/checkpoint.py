@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -126,23 +126,43 @@ class Writer:
 
     def _run(self, state: dict[str, Any], num_updates: int) -> None:
         try:
-            self._write(state, num_updates)
+            self.write(state, num_updates)
         except BaseException as error:  # handed to the thread that asked
             self._error = error
 
-    def _write(self, state: dict[str, Any], num_updates: int) -> None:
-        path = self._directory / f"update-{num_updates:08d}.pt"
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("wb") as handle:
-            digest = write_hashed(state, handle)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-        manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+    def write(self, state: dict[str, Any], num_updates: int) -> None:
+        """Write a state now, and drop old ones."""
+        write_marked(self._directory / f"update-{num_updates:08d}.pt", state)
         for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
             old.unlink()
             old.with_suffix(".pt").unlink(missing_ok=True)
         self.saved = num_updates
+
+
+def write_marked(path: Path, state: Any) -> None:
+    """Write a file with its SHA-256 beside it, each whole or not at all, the checksum last."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as handle:
+        digest = write_hashed(state, handle)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+    manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
+
+
+def is_good(path: Path) -> bool:
+    """Whether a file is there and has the checksum beside it."""
+    mark = path.with_suffix(".sha256")
+    return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
+
+
+def good_checkpoints(directory: Path) -> Iterator[Path]:
+    """The checkpoints of a training whose checksums are right, the newest first; others are named in the log."""
+    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
+        if is_good(path := mark.with_suffix(".pt")):
+            yield path
+        else:
+            logger.warning("%s is damaged; taking the checkpoint before it", path)
 
 
 def write_hashed(state: Any, handle: BinaryIO) -> str:
@@ -205,11 +225,7 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
     Raises:
         UserError: the checkpoint was made with other settings or data.
     """
-    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
-        path = mark.with_suffix(".pt")
-        if not path.is_file() or manifest.sha256(path) != mark.read_text().strip():
-            logger.warning("%s is damaged; taking the checkpoint before it", path)
-            continue
+    for path in good_checkpoints(directory):
         # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
         extra = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["extra_state"]
         if extra["run_key"] != json.dumps(run_key, sort_keys=True):

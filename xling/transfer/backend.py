@@ -23,6 +23,7 @@ from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static import StaticBackend
 from xling.transfer.task import TASKS, Task, TaskShape
@@ -46,6 +47,7 @@ class EncoderBackend:
         precision: of the weights that make sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
         tell: see `xling.transfer.tune.fit`.
+        saves: the same; generation does not use them.
 
     Raises:
         UserError: nothing is at ``ckpt``, or it is fine-tuned and the control is asked for.
@@ -60,6 +62,7 @@ class EncoderBackend:
         precision: str = "fp32",
         int8: bool = False,
         tell: Callable[[int, int, float], None] | None = None,
+        saves: Saves | None = None,
     ) -> None:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
@@ -72,7 +75,7 @@ class EncoderBackend:
                 "a pre-trained checkpoint for the system random",
                 "systems=pretrained or systems=pretrained,majority",
             )
-        self._tell = tell
+        self._tell, self._saves = tell, saves
         if int8:
             self.digest = hashlib.sha256(f"{self.digest} int8".encode()).hexdigest()
         self._small: tuple[tune.Tuned, tune.Tuned] | None = None
@@ -93,7 +96,15 @@ class EncoderBackend:
         given = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in known}
         settings = TuneConfig(**given, random_init=self.random_init)
         return tune.fit(
-            self.ckpt, suite.task, task.labels_of(suite, train), train, settings, lang, what, self._tell
+            self.ckpt,
+            suite.task,
+            task.labels_of(suite, train),
+            train,
+            settings,
+            lang,
+            what,
+            self._tell,
+            self._saves,
         )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:

@@ -6,6 +6,7 @@ evaluation's decision, not made here.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.core import job
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -29,11 +31,13 @@ from xling.text import vocab
 from xling.transfer import regime
 from xling.transfer.encode import Row
 from xling.transfer.heads import TaskModel
+from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
 from xling.transfer.task import Task
 
 R3F_NOISE = 1e-5
+Tell = Callable[[int, int, float], None]
 TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 
@@ -95,7 +99,7 @@ class Tuned:
 
 def fit(
     ckpt: Path, task: str, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
-    what: str = "fine-tune", tell: Callable[[int, int, float], None] | None = None,
+    what: str = "fine-tune", tell: Tell | None = None, saves: Saves | None = None,
 ) -> list[Tuned]:  # fmt: skip
     """Fine-tune a published checkpoint; one model per epoch, the last one last.
 
@@ -107,9 +111,12 @@ def fit(
         cfg: how.
         lang: language of the rows, for models with language embeddings.
         what: name on the progress bar.
-        tell: called after every update with how many were made, the epoch from 0, and the loss.
+        tell: called after every update with how many were made, the epoch from 0, and the loss; of a resumed run
+            for those before, too.
+        saves: where its state is kept, so that a killed run goes on.
 
     Raises:
+        Stopped: it was asked to stop, and has saved.
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
             `Switcher` refuses.
     """
@@ -131,24 +138,77 @@ def fit(
     switch = Switcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
     # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
     units = _units(tuned, train, what)
-    per_epoch = -(-len(units) // cfg.batch_rows)
     if cfg.freeze_embeddings:
         model.encoder.tokens.requires_grad_(False)
     learning = regime.Regime(model, cfg)
-    kept: list[Tuned] = []
-    with Progress(what, per_epoch * cfg.epochs, "updates") as progress:
-        for epoch in range(cfg.epochs):
+    return _learn(tuned, learning, train, units, switch, cfg, what, tell, saves)
+
+
+def _learn(
+    tuned: Tuned, learning: regime.Regime, train: Sequence[Row], units: list[list[Example]],
+    switch: Switcher | None, cfg: TuneConfig, what: str, tell: Tell | None, saves: Saves | None,
+) -> list[Tuned]:  # fmt: skip
+    """Make all updates, from the saved state on where there is one; one model per epoch."""
+    model, per_epoch = tuned.model, -(-len(units) // cfg.batch_rows)
+    kept, told, behind = _resumed(tuned, learning, saves)
+    if tell:
+        for event in told:
+            tell(*event)
+    with (
+        job.resumable() if saves else contextlib.nullcontext(),
+        Progress(what, per_epoch * cfg.epochs, "updates") as progress,
+    ):
+        progress.update(len(told))
+        for epoch in range(len(kept), cfg.epochs):
             if switch:
                 units = _units(tuned, switch(train, epoch), what)
             for step, batch in enumerate(_epoch(units, cfg, epoch)):
+                if step < behind:
+                    continue
                 learning.optimizer.set_lr(_lr(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs))
                 learning.at(epoch + step / per_epoch)
                 loss = _update(model, learning, batch, cfg)
                 progress.update(1, f"loss {loss:.3f}")
+                told.append((progress.done, epoch, loss))
                 if tell:
-                    tell(progress.done, epoch, loss)
+                    tell(*told[-1])
+                stop = bool(saves and job.stop_requested())
+                if saves and (stop or saves.is_due()):
+                    saves.save(progress.done, _state(model, learning, epoch, step + 1, told))
+                    job.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
+                if stop:
+                    raise job.Stopped
+            behind = 0
             kept.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
+            if saves:
+                saves.keep(epoch, model.state_dict())
+                saves.save(progress.done, _state(model, learning, epoch + 1, 0, told))
     return kept
+
+
+def _state(
+    model: TaskModel, learning: regime.Regime, epoch: int, step: int, told: list[tuple[int, int, float]]
+) -> dict[str, Any]:
+    """What `_resumed` needs; ``step`` updates of ``epoch`` are made."""
+    weights, optimizer = model.state_dict(), learning.optimizer.state_dict()
+    return {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": told}
+
+
+def _resumed(
+    tuned: Tuned, learning: regime.Regime, saves: Saves | None
+) -> tuple[list[Tuned], list[tuple[int, int, float]], int]:
+    """The models of the epochs that have ended, the updates that were told, and how many of this epoch are made."""
+    if saves is None or (found := saves.load()) is None:
+        return [], [], 0
+    state, weights = found
+    kept = []
+    for each in weights:
+        model = copy.deepcopy(tuned.model).requires_grad_(False).eval()
+        model.load_state_dict(each)
+        kept.append(replace(tuned, model=model))
+    tuned.model.load_state_dict(state["model"])
+    learning.optimizer.load_state_dict(state["optimizer"])
+    return kept, [tuple(event) for event in state["told"]], state["step"]
 
 
 def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:

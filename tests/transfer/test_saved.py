@@ -1,0 +1,127 @@
+"""A fine-tuning that is stopped, killed or finds a damaged state ends with the weights of an undisturbed one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from xling.core import job
+from xling.core.errors import UserError
+from xling.transfer import tune
+from xling.transfer.saved import Saves
+from xling.transfer.settings import TuneConfig
+from xling.transfer.tune import Tuned
+
+CFG = TuneConfig(
+    lr=4e-3, epochs=3, batch_rows=4, dropout=0.2, max_length=64, precision="fp32", unfreeze_epochs=1.0
+)
+LABELS = ("no", "yes", "maybe")
+WORDS = ("woman", "neighbour", "doctor", "teacher", "sees", "sells", "finds", "boat")
+Told = list[tuple[int, int, float]]
+
+
+@dataclass
+class Row:
+    id: str
+    fields: dict[str, Any]
+    label: Any
+
+
+def rows() -> list[Row]:
+    """Twenty tagged sentences of three to seven words."""
+    made = []
+    for number in range(20):
+        words = tuple(WORDS[(number * 3 + i * i) % len(WORDS)] for i in range(3 + number % 5))
+        made.append(Row(str(number), {"tokens": words}, tuple(LABELS[len(word) % 3] for word in words)))
+    return made
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing is done any more, what is on the disk counts."""
+
+
+def fit(
+    ckpt: Path,
+    cfg: TuneConfig,
+    saves: Saves | None = None,
+    tell: Callable[..., None] | None = None,
+) -> tuple[list[Tuned], Told]:
+    told: Told = []
+
+    def both(*event: float) -> None:
+        told.append(event)  # type: ignore[arg-type]
+        if tell:
+            tell(*event)
+
+    return tune.fit(ckpt, "tag", LABELS, rows(), cfg, tell=both, saves=saves), told
+
+
+def assert_same(found: tuple[list[Tuned], Told], expected: tuple[list[Tuned], Told]) -> None:
+    assert found[1] == expected[1]
+    assert len(found[0]) == len(expected[0])
+    for one, other in zip(found[0], expected[0], strict=True):
+        weights, wanted = one.model.state_dict(), other.model.state_dict()
+        assert weights.keys() == wanted.keys()
+        assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("method", ["plain", "r3f"])
+def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> None:
+    """Killed at random updates, saved every update, every few or at the ends of epochs alone."""
+    cfg = replace(CFG, method=method)
+    expected = fit(model, cfg)
+    draw, kills = random.Random(method), 0
+    for every_s in (0.0, 0.02, 1e9):
+        out = tmp_path / f"task {every_s}"
+        while True:
+            left = [draw.randint(1, 6)]
+
+            def tell(number: int, epoch: int, loss: float, left: list[int] = left) -> None:
+                left[0] -= 1
+                if not left[0]:
+                    raise Killed
+
+            saves = Saves(out, "key", every_s)
+            behind = saves.load()
+            replayed = len(behind[0]["told"]) if behind else 0
+            left[0] += replayed
+            try:
+                found = fit(model, cfg, saves, tell)
+                break
+            except Killed:
+                kills += 1
+        assert_same(found, expected)
+        saves.drop()
+        assert not list(tmp_path.iterdir())
+    assert kills >= 5
+
+
+def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None:
+    expected = fit(model, CFG)
+    saves = Saves(tmp_path / "task", "key")
+    with pytest.raises(job.Stopped):
+        fit(model, CFG, saves, lambda n, *_: job.request_stop("SIGTERM") if n == 7 else None)
+    job.reset()
+    state = saves.load()
+    assert state is not None
+    assert len(state[0]["told"]) == 7
+    assert_same(fit(model, CFG, saves), expected)
+
+
+def test_a_damaged_state_is_passed_over_and_another_key_refused(model: Path, tmp_path: Path) -> None:
+    expected = fit(model, CFG)
+    saves = Saves(tmp_path / "task", "key", 0.0)
+    with pytest.raises(job.Stopped):
+        fit(model, CFG, saves, lambda n, *_: job.request_stop("x") if n == 8 else None)
+    job.reset()
+    newest = sorted(saves.folder.glob("update-*.pt"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-10])
+    with pytest.raises(UserError, match="was made with other settings or data; fix: give the old settings"):
+        fit(model, CFG, Saves(tmp_path / "task", "other"))
+    assert_same(fit(model, CFG, saves), expected)

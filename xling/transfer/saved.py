@@ -1,0 +1,78 @@
+"""The state of a fine-tuning that is under way, beside its output: killed at any moment, it goes on exactly."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from xling.core import manifest
+from xling.core.config import to_dict
+from xling.core.errors import UserError
+from xling.models import checkpoint
+
+SECONDS_BETWEEN_SAVES = 60.0
+
+
+class Saves:
+    """``OUT.partial``: checkpoints of the running epoch, and the model of every epoch that has ended.
+
+    Args:
+        out: what is to be published.
+        key: settings and digests of inputs; a state that was made with others is refused.
+        every_s: seconds between two saves.
+    """
+
+    def __init__(self, out: Path, key: str, every_s: float = SECONDS_BETWEEN_SAVES) -> None:
+        self.folder, self._key, self._every_s = out.with_name(f"{out.name}.partial"), key, every_s
+        self._writer, self._last = checkpoint.Writer(self.folder, keep=2), time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._last >= self._every_s
+
+    def save(self, num_updates: int, state: dict[str, Any]) -> None:
+        """Write the state behind ``num_updates``; the random generators are added."""
+        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._writer.write({**state, "key": self._key, "rng": [torch.get_rng_state(), *devices]}, num_updates)
+        self._last = time.monotonic()
+
+    def keep(self, epoch: int, weights: dict[str, Any]) -> None:
+        """Write the model of an epoch that has ended."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
+
+    def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """The newest good state and the models of the epochs before it, None where there is none.
+
+        Raises:
+            UserError: it was made with other settings or data.
+        """
+        for path in checkpoint.good_checkpoints(self.folder):
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            if state["key"] != self._key:
+                raise UserError(
+                    f"{path} was made with other settings or data",
+                    fix=f"give the old settings again, choose another out=, or delete {self.folder}",
+                )
+            kept = [self.folder / f"epoch-{epoch}.pt" for epoch in range(state["epoch"])]
+            if all(map(checkpoint.is_good, kept)):
+                generator, *devices = state["rng"]
+                torch.set_rng_state(generator)
+                if devices:
+                    torch.cuda.set_rng_state_all(devices)
+                return state, [torch.load(each, map_location="cpu", weights_only=True) for each in kept]
+        return None
+
+    def drop(self) -> None:
+        """Delete everything: the output was published."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def key_of(settings: Any, inputs: dict[str, str]) -> str:
+    """What a state is compared by."""
+    return manifest.Manifest("", to_dict(settings), inputs).digest()
