@@ -20,7 +20,7 @@ import torch
 from tests.training.conftest import SCHEDULE, Pretrain, events, identical, weights
 from xling.core import manifest
 from xling.core.errors import UserError
-from xling.models import checkpoint
+from xling.models import checkpoint, marked
 from xling.training import log, train
 from xling.training.update import Updates
 
@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         train.Log = original  # type: ignore[misc]
     assert starts == [4]
     assert identical(resumed, weights(pretrain("straight")))
-    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.checkpoint"]
+    warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.marked"]
     assert len(warned) == (damage != "no mark")
     assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
 
@@ -188,7 +188,7 @@ def test_sigkill_at_random_updates_ends_in_the_same_weights(
 
 def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write ends only when more updates were made after it had begun."""
-    write, make, going_on, made = checkpoint.write_hashed, Updates.make, threading.Event(), []
+    write, make, going_on, made = marked.write_hashed, Updates.make, threading.Event(), []
 
     def slow(*arguments: Any) -> str:
         assert going_on.wait(60), "training waited for the checkpoint"
@@ -201,7 +201,7 @@ def test_training_does_not_wait_for_a_checkpoint(pretrain: Pretrain, monkeypatch
         return make(self, samples)
 
     straight = weights(pretrain("straight"))
-    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(marked, "write_hashed", slow)
     monkeypatch.setattr(Updates, "make", counting)
     assert identical(straight, weights(pretrain("out")))
 
@@ -218,7 +218,7 @@ def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
     assert {tensor.untyped_storage().data_ptr() for tensor in masters[1]} <= shared, (
         "float32 is written twice"
     )
-    write, make, going_on = checkpoint.write_hashed, Updates.make, threading.Event()
+    write, make, going_on = marked.write_hashed, Updates.make, threading.Event()
 
     def slow(*arguments: Any) -> str:
         assert going_on.wait(60)
@@ -230,7 +230,7 @@ def test_a_checkpoint_holds_the_state_when_it_was_asked_for(
         return make(self, samples)
 
     shutil.rmtree(interrupted)
-    monkeypatch.setattr(checkpoint, "write_hashed", slow)
+    monkeypatch.setattr(marked, "write_hashed", slow)
     monkeypatch.setattr(Updates, "make", waking)
     with monkeypatch.context() as patch:
         stop_after(10, patch)
@@ -245,7 +245,7 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
     interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     shutil.rmtree(interrupted)
-    write, mark = checkpoint.write_hashed, manifest.write_atomic
+    write, mark = marked.write_hashed, manifest.write_atomic
 
     def torn(state: Any, handle: Any) -> str:
         if state["optimizer_history"][-1]["num_updates"] == 8 and where == "in the file":
@@ -259,7 +259,7 @@ def test_a_write_that_breaks_off_leaves_the_checkpoint_before(
         mark(path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_hashed", torn)
+        patch.setattr(marked, "write_hashed", torn)
         patch.setattr(manifest, "write_atomic", no_mark)
         with pytest.raises(OSError, match="no space left"):
             pretrain("out")

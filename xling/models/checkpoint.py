@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
 import json
 import logging
-import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from xling import compat
-from xling.core import manifest
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.marked import good_checkpoints, write_marked
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
@@ -137,45 +134,6 @@ class Writer:
             old.unlink()
             old.with_suffix(".pt").unlink(missing_ok=True)
         self.saved = num_updates
-
-
-def write_marked(path: Path, state: Any) -> None:
-    """Write a file with its SHA-256 beside it, each whole or not at all, the checksum last."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as handle:
-        digest = write_hashed(state, handle)
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
-    manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
-
-
-def is_good(path: Path) -> bool:
-    """Whether a file is there and has the checksum beside it."""
-    mark = path.with_suffix(".sha256")
-    return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
-
-
-def good_checkpoints(directory: Path) -> Iterator[Path]:
-    """The checkpoints of a training whose checksums are right, the newest first; others are named in the log."""
-    for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
-        if is_good(path := mark.with_suffix(".pt")):
-            yield path
-        else:
-            logger.warning("%s is damaged; taking the checkpoint before it", path)
-
-
-def write_hashed(state: Any, handle: BinaryIO) -> str:
-    """Write ``state`` as `torch.save` does and return the SHA-256 of what was written."""
-    digest = hashlib.sha256()
-
-    class Both(io.RawIOBase):
-        def write(self, data: Any) -> int:
-            digest.update(data)
-            return handle.write(data)
-
-    torch.save(state, cast("IO[bytes]", Both()))
-    return digest.hexdigest()
 
 
 def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:

@@ -12,7 +12,7 @@ import torch
 from xling.core import manifest
 from xling.core.config import to_dict
 from xling.core.errors import UserError
-from xling.models import checkpoint
+from xling.models import checkpoint, marked
 
 SECONDS_BETWEEN_SAVES = 60.0
 
@@ -44,7 +44,7 @@ class Saves:
     def keep(self, epoch: int, weights: dict[str, Any]) -> None:
         """Write the model of an epoch that has ended."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
+        marked.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """The newest good state and the models of the epochs before it, None where there is none.
@@ -52,7 +52,7 @@ class Saves:
         Raises:
             UserError: it was made with other settings or data.
         """
-        for path in checkpoint.good_checkpoints(self.folder):
+        for path in marked.good_checkpoints(self.folder):
             state = torch.load(path, map_location="cpu", weights_only=True)
             if state["key"] != self._key:
                 raise UserError(
@@ -60,7 +60,7 @@ class Saves:
                     fix=f"give the old settings again, choose another out=, or delete {self.folder}",
                 )
             kept = [self.folder / f"epoch-{epoch}.pt" for epoch in range(state["epoch"])]
-            if all(map(checkpoint.is_good, kept)):
+            if all(map(marked.is_good, kept)):
                 generator, *devices = state["rng"]
                 torch.set_rng_state(generator)
                 if devices:
