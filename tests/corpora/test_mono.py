@@ -342,9 +342,9 @@ def test_too_little_reference_text_is_said(corpora: dict[str, Path]) -> None:
     [
         ({"lang": "swx"}, "unknown language"),
         ({"part_mb": "0"}, "part_mb=0"),
-        ({"part_mb": "nan"}, "part_mb='nan'"),
+        ({"part_mb": "nan"}, "part_mb=nan"),
         ({"shard_mb": "inf"}, "shard_mb=inf"),
-        ({"settings": {"langid": {"threshold": "nan"}}}, "settings.langid: threshold='nan'"),
+        ({"settings": {"langid": {"threshold": "nan"}}}, "settings.langid: threshold=nan"),
         ({"source": "text:/nowhere,else.txt"}, "no file matches '/nowhere,else.txt'"),
         ({"before_dedup": "repair,lenght"}, "unknown corpus stage 'lenght'.*'length'"),
         ({"before_dedup": "repair,repair"}, "listed twice"),

@@ -152,7 +152,7 @@ def test_everything_that_enters_is_kept_or_counted():
         (("lenght",), {}, "did you mean 'length'"),
         (("length",), {"length": {"max_ration": "3"}}, "max_ratio"),
         (("length",), {"noise": {}}, "filter in settings"),
-        (("score",), {"score": {"threshold": "nan"}}, "threshold='nan'"),
+        (("score",), {"score": {"threshold": "nan"}}, "threshold=nan"),
         (("length", "length"), {}, "listed twice"),
         (("duplicates", "length"), {}, "last"),
     ],
