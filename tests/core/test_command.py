@@ -70,7 +70,7 @@ scalars = texts.filter(lambda text: not text.startswith(("[", "{")))
 names = st.text(st.sampled_from("abc-_"), min_size=1, max_size=4)
 demos = st.builds(
     Demo,
-    out=scalars.filter(lambda text: text not in ("", ".")),
+    out=scalars.filter(lambda text: text not in ("", ".") and not text.startswith("-")),
     size=st.integers(-5, 5),
     flag=st.booleans(),
     how=st.sampled_from(["x", "y"]),
