@@ -56,7 +56,7 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
     if not cfg.data.is_dir():
-        raise UserError(f"data={cfg.data} is no folder", "a folder of aligned text; see docs/hour.md")
+        raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
     inputs = nway_sources.files_of(cfg.data, cfg.sources)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done

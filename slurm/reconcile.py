@@ -114,7 +114,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
 
 
 def ask(run: Run) -> View:
-    """What Slurm says about the jobs of a run; nothing is asked for one that has none yet.
+    """Ask Slurm about the jobs of a run; a run without jobs asks nothing.
 
     Raises:
         NoAnswerError: it does not answer, or another cluster does.

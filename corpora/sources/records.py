@@ -154,7 +154,7 @@ def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
 
 
 def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
-    """The record at the read position; None, and a loss, where there is none."""
+    """Read the record at the read position; without one return None and count the bytes as lost."""
     if not buffer.starts_record():
         _, num = buffer.until_start(0)
         ledger.lose("bytes outside any record", num, UNPACKED)

@@ -25,7 +25,7 @@ def read_sizes(path: Path) -> dict[str, float]:
     """Corpus sizes from lines ``language<TAB>size``.
 
     Raises:
-        UserError: the file is missing, or a line is no language and number.
+        UserError: the file is missing, or a line does not hold a language and a number.
     """
     if not path.is_file():
         raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")

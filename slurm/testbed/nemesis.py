@@ -194,7 +194,7 @@ class Schedule:
             subprocess.run(words, capture_output=True, timeout=15)
 
     def some_job(self) -> str:
-        """Id of a job of the run, "" where there is none."""
+        """Id of a job of the run, "" for a run without jobs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             command = ["squeue", "-h", "-r", "-o", "%i %j"]
             shown = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.splitlines()
