@@ -101,7 +101,12 @@ def read_origin(path: Path) -> Origin:
         raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
-    return Origin(**json.loads(facts["origin"]))
+    try:
+        return Origin(**json.loads(facts["origin"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: its origin cannot be read: {type(error).__name__} {error}", fix="predict again"
+        ) from None
 
 
 def is_there(folder: Path, origin: Origin) -> bool:
@@ -114,9 +119,16 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     """The predictions in a file in the order of ``examples``.
 
     Raises:
-        UserError: another number of rows, an id missing or there twice.
+        UserError: another number of rows, an id missing or there twice, an answer that is no JSON.
     """
-    frame = pl.read_parquet(path)
+    try:
+        frame = pl.read_parquet(path, columns=["id", "prediction"])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(
+            f"{path} cannot be read: {str(error).splitlines()[0]}",
+            "columns id and prediction",
+            "predict again",
+        ) from None
     if len(frame) != len(examples):
         raise UserError(
             f"{path} has {len(frame)} predictions",
@@ -131,8 +143,29 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         if example.id not in found:
             raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
     # One document is decoded three times as fast as its rows one by one.
-    answers: list[Any] = json.loads(f"[{','.join(found[e.id] for e in examples)}]")
+    texts = [found[example.id] for example in examples]
+    try:
+        answers: list[Any] = json.loads(f"[{','.join(texts)}]")
+    except (TypeError, ValueError, RecursionError):
+        answers = []
+    if len(answers) != len(texts):
+        raise _not_json(path, examples, texts)
     return answers
+
+
+def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
+    """The error that names the first answer that is no JSON value of its own."""
+    for position, (example, text) in enumerate(zip(examples, texts, strict=True)):
+        try:
+            json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            return UserError(
+                f"{path}: row {position}, id {example.id!r}: {str(text)[:60]!r} is not JSON: "
+                f"{type(error).__name__} {error}",
+                "one JSON value per row",
+                "correct the file, or predict again",
+            )
+    raise AssertionError(f"{path}: every answer is JSON")
 
 
 def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Sequence[Any]) -> None:
@@ -141,14 +174,18 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
     Raises:
         UserError: naming file, row and answer.
     """
+    known = suite.shape.among(rows)
     for position, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        if not suite.shape.is_answer(suite, row, answer):
-            shown = json.dumps(answer, ensure_ascii=False)
-            raise UserError(
-                f"{path}: row {position}, id {row.id!r}: {shown[:60]} is no answer to a row of {suite.name}",
-                suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
-                "correct the file, or predict again",
-            )
+        shaped = suite.shape.is_answer(suite, row, answer)
+        if shaped and (known is None or known(answer)):
+            continue
+        shown = json.dumps(answer, ensure_ascii=False)
+        what = "is no answer to a row" if not shaped else f"is none of the candidates of the {len(rows)} rows"
+        raise UserError(
+            f"{path}: row {position}, id {row.id!r}: {shown[:60]} {what} of {suite.name}",
+            suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
+            "correct the file, or predict again",
+        )
 
 
 @dataclass(frozen=True)

@@ -309,6 +309,7 @@ def _trained_on(
     """The part of a signature that says what a model was fine-tuned on and how, from the files' digests."""
     home, protocol = training_suite(suite), PROTOCOLS[cfg.protocol]
     train_langs = dict.fromkeys([cfg.source, *(langs if protocol.train_on != "source" else ())])
+    times = f"x{len(train_langs)}" if protocol.train_on == "translated_all" and len(train_langs) > 1 else ""
     parts = [
         f"{lang}/{split}/{data_digest(home, lang, split, data)}"
         for lang in train_langs
@@ -321,7 +322,7 @@ def _trained_on(
     parts += [manifest.digest(fit.project)] if fit and fit.project else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
-    rows = f"|rows:{cfg.train_rows}" if cfg.train_rows else ""
+    rows = f"|rows:{cfg.train_rows}{times}" if cfg.train_rows else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     switched += "|projected" if fit and fit.project else ""
     small = "|int8" if fit and cfg.int8 else ""

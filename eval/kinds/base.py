@@ -118,6 +118,10 @@ class Kind:
         """Whether a system could have given this answer."""
         return isinstance(answer, str)
 
+    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+        """Whether an answer is one of the candidates that ``rows`` give; None where answers are no candidates."""
+        return None
+
     def right_answer(self, row: Example) -> Any:
         """An answer without a fault."""
         return row.label

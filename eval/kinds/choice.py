@@ -24,8 +24,8 @@ class Choice(Kind):
         return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A whole number."""
-        return type(answer) is int
+        """The number of one of the choices."""
+        return type(answer) is int and 0 <= answer < len(row.fields["choices"])
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """The most frequent index."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -27,6 +27,10 @@ class Mining(Kind):
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """A list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
+
+    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+        """Ids of rows of the other side."""
+        return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
     def right_answer(self, row: Example) -> Any:
         """A list, as JSON has it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -31,6 +31,10 @@ class Retrieval(Kind):
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """A whole number."""
         return type(answer) is int
+
+    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+        """The number of one of the rows."""
+        return range(len(rows)).__contains__
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """The nearest translation of each row."""

@@ -16,6 +16,7 @@ from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array, Metric
 from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Run
+from xling.eval.report.tables import published_of
 from xling.eval.results import CONTROLS
 from xling.eval.stats import Comparison, Paired
 from xling.eval.suite import data_folder
@@ -177,16 +178,18 @@ def _versus(before: System, after: System) -> list[Test]:
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
     langs = tuple(dict.fromkeys(key[0] for key in keys))
+    averaged = tuple(published_of(suite, langs))
 
     def test(lang: str, chosen: Sequence[Key]) -> Test:
         name = f"{suite}/{before.name}/{after.name}/{lang}"
         found = stats.compare([pairs[key] for key in chosen], a.metric, name)
         means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
-        over = langs if lang == AVERAGE else (lang,)
+        over = averaged if lang == AVERAGE else (lang,)
         return Test(after.name, before.name, suite, a.metric.name, lang, over, (means[0], means[1]), found)
 
     each = [test(lang, [key for key in keys if key[0] == lang]) for lang in langs]
-    return [test(AVERAGE, keys), *(each if len(langs) > 1 else [])]
+    whole = [key for key in keys if key[0] in averaged]
+    return [test(AVERAGE, whole), *(each if len(langs) > 1 else [])]
 
 
 def holm(found: Sequence[Test]) -> list[Test]:

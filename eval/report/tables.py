@@ -279,10 +279,14 @@ def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
 
 def averaged_of(table: Mapping[Column, Values], suite: str) -> list[str]:
     """The languages of a suite's averages: those of the published suite, or all where none of them is there."""
-    found = languages_of(table, suite)
+    return published_of(suite, languages_of(table, suite))
+
+
+def published_of(suite: str, langs: Sequence[str]) -> list[str]:
+    """Those of ``langs`` that the published suite has, or all where it has none of them."""
     every = suites()
     published = every[suite].languages if suite in every else ()
-    return [lang for lang in found if lang in published] or found
+    return [lang for lang in langs if lang in published] or list(langs)
 
 
 def transferred(column: Column, langs: Sequence[str]) -> list[str]:

@@ -114,7 +114,7 @@ def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
         ("toy_ner", {"tokens": ["a", "b"]}, ["O", "O"], ["I-PER", None], [["O"], ["O", "B-PET"], "OO", None]),
         ("xsid", {"tokens": ["a"]}, ["weather/find", ["O"]], ["alarm/set_alarm", ["B-x"]],
          ["weather/find", ["wether", ["O"]], ["weather/find", []], ["weather/find", [1]]]),
-        ("xcopa", {"premise": "a", "question": "cause", "choices": ["b", "c"]}, 1, 0, ["0", None, 1.0, True]),
+        ("xcopa", {"premise": "a", "question": "cause", "choices": ["b", "c"]}, 1, 0, ["0", None, 1.0, True, 2, -1]),
         ("mt", {"text": "a"}, "b", "", [None, 3, ["b"]]),
         ("bucc", {"text": "a", "side": "src"}, ["x"], [], ["x", [1], None]),
     ],
@@ -136,6 +136,51 @@ def test_answers_of_another_shape_are_named(
         predictions.write(tmp_path / "p", origin, gold, [good, answer])
         with pytest.raises(UserError, match=r"\.test\.parquet: row 1, id '1': .* is no answer to a row of"):
             predictions.score_file(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("suite", "rows", "good", "bad"),
+    [
+        ("tatoeba", [({"text_a": "a", "text_b": "b"}, 0), ({"text_a": "c", "text_b": "d"}, 1)], [1, 0], [2, -1]),
+        ("bucc", [({"text": "a", "side": "src"}, ["1"]), ({"text": "b", "side": "tgt"}, [])], [["1"], []],
+         [["0"], ["1", "x"]]),
+    ],
+)  # fmt: skip
+def test_an_answer_outside_of_the_candidates_is_named(
+    tmp_path: Path, suite: str, rows: Any, good: list[Any], bad: list[Any]
+) -> None:
+    file = tmp_path / f"rows/{suite}/de.test.jsonl"
+    file.parent.mkdir(parents=True)
+    lines = [{"id": str(i), "fields": fields, "label": label} for i, (fields, label) in enumerate(rows)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gold = load(suites()[suite], "de", "test", tmp_path)
+    origin = replace(ORIGIN, suite=suite, lang="de")
+    assert predictions.score_file(predictions.write(tmp_path / "p", origin, gold, good), tmp_path)
+    for answer in bad:
+        path = predictions.write(tmp_path / "p", origin, gold, [answer, good[1]])
+        with pytest.raises(
+            UserError, match=r"de\.test\.parquet: row 0, id '0': .* none of the candidates of the 2"
+        ):
+            predictions.score_file(path, tmp_path)
+
+
+@pytest.mark.parametrize("text", ['"neutral', "1, 2", "", "[" * 100_000, None])
+def test_corrupt_json_names_file_and_row(world: Path, tmp_path: Path, text: str | None) -> None:
+    path = saved(world, tmp_path / "p", 12)
+    facts = {k: v for k, v in pl.read_parquet_metadata(path).items() if k in ("format", "origin")}
+    frame = pl.read_parquet(path)
+    answers = frame["prediction"].to_list()
+    answers[4] = text
+    frame.with_columns(pl.Series("prediction", answers)).write_parquet(path, metadata=facts)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet: row 4, id '4': .* is not JSON"):
+        predictions.score_file(path, world)
+    frame.drop("prediction").write_parquet(path, metadata=facts)
+    with pytest.raises(UserError, match=r"sw\.test\.parquet cannot be read: .*; valid: columns id and"):
+        predictions.score_file(path, world)
+    for origin in ("{", '{"suite": "toy_xnli"}', '{"a": 1}'):
+        frame.write_parquet(path, metadata={**facts, "origin": origin})
+        with pytest.raises(UserError, match=r"sw\.test\.parquet: its origin cannot be read"):
+            predictions.score_file(path, world)
 
 
 def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:

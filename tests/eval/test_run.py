@@ -14,7 +14,7 @@ from eval_helpers import Epochs
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.eval import embedding, publish, results, run
+from xling.eval import embedding, predictions, publish, results, run
 from xling.eval.controls import Majority, Ngram
 from xling.eval.publish import RescoreConfig, TableConfig
 from xling.eval.report import stage
@@ -127,6 +127,19 @@ def test_a_column_of_two_trainings_or_two_checkpoints_is_refused(world: Path) ->
     run.evaluate_systems(dataclasses.replace(cfg, langs=("sw",), train_rows=6), [other])
     with pytest.raises(UserError, match=r"checkpoint:dddddddddddd; sw by .*checkpoint:eeeeeeeeeeee"):
         publish.rescore(RescoreConfig(cfg.out, world))
+
+
+def test_a_signature_says_how_many_rows_were_trained_on(world: Path) -> None:
+    def signed(protocol: str) -> str:
+        cfg = settings(world, protocol=protocol, seeds=(1,), train_rows=6, langs=("en", "sw", "de"))
+        cfg = dataclasses.replace(cfg, out=cfg.out / protocol)
+        run.evaluate_systems(cfg, [Epochs(RIGHT)], lambda texts, src, tgt: list(texts))
+        file = next(p for p in predictions.files(cfg.out / "predictions") if p.name.startswith("sw."))
+        return predictions.read_origin(file).extra
+
+    assert "|rows:6|" in signed("zero_shot")
+    assert "|rows:6|" in signed("translate_train"), "the six rows of one language"
+    assert "|rows:6x3|" in signed("translate_train_all"), "six rows of each of three languages"
 
 
 def test_models_of_one_language_each_are_one_column(world: Path) -> None:

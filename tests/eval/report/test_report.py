@@ -9,9 +9,11 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import Browser
 from eval_helpers import Epochs, write_world
@@ -20,6 +22,7 @@ from xling import cli
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.eval import results, run
+from xling.eval.metrics import METRICS
 from xling.eval.report import artifacts, comparison, figure, sheet, stage
 from xling.eval.report.sheet import Sheet
 from xling.eval.report.stage import ReportConfig
@@ -154,6 +157,22 @@ def test_holm_by_hand() -> None:
 
     adjusted = [t.p_holm for t in comparison.holm([test(0.04), test(0.01), test(0.03), test(0.9)])]
     assert adjusted == pytest.approx([0.09, 0.04, 0.09, 0.9])
+
+
+def test_the_average_is_over_the_published_set() -> None:
+    def system(name: str, right: dict[str, int]) -> comparison.System:
+        def reader(lang: str) -> comparison.Answers:
+            stats = np.stack([np.arange(10) < right[lang], np.ones(10)], axis=1).astype(np.float64)
+            return comparison.Answers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
+
+        keys = {(lang, "dev", "zero_shot", "last", "en", "1"): partial(reader, lang) for lang in right}
+        return comparison.System(name, "xnli", keys)
+
+    found, _ = comparison.tests([system("a", {"de": 4, "ko": 0}), system("b", {"de": 5, "ko": 9})])
+    average = found[0]
+    assert (average.langs, average.scores) == (("de",), (40.0, 50.0)), "ko is not one of XNLI's 15"
+    assert average.comparison.difference == pytest.approx(10)
+    assert {test.lang for test in found[1:]} == {"de", "ko"}
 
 
 def test_other_rows_are_not_compared(runs: Path, tmp_path: Path, world: Path) -> None:
