@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -30,13 +30,14 @@ from xling.transfer.static_heads import (
     text_features,
 )
 from xling.transfer.task import TASKS, TaskShape
-from xling.transfer.tasks.intent_slots import INTENT
+from xling.transfer.tasks.classify import Classify
+from xling.transfer.tasks.intent_slots import INTENT, IntentSlots
+from xling.transfer.tasks.pair import Pair
+from xling.transfer.tasks.tag import Tag
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
 
-ANSWERED = ("classify", "pair", "tag", "intent_slots")
-"""Tasks with a head here."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 """Of logistic regression; the dev rows of the source language choose, so each is one checkpoint."""
 
@@ -81,44 +82,19 @@ class StaticBackend:
         Raises:
             UserError: the task of the suite has no head here, or there are no rows.
         """
-        if suite.task not in ANSWERED:
-            raise UserError(
-                f"{suite.name} has rows that a static encoder does not answer",
-                f"suites of the tasks {', '.join(ANSWERED)}",
-            )
+        head = _head_of(suite)
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
-        labels = TASKS[suite.task].labels_of(suite, train)
-        if suite.task == "classify":
-            features = text_features(self.encoder, [row.fields["text"] for row in train])
-            classes = [row.label for row in train]
-            return [logistic(features, classes, labels, strength) for strength in STRENGTHS]
-        if suite.task == "pair":
-            features = self._of_pairs(train)
-            return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
-        sentences = [row.fields["tokens"] for row in train]
-        if suite.task == "tag":
-            tags, spans = [row.label for row in train], bool(suite.scheme)
-            first = tagger(self.encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
-            if not cfg.project:
-                return [first]
-            more = projected(self._linked(cfg.project), first.log_probabilities, labels)
-            return [tagger(self.encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
-        intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
-        features = text_features(self.encoder, [" ".join(words) for words in sentences])
-        intent = logistic(features, [row.label[0] for row in train], intents, 30.0)
-        slots = [label for label in labels if not label.startswith(INTENT)]
-        tags = [row.label[1] for row in train]
-        return [Both(intent, tagger(self.encoder, sentences, tags, slots, cfg.epochs, cfg.seed, True))]
+        return head.fit(self, suite, train, TASKS[suite.task].labels_of(suite, train), cfg)
 
-    def _of_pairs(self, rows: Sequence[Row]) -> Tensor:
+    def features_of_pairs(self, rows: Sequence[Row]) -> Tensor:
         """The features of pairs of one language, worked out once for all seeds."""
         key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
         if key not in self._pairs:
             self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
         return self._pairs[key]
 
-    def _linked(self, folder: Path) -> list[Linked]:
+    def linked(self, folder: Path) -> list[Linked]:
         """The linked texts, read once."""
         if folder not in self._links:
             self._links[folder] = read(folder)
@@ -132,16 +108,7 @@ class StaticBackend:
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
         """One answer per row, of the shape of the suite's labels; the rows are of one language."""
-        if suite.task == "classify":
-            return list(checkpoint.predict(text_features(self.encoder, [row.fields["text"] for row in rows])))
-        if suite.task == "pair":
-            return list(checkpoint.predict(self._of_pairs(rows)))
-        sentences = [row.fields["tokens"] for row in rows]
-        if suite.task == "tag":
-            return list(checkpoint.predict(sentences))
-        features = text_features(self.encoder, [" ".join(words) for words in sentences])
-        intents, slots = checkpoint.intent.predict(features), checkpoint.slots.predict(sentences)
-        return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
+        return _head_of(suite).predict(self, checkpoint, rows)
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
@@ -157,3 +124,117 @@ class StaticBackend:
             )
         with torch.inference_mode():
             return np.asarray(unit(self.encoder.sentences(texts)).numpy())
+
+
+class Head(Protocol):
+    """How the rows of one task are learned and answered."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """Heads to choose from."""
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """One answer per row; the rows are of one language."""
+
+
+class Classes:
+    """Logistic regression on the vector of a text."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """A classifier for each of `STRENGTHS`."""
+        features = text_features(backend.encoder, [row.fields["text"] for row in train])
+        classes = [row.label for row in train]
+        return [logistic(features, classes, labels, strength) for strength in STRENGTHS]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """The likeliest class of each row."""
+        return list(checkpoint.predict(text_features(backend.encoder, [row.fields["text"] for row in rows])))
+
+
+class Pairs:
+    """A small network on what the words of two texts leave unmatched."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """One network."""
+        features = backend.features_of_pairs(train)
+        return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """The likeliest class of each row."""
+        return list(checkpoint.predict(backend.features_of_pairs(rows)))
+
+
+class Tags:
+    """A tagger, trained on linked words too if ``project`` names some."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """One tagger."""
+        sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
+        spans, encoder = bool(suite.scheme), backend.encoder
+        first = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        if not cfg.project:
+            return [first]
+        more = projected(backend.linked(cfg.project), first.log_probabilities, labels)
+        return [tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """The tags of the words of each row."""
+        return list(checkpoint.predict([row.fields["tokens"] for row in rows]))
+
+
+class IntentsSlots:
+    """A classifier of the text and a tagger of its words."""
+
+    @staticmethod
+    def fit(
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
+    ) -> list[Any]:
+        """One pair of heads."""
+        sentences = [row.fields["tokens"] for row in train]
+        intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
+        slots = [label for label in labels if not label.startswith(INTENT)]
+        features = text_features(backend.encoder, [" ".join(words) for words in sentences])
+        intent = logistic(features, [row.label[0] for row in train], intents, STRENGTHS[-1])
+        tags = [row.label[1] for row in train]
+        return [Both(intent, tagger(backend.encoder, sentences, tags, slots, cfg.epochs, cfg.seed, True))]
+
+    @staticmethod
+    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
+        """Intent and tags of each row."""
+        sentences = [row.fields["tokens"] for row in rows]
+        features = text_features(backend.encoder, [" ".join(words) for words in sentences])
+        intents, slots = checkpoint.intent.predict(features), checkpoint.slots.predict(sentences)
+        return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
+
+
+HEADS: dict[str, type[Head]] = {
+    Classify.name: Classes,
+    Pair.name: Pairs,
+    Tag.name: Tags,
+    IntentSlots.name: IntentsSlots,
+}
+"""The head of each task that is answered here."""
+
+
+def _head_of(suite: TaskShape) -> type[Head]:
+    if suite.task not in HEADS:
+        raise UserError(
+            f"{suite.name} has rows that a static encoder does not answer",
+            f"suites of the tasks {', '.join(HEADS)}",
+        )
+    return HEADS[suite.task]
