@@ -87,7 +87,7 @@ class StaticBackend:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
         return head.fit(self, suite, train, TASKS[suite.task].labels_of(suite, train), cfg)
 
-    def features_of_pairs(self, rows: Sequence[Row]) -> Tensor:
+    def features_of_pairs(self, rows: Sequence[Row]) -> Float32[Tensor, "pairs features"]:
         """The features of pairs of one language, worked out once for all seeds."""
         key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
         if key not in self._pairs:
