@@ -27,7 +27,8 @@ def three(model: Path, tmp_path: Path) -> list[Path]:
         state = torch.load(model / "model.pt", weights_only=True)
         generator = torch.Generator().manual_seed(number)
         state["weights"] = {
-            name: weight + torch.randn(weight.shape, generator=generator) for name, weight in state["weights"].items()
+            name: weight + torch.randn(weight.shape, generator=generator)
+            for name, weight in state["weights"].items()
         }
         torch.save(state, folder / "model.pt")
         made.append(folder)
@@ -67,12 +68,17 @@ def test_ties_of_models_of_one_start(three: list[Path], tmp_path: Path) -> None:
         one, two = first[name] - base[name], second[name] - base[name]
         same = one.sign() == two.sign()
         larger = torch.where(one.abs() > two.abs(), one, two)
-        torch.testing.assert_close(made[name] - base[name], torch.where(same, (one + two) / 2, larger), atol=1e-5, rtol=0)
+        wanted = base[name] + torch.where(same, (one + two) / 2, larger)
+        torch.testing.assert_close(made[name], wanted, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"method": "ties"}, "base=MODEL"), ({"weights": (1.0,)}, "for each"), ({"density": 0.0}, "density=0.0")],
+    [
+        ({"method": "ties"}, "base=MODEL"),
+        ({"weights": (1.0,)}, "for each"),
+        ({"density": 0.0}, "density=0.0"),
+    ],
 )
 def test_mistakes_are_named(three: list[Path], tmp_path: Path, more: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):

@@ -1,4 +1,4 @@
-"""ModernBERT in and out: the same states, logits and gradients as transformers, from either spelling of its settings."""
+"""ModernBERT in and out: the logits and gradients of transformers, from either spelling of its settings."""
 
 from __future__ import annotations
 
@@ -82,13 +82,20 @@ def test_both_spellings_of_the_settings_are_one_shape() -> None:
     kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"]
     new = sizes | {
         "layer_types": kinds,
-        "rope_parameters": {"full_attention": {"rope_theta": 70.0}, "sliding_attention": {"rope_theta": 30.0}},
+        "rope_parameters": {
+            "full_attention": {"rope_theta": 70.0},
+            "sliding_attention": {"rope_theta": 30.0},
+        },
     }
     first, second = (modernbert.shape_of(told, Path("x")) for told in (old, new))
     assert first == second and (first.global_theta, first.local_theta) == (70.0, 30.0)
     assert first.attention == "local:128/global:2"
     usual = modernbert.shape_of(sizes, Path("x"))
-    assert (usual.global_theta, usual.local_theta, usual.attention) == (160_000.0, 10_000.0, "local:128/global:3")
+    assert (usual.global_theta, usual.local_theta, usual.attention) == (
+        160_000.0,
+        10_000.0,
+        "local:128/global:3",
+    )
     written = modernbert.hf_config(first, 90, 1, 0, 2)
     for dropped in ({"rope_parameters", "layer_types"}, {"global_rope_theta", "local_rope_theta"}):
         told = {name: value for name, value in written.items() if name not in dropped}

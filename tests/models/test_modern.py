@@ -1,4 +1,4 @@
-"""Rotary positions, windows, gated blocks and first weights of the present generation, against what they are defined by."""
+"""Rotary positions, windows, gated blocks and first weights, against their definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.models import attention, local
+from xling.models import attention, windows
 from xling.models.attention import Attention, attend
 from xling.models.encoder import Encoder, EncoderConfig, EncoderModel
 from xling.models.rope import rotated, rotation
@@ -80,7 +80,9 @@ def test_a_window_shows_what_its_definition_says(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_window_costs_its_width_and_not_the_length(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_costs_its_width_and_not_the_length(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[int] = []
     dense = attention.attend_dense
 
@@ -142,26 +144,32 @@ def test_a_token_is_seen_within_the_windows_and_behind_a_global_layer() -> None:
     near = build(attention="local:4/global:9")
     moved = (near(tokens, places, [(1, 40)]) - near(changed, places, [(1, 40)])).abs().amax(1) > 1e-9
     assert moved.all()  # the first layer is global
-    first, second = (list(near.states(near.tokens(t), places, Attention([(1, 40)]))) for t in (tokens, changed))
-    how = near.by_window(Attention([(1, 40)]), places, first[0])[2]
+    first, second = (
+        list(near.states(near.tokens(t), places, Attention([(1, 40)]))) for t in (tokens, changed)
+    )
+    how = near.by_layer(Attention([(1, 40)]), places, first[0])[1]
     moved = (near.layers[1](first[0], how) - near.layers[1](second[0], how)).abs().amax(1) > 1e-9
     assert moved.nonzero().flatten().tolist() == [18, 19, 20, 21, 22]
 
 
-@pytest.mark.parametrize("text", ["local", "local:128", "local:7/global:3", "local:0/global:3", "local:8/global:0", ""])
+@pytest.mark.parametrize(
+    "text", ["local", "local:128", "local:7/global:3", "local:0/global:3", "local:8/global:0", ""]
+)
 def test_an_attention_that_cannot_be_read_is_named(text: str) -> None:
-    with pytest.raises(UserError, match="model.attention="):
-        local.windows(text, 4)
+    with pytest.raises(UserError, match=r"model\.attention="):
+        windows.of(text, 4)
 
 
 def test_bases_differ_by_the_kind_of_layer() -> None:
     model, text = build(), texts(30)
     batch = pack(text)["net_input"]
-    kinds = model.by_window(Attention([(1, 30)]), batch["positions"], torch.zeros(30, 16, dtype=torch.float64))
-    assert [layer.window for layer in model.layers] == [0, 2, 0] and set(kinds) == {0, 2}
-    for window, theta in ((0, 160_000.0), (2, 10_000.0)):
+    kinds = model.by_layer(Attention([(1, 30)]), batch["positions"], torch.zeros(30, 16, dtype=torch.float64))
+    assert [kind.window for kind in kinds] == [0, 2, 0]
+    for window, theta in ((0, 160_000.0), (1, 10_000.0)):
         assert kinds[window].turn is not None
-        torch.testing.assert_close(kinds[window].turn[0], rotation(torch.arange(30), 8, theta, torch.float64)[0])
+        torch.testing.assert_close(
+            kinds[window].turn[0], rotation(torch.arange(30), 8, theta, torch.float64)[0]
+        )
     assert not torch.allclose(model(**batch), build(global_theta=10_000.0)(**batch))
     assert not torch.allclose(model(**batch), build(local_theta=160_000.0)(**batch))
 
@@ -186,7 +194,9 @@ def test_an_encoder_decoder_takes_the_encoder_and_learns() -> None:
     from xling.data.packing import pack_seq2seq
 
     torch.manual_seed(1)
-    cfg = Seq2SeqConfig(layers=2, dim=16, heads=2, ffn_dim=24, dropout=0.0, plain_head=True, qk_norm=True, **MODERN)
+    cfg = Seq2SeqConfig(
+        layers=2, dim=16, heads=2, ffn_dim=24, dropout=0.0, plain_head=True, qk_norm=True, **MODERN
+    )
     model = Seq2SeqModel(cfg, 50)
     assert model.encoder.positions is None and model.decoder.positions is not None
     rows = [

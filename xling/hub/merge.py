@@ -1,7 +1,7 @@
 """``xling merge``: one model out of several that have a start in common, by averages or by TIES.
 
-Sources: Wortsman et al. 2022 (averages); Yadav et al. 2023 (TIES: trim, elect signs, average what agrees); Marone et al.
-2025 merge the decays of three language mixes by TIES.
+Sources: Wortsman et al. 2022 (averages); Yadav et al. 2023 (TIES: trim, elect signs, average what agrees). Marone et
+al. 2025 merge the decays of three language mixes by TIES.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     for path, state in zip(sources, states, strict=True):
         for name in ("format", "shape", "langs", "vocab_digest"):
             if state[name] != states[0][name] and not (name == "shape" and _alike(state, states[0])):
-                raise UserError(f"{path} and {sources[0]} differ in {name}", "models of one run, or of one start")
+                raise UserError(
+                    f"{path} and {sources[0]} differ in {name}", "models of one run, or of one start"
+                )
         if checkpoint.INT8 in state:
             raise UserError(f"{path} is in 8 bits", "checkpoints in float32")
     weights = [state["weights"] for state in states]
@@ -62,11 +64,13 @@ def _check(cfg: MergeConfig) -> None:
         raise UserError(f"checkpoints={','.join(map(str, cfg.checkpoints))}", "two models or more")
     if cfg.weights and (len(cfg.weights) != len(cfg.checkpoints) or min(cfg.weights) <= 0):
         raise UserError(
-            f"weights={','.join(map(str, cfg.weights))} for {len(cfg.checkpoints)} models", "a number above 0 for each"
+            f"weights={','.join(map(str, cfg.weights))} for {len(cfg.checkpoints)} models",
+            "a number above 0 for each",
         )
     if (cfg.method == "ties") != (cfg.base is not None):
         raise UserError(
-            f"method={cfg.method} with base={cfg.base or ''}", "method=ties base=MODEL that all started from, or method=mean"
+            f"method={cfg.method} with base={cfg.base or ''}",
+            "method=ties base=MODEL that all started from, or method=mean",
         )
     if not 0 < cfg.density <= 1:
         raise UserError(f"density={cfg.density}", "a share above 0, at most 1")
@@ -74,7 +78,14 @@ def _check(cfg: MergeConfig) -> None:
 
 def _alike(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether shapes differ in nothing that weights depend on."""
-    free = ("dropout", "attention_dropout", "attention_out_dropout", "precision", "compile", "checkpoint_activations")
+    free = (
+        "dropout",
+        "attention_dropout",
+        "attention_out_dropout",
+        "precision",
+        "compile",
+        "checkpoint_activations",
+    )
     both = ({k: v for k, v in state["shape"].items() if k not in free} for state in (first, second))
     return next(both) == next(both)
 

@@ -1,7 +1,7 @@
 """ModernBERT and mmBERT as our encoder, and ours as theirs: the same parts under other names.
 
-Source: Warner et al. 2024; Marone et al. 2025; ``ModernBertConfig`` of transformers, whose older files spell the bases of
-rotary positions and the kinds of layers in another way.
+Source: Warner et al. 2024; Marone et al. 2025; ``ModernBertConfig`` of transformers, whose older files spell the bases
+of rotary positions and the kinds of layers in another way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import files, layouts
-from xling.models import local
+from xling.models import windows
 from xling.models.encoder import EncoderConfig
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ ACTIVATIONS = {"gelu": "geglu", "silu": "swiglu"}
 FULL, SLIDING = "full_attention", "sliding_attention"
 THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
 SHAPE: dict[str, Any] = {
-    "pre_norm": True, "norm": "unshifted", "embedding_norm": True, "biases": False, "positions": "rope", "head_dim": 0,
-    "first_norm": False, "head_biases": False, "qk_norm": False, "lang_embeddings": False, "segment_embeddings": False,
-    "scale_embeddings": False, "lang_adapter": 0, "task_adapter": 0, "invertible": False,
+    "pre_norm": True, "norm": "unshifted", "biases": False, "positions": "rope", "first_norm": False,
+    "head_biases": False,
 }  # fmt: skip
 """What every model of this type has, by the names of our settings."""
+SPOKEN = frozenset({
+    "layers", "dim", "heads", "ffn_dim", "ffn", "max_positions", "norm_eps", "attention", "local_theta", "global_theta",
+})  # fmt: skip
 _PARTS = {
     "qkv": "attn.Wqkv", "out": "attn.Wo", "attn_norm": "attn_norm", "up": "mlp.Wi", "down": "mlp.Wo",
     "ffn_norm": "mlp_norm",
@@ -69,11 +71,7 @@ def names(layers: int) -> dict[str, str]:
 
 def unfit(shape: Any) -> list[str]:
     """What a model has that ModernBERT has not, by the names of our settings."""
-    odd = [
-        f"model.{name}={str(getattr(shape, name)).lower()}"
-        for name, wanted in SHAPE.items()
-        if getattr(shape, name) != wanted
-    ]
+    odd = layouts.unusual(shape, SPOKEN, SHAPE)
     return odd + ([] if shape.ffn in ACTIVATIONS.values() else [f"model.ffn={shape.ffn}"])
 
 
@@ -94,7 +92,7 @@ def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
         ffn_dim=config["intermediate_size"],
         max_positions=config["max_position_embeddings"],
         norm_eps=float(config.get("norm_eps", 1e-5)),
-        ffn=ACTIVATIONS[activation],
+        ffn=ACTIVATIONS[activation],  # type: ignore[arg-type]
         attention=_attention(config, folder),
         global_theta=thetas[FULL],
         local_theta=thetas[SLIDING],
@@ -109,7 +107,9 @@ def _theta(config: Mapping[str, Any], kind: str, folder: Path) -> float:
     scaling = config.get("rope_scaling") or {}
     types = {told.get("rope_type", "default"), scaling.get("rope_type", scaling.get("type", "default"))}
     if types != {"default"}:
-        raise UserError(f"{folder}/config.json: rotary positions of type {max(types - {'default'})}", "default")
+        raise UserError(
+            f"{folder}/config.json: rotary positions of type {max(types - {'default'})}", "default"
+        )
     found = told.get("rope_theta", config.get(old))
     return usual if found is None else float(found)
 
@@ -122,13 +122,14 @@ def _attention(config: Mapping[str, Any], folder: Path) -> str:
         every = int(config.get("global_attn_every_n_layers") or 3)
         kinds = [SLIDING if i % every else FULL for i in range(layers)]
     if SLIDING not in kinds:
-        return local.GLOBAL
+        return windows.GLOBAL
     full = [i for i, kind in enumerate(kinds) if kind == FULL]
     every = full[1] if len(full) > 1 else layers
     made = f"local:{width}/global:{every}"
-    if [FULL if window == 0 else SLIDING for window in local.windows(made, layers)] != list(kinds):
+    if [FULL if window == 0 else SLIDING for window in windows.of(made, layers)] != list(kinds):
         raise UserError(
-            f"{folder}/config.json: layer_types={', '.join(kinds)}", f"{FULL} at every K-th layer from the first"
+            f"{folder}/config.json: layer_types={', '.join(kinds)}",
+            f"{FULL} at every K-th layer from the first",
         )
     return made
 
@@ -142,7 +143,10 @@ def inwards(
         UserError: a weight is missing.
     """
     if TOKENS not in state and TOKENS.removeprefix("model.") in state:
-        state = {name if name.startswith(("head.", "decoder.")) else f"model.{name}": t for name, t in state.items()}
+        state = {
+            name if name.startswith(("head.", "decoder.")) else f"model.{name}": t
+            for name, t in state.items()
+        }
     tied = state.get("decoder.weight", state.get(TOKENS))
     if TOKENS in state and tied is not None and not tied.equal(state[TOKENS]):
         raise UserError(f"{what} has an LM head with a matrix of its own", "one tied to the embeddings")
@@ -151,7 +155,9 @@ def inwards(
         if theirs in state:
             made[ours] = state[theirs].detach().float()
         elif not ours.startswith("lm_head."):
-            raise UserError(f"{what} has no weight {theirs}", "all weights of a ModernBERT", "copy the whole of it")
+            raise UserError(
+                f"{what} has no weight {theirs}", "all weights of a ModernBERT", "copy the whole of it"
+            )
     # The head of a classifier is no LM head: only with the output's bias is it one.
     if "lm_head.bias" not in made:
         none = layouts.no_head(made["encoder.tokens.weight"])
@@ -159,7 +165,9 @@ def inwards(
     return made
 
 
-def outwards(state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig) -> dict[str, Float32[Tensor, " ..."]]:
+def outwards(
+    state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig
+) -> dict[str, Float32[Tensor, " ..."]]:
     """Our weights under their names, float32; those of the LM head where there are any."""
     return layouts.plain(
         {theirs: state[ours] for ours, theirs in names(shape.layers).items() if ours in state}
@@ -168,7 +176,7 @@ def outwards(state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig) 
 
 def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: int) -> dict[str, Any]:
     """The ``config.json`` in both spellings, which older and newer transformers read alike."""
-    kinds = [SLIDING if window else FULL for window in local.windows(shape.attention, shape.layers)]
+    kinds = [SLIDING if window else FULL for window in windows.of(shape.attention, shape.layers)]
     window, _, every = shape.attention.removeprefix("local:").partition("/global:")
     activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     thetas = {FULL: shape.global_theta, SLIDING: shape.local_theta}

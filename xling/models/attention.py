@@ -178,10 +178,10 @@ def _attend_near(query: Tensor, key: Tensor, value: Tensor, how: Attention, plan
         count, length = q.shape[:2]
         if local.pays(length, how.window):
             pieces = local.in_blocks(q, k, v, how.window)
-            made = attend_dense(*pieces, mask, how.drop).transpose(1, 2)
+            made = attend_dense(*pieces, mask=mask, drop=how.drop).transpose(1, 2)
             found.append(made.reshape(count, -1, *q.shape[2:])[:, :length])
         else:
-            made = attend_dense(*(x.transpose(1, 2) for x in (q, k, v)), mask, how.drop)
+            made = attend_dense(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, how.drop)
             found.append(made.transpose(1, 2))
     return plan.queries.packed(found)
 

@@ -23,6 +23,7 @@ from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.marked import good_checkpoints, write_marked
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
+from xling.models.shape import DECODER, names
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
 
@@ -35,19 +36,6 @@ ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 _KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
-SAME = (
-    "pre_norm",
-    "scale_embeddings",
-    "norm",
-    "norm_eps",
-    "embedding_norm",
-    "biases",
-    "positions",
-    "ffn",
-    "heads",
-)
-SAME_SEQ2SEQ = ("plain_head", "untied_head", "source_lang")
-"""Settings that a model shares with the one it starts from, though not all show in the shapes of the weights."""
 INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
@@ -156,7 +144,7 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
 def position(epoch_itr: Any) -> dict[str, Any]:
     """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
     done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = epoch_itr.end_of_epoch()
+    ended = epoch_itr._cur_epoch_itr is not None and epoch_itr.end_of_epoch()  # None: not begun
     epoch = epoch_itr.epoch + ended
     # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
     return {
@@ -407,7 +395,7 @@ def start_from(
 
 def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, directory: Path) -> None:
     """Refuse settings under which the weights of ``old`` would fit and mean something else."""
-    for name in (*SAME, *SAME_SEQ2SEQ) if both else SAME:
+    for name in names(only=(None, DECODER) if both else (None,), same=True):
         mine, theirs = getattr(model.cfg, name), getattr(old.cfg, name)
         if mine != theirs:
             raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import make_dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import adapters, local
+from xling.models import adapters, windows
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 from xling.models.rope import Rotation, dtype_of_angles, rotated, rotation
+from xling.models.shape import ENCODER, Shape, Side, plain
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 PAD = 1
 COMPILER = "inductor"
 BUCKETS, FARTHEST = 32, 128  # of relative positions
-NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "unshifted": partial(nn.LayerNorm, bias=False)}
+NORMS: dict[str, Callable[..., nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "rms": nn.RMSNorm,
+    "unshifted": partial(nn.LayerNorm, bias=False),
+}
 POSITIONS = ("learnt", "relative", "rope")
 INITS = ("bert", "megatron")
 FFNS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -42,63 +47,16 @@ GATED = ("gated_gelu", "geglu", "swiglu")
 """What stands between the two matrices of a feed-forward block, or is its gate."""
 
 
-@dataclass
-class EncoderConfig(FairseqDataclass):
-    """Shape of the encoder; the defaults are tiny.
+def fairseq_class(name: str, base: type, *only: Side | None) -> Any:
+    """The dataclass for fairseq and model files: ``base`` and the settings of `Shape` of the sides ``only``."""
+    more = {"__module__": __name__, "__doc__": Shape.__doc__}
+    return make_dataclass(name, plain(only), bases=(base,), namespace=more)
 
-    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
-    the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
-    attentions. ``lang_adapter`` and ``task_adapter`` are the widths of adapters in every layer, 0 for none, and
-    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``segment_embeddings`` adds one of two
-    vectors to a token, of the first text or of the second (BERT). ``scale_embeddings`` multiplies
-    word vectors by the square root of ``dim`` (Vaswani et al. 2017, section 3.4; mBART); ``norm_eps`` is what layer
-    norms add to the variance, 1e-12 in BERT.
 
-    T5 and mT5 differ by: ``norm="rms"``, which neither centres nor shifts; ``embedding_norm=False``, none on the
-    embeddings; ``biases=False`` in layers; ``positions="relative"``, see `Relative`; ``ffn="gated_gelu"`` (mT5, T5 1.1)
-    or ``"relu"`` (T5); ``head_dim``, numbers of a head where they are not ``dim / heads``, which 0 stands for.
-
-    ModernBERT and mmBERT differ by: ``norm="unshifted"``, layer norms without a bias; ``pre_norm``, but none before the
-    attention of the first layer (``first_norm=False``); ``positions="rope"`` with the base ``local_theta`` in layers
-    that see a window and ``global_theta`` in the others; ``attention="local:128/global:3"``, see
-    `xling.models.local.windows`; ``ffn="geglu"`` (or ``"swiglu"``); ``head_biases=False``, none in the dense layer and
-    the norm of the LM head; ``init="megatron"``, which divides the first weights of what is added to the states by the
-    square root of twice the layers; ``attention_out_dropout``, behind the attention, where it is not ``dropout``, which
-    -1 stands for. ``qk_norm`` norms every query and key (Dehghani et al. 2023).
-    """
-
-    layers: int = 4
-    dim: int = 256
-    heads: int = 4
-    ffn_dim: int = 1024
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    max_positions: int = 512
-    pre_norm: bool = False
-    lang_embeddings: bool = False
-    segment_embeddings: bool = False
-    precision: str = "auto"
-    checkpoint_activations: bool = False
-    compile: bool = False
-    lang_adapter: int = 0
-    task_adapter: int = 0
-    invertible: bool = False
-    scale_embeddings: bool = False
-    norm_eps: float = 1e-5
-    norm: str = "layer"
-    embedding_norm: bool = True
-    biases: bool = True
-    positions: str = "learnt"
-    ffn: str = "gelu"
-    head_dim: int = 0
-    attention: str = local.GLOBAL
-    local_theta: float = 10_000.0
-    global_theta: float = 160_000.0
-    qk_norm: bool = False
-    first_norm: bool = True
-    head_biases: bool = True
-    attention_out_dropout: float = -1.0
-    init: str = "bert"
+if TYPE_CHECKING:
+    EncoderConfig = Shape
+else:
+    EncoderConfig = fairseq_class("EncoderConfig", FairseqDataclass, None, ENCODER)
 
 
 class Relative(nn.Module):
@@ -149,12 +107,10 @@ class Layer(nn.Module):
     Args:
         cfg: the shape of the model.
         index: of the layer, from 0.
-        window: tokens that it sees to either side, 0 for all.
     """
 
-    def __init__(self, cfg: EncoderConfig, index: int = 0, window: int = 0) -> None:
+    def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
         super().__init__()
-        self.window = window
         assert cfg.ffn in FFNS, f"ffn {cfg.ffn!r}: {', '.join(FFNS)}"
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
         self.out_dropout = cfg.dropout if cfg.attention_out_dropout < 0 else cfg.attention_out_dropout
@@ -253,8 +209,7 @@ class Encoder(nn.Module):
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
         self.segments = nn.Embedding(2, cfg.dim) if cfg.segment_embeddings else None
         self.norm = make_norm(cfg, cfg.embedding_norm)
-        seen = enumerate(local.windows(cfg.attention, cfg.layers))
-        self.layers = nn.ModuleList(Layer(cfg, index, window) for index, window in seen)
+        self.layers = nn.ModuleList(Layer(cfg, index) for index in range(cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
         initialise_all(self, cfg)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
@@ -324,27 +279,27 @@ class Encoder(nn.Module):
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
-        hows = self.by_window(how, positions, x)
+        hows = self.by_layer(how, positions, x)
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
-        for block in self.layers[:layer]:
+        for block, seen in zip(self.layers[:layer], hows, strict=False):
             # Dropout draws from torch's state, which is put back for the second time.
-            seen = hows[block.window]
             x = checkpoint(block, x, seen, use_reentrant=False) if again else block(x, seen)
             yield x
 
-    def by_window(
+    def by_layer(
         self, how: Attention, positions: Int[Tensor, " tokens"], x: Float[Tensor, "tokens dim"]
-    ) -> dict[int, Attention]:
-        """Of each width of a window what the layers that have it attend to, with biases or angles of positions."""
+    ) -> list[Attention]:
+        """Of each layer what it attends to, with its window and the biases or angles of positions."""
         if self.relative is not None:
             how = replace(how, bias=self.relative(how.longest, x.device))
+        seen = windows.of(self.cfg.attention, self.cfg.layers)
         hows, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
-        for window in dict.fromkeys(block.window for block in self.layers):
+        for window in dict.fromkeys(seen):
             theta = self.cfg.local_theta if window else self.cfg.global_theta
             turns = self.cfg.positions == "rope"
             turn = rotation(positions, width, theta, dtype_of_angles(x)) if turns else None
             hows[window] = replace(how, window=window, turn=turn)
-        return hows
+        return [hows[window] for window in seen]
 
 
 def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embedding | None, Relative | None]:
@@ -354,7 +309,7 @@ def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embeddi
     """
     assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
     if cfg.positions == "relative":
-        assert cfg.attention == local.GLOBAL, "relative positions see the whole sequence"
+        assert cfg.attention == windows.GLOBAL, "relative positions see the whole sequence"
         return None, Relative(cfg.heads, causal)
     if cfg.positions == "rope" and not causal:
         return None, None

@@ -30,7 +30,7 @@ class NotFiniteError(ArithmeticError):
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
-    """Hyper-parameters; the defaults are XLM-R's. ``rule`` is one of `xling.models.rules.RULES`, ``momentum`` Muon's."""
+    """Hyper-parameters; the defaults are XLM-R's. ``rule``: see `xling.models.rules.RULES`; ``momentum``: Muon's."""
 
     beta1: float = 0.9
     beta2: float = 0.98

@@ -36,7 +36,9 @@ def rotation(
     return angles.cos()[:, None, None], angles.sin()[:, None, None]
 
 
-def rotated(x: Float[Tensor, "tokens #kinds heads head_dim"], turn: Rotation) -> Tensor:
+def rotated(
+    x: Float[Tensor, "tokens kinds heads head_dim"], turn: Rotation
+) -> Float[Tensor, "tokens kinds heads head_dim"]:
     """Rows (N, K, H, C) turned by the angles of their tokens; computed in the type of the angles, returned in x's."""
     cos, sin = turn
     first, second = x.to(cos.dtype).chunk(2, -1)

@@ -85,7 +85,9 @@ class Rules(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     rule(parameter, parameter.grad, self.state[parameter], group)
 
-    def _adamw(self, parameter: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+    def _adamw(
+        self, parameter: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any]
+    ) -> None:
         if not state:
             state["step"] = torch.zeros(())
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
@@ -114,7 +116,10 @@ class Rules(torch.optim.Optimizer):
         # A matrix that is cut over processes is made whole in each of them; the product is that of one process.
         whole = wanted.full_tensor() if ddp.is_part(wanted) else wanted
         dtype = torch.bfloat16 if whole.is_cuda else whole.dtype
-        made = [SCALE * max(part.shape) ** 0.5 * orthogonal(part.to(dtype)) for part in whole.chunk(group["parts"])]
+        made = [
+            SCALE * max(part.shape) ** 0.5 * orthogonal(part.to(dtype))
+            for part in whole.chunk(group["parts"])
+        ]
         change = ddp.shard_like(torch.cat(made).to(whole.dtype), parameter)
         weight = ddp.local(parameter)
         weight.mul_(1 - group["lr"] * group["weight_decay"])

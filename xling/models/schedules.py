@@ -21,7 +21,7 @@ DECAYS = ("sqrt", "linear")
 
 @dataclass
 class ScheduleConfig(FairseqDataclass):
-    """``decay`` is the share of ``updates`` at the end in which ``wsd`` decays, by ``shape``, to ``final`` of the peak."""
+    """``decay`` is the last share of ``updates``, in which ``wsd`` decays by ``shape`` to ``final`` of the peak."""
 
     name: str = "linear"
     warmup: int = 100
@@ -33,18 +33,20 @@ class ScheduleConfig(FairseqDataclass):
 
 
 def factor(cfg: Any, update: int) -> float:
-    """The share of the peak that the update number ``update`` (from 1) learns with.
+    """The share of the peak with which the update after ``update`` others learns.
+
+    A decay would reach its end with the update after the last.
 
     Example:
-        >>> [round(factor(ScheduleConfig("wsd", 2, 10, 0.5), n), 2) for n in (1, 2, 5, 6, 10)]
-        [0.5, 1.0, 1.0, 0.55, 0.0]
+        >>> [round(factor(ScheduleConfig(name="wsd", warmup=2, updates=8, decay=0.5), n), 2) for n in range(9)]
+        [0.5, 1.0, 1.0, 1.0, 0.55, 0.37, 0.23, 0.11, 0.0]
     """
     if update < cfg.warmup:
-        return update / cfg.warmup
+        return float((update + 1) / cfg.warmup)
     if cfg.name == "inverse_sqrt":
-        return math.sqrt(max(cfg.warmup, 1) / max(update, 1))
-    begin = cfg.updates * (1 - cfg.decay) if cfg.name == "wsd" else float(cfg.warmup)
-    gone = min(max((update - begin) / max(cfg.updates - begin, 1e-9), 0.0), 1.0)
+        return math.sqrt(max(cfg.warmup, 1) / (update + 1))
+    begin = round(cfg.updates * (1 - cfg.decay)) if cfg.name == "wsd" else cfg.warmup
+    gone = min(max((update + 1 - begin) / max(cfg.updates + 1 - begin, 1), 0.0), 1.0)
     if cfg.name == "cosine":
         left = (1 + math.cos(math.pi * gone)) / 2
     else:

@@ -56,7 +56,7 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
     """
     if not cfg.phases:
         return cfg, [Part("", cfg, cfg.train.updates)]
-    batches, lengths = Batches.of(cfg.train, processes), []
+    batches, lengths = Batches.of(cfg.train, processes), list[int]()
     for name, phase in cfg.phases.items():
         if (phase.updates > 0) == (phase.tokens > 0):
             raise UserError(
@@ -72,7 +72,9 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
                 f"phases.{list(cfg.phases)[decaying.index(True)]}.part=decay with train.schedule={cfg.train.schedule}",
                 "train.schedule=wsd, and no stable phase behind a decaying one",
             )
-        train = replace(train, decay=sum(n for n, is_last in zip(lengths, decaying, strict=True) if is_last) / total)
+        train = replace(
+            train, decay=sum(n for n, is_last in zip(lengths, decaying, strict=True) if is_last) / total
+        )
     whole = replace(cfg, train=train)
     parts = [
         Part(name, of_phase(whole, name, phase), end, phase.global_theta)
@@ -104,7 +106,9 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
     for objective, settings in chosen.items():
         known = {item.name for item in fields(OBJECTIVES[objective].config)}
         if odd := [key for key in given if key not in known and len(chosen) == 1]:
-            raise UserError(f"phases.{name}.{odd[0]} with objectives.{objective}", ", ".join(sorted(known & {*_SHORT})))
+            raise UserError(
+                f"phases.{name}.{odd[0]} with objectives.{objective}", ", ".join(sorted(known & {*_SHORT}))
+            )
         short = {key: value for key, value in given.items() if key in known}
         made[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
     langs = _langs(phase.langs, name) if phase.langs else cfg.langs
@@ -124,7 +128,9 @@ def _langs(given: tuple[str, ...], name: str) -> tuple[str, ...]:
     if len(given) == 1 and ("/" in given[0] or "." in given[0]):
         path = Path(given[0])
         if not path.is_file():
-            raise UserError(f"phases.{name}.langs={path}: there is no such file", "codes, a file of codes, or all")
+            raise UserError(
+                f"phases.{name}.langs={path}: there is no such file", "codes, a file of codes, or all"
+            )
         return tuple(path.read_text(encoding="utf-8").split())
     return given
 
@@ -165,13 +171,19 @@ class Course:
         """All languages of the run, where ``first`` are those of its first phase."""
         if len(self._parts) == 1:
             return first
-        named = [lang for part in self._parts for lang in part.cfg.langs or shards.languages_in(Path(part.cfg.data))]
+        named = [
+            lang
+            for part in self._parts
+            for lang in part.cfg.langs or shards.languages_in(Path(part.cfg.data))
+        ]
         return sorted({*named}, key=[*first, *named].index)
 
-    def note(self, seen: dict[str, Any]) -> None:
-        """Keep what the present phase read."""
+    def turn(self, update: int, seen: dict[str, Any]) -> Any:
+        """Keep what the present phase read, go to the next after ``update``, and return its training iterator."""
         found = self._noted() | {self._parts[self._now].name: seen}
         manifest.write_atomic(self._file, json.dumps(found))
+        self.enter(update)
+        return self._trainer.get_train_iterator(1, load_dataset=True)
 
     def read(self, seen: dict[str, Any]) -> dict[str, Any]:
         """What the whole run read, from what its last phase did: by phase, and the epochs of each language in all."""

@@ -85,7 +85,9 @@ def _phases(
         mixture = task.dataset("train").mixture()
         epoch = max(sum(drawn for _, drawn in mixture.values()), 1)
         total = (batches.total(part.end) - batches.total(before)) * tokens
-        seen = {n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()}
+        seen = {
+            n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()
+        }
         made[part.name] = {"updates": part.end - before, "epochs": round(total / epoch, 4), "tokens": seen}
         before = part.end
     return made

@@ -139,12 +139,7 @@ def _train(
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr = checkpoint.resume(trainer, partial, run_key, course.enter)
-    trainer.task.load_dataset("valid")
-    if not len(trainer.task.dataset("valid")):
-        raise UserError(
-            f"no validation text in {cfg.data}: every language is a single document",
-            fix="separate documents by blank lines, or give more text",
-        )
+    _check_validation(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
     told, clock, batches = 0, Clock(f"pretrain {cfg.out}"), Batches.of(cfg.train, ddp.size())
     writer = checkpoint.Writer(partial, cfg.train.keep)
@@ -162,7 +157,7 @@ def _train(
                 if not updates.make(samples):
                     continue
                 done = trainer.get_num_updates()
-                log.count(samples)
+                log.count(trainer, samples)
                 clock.made(cfg.train.updates - done)
                 last = done == cfg.train.updates
                 stop = ddp.agreed(bool(job.stop_requested()))
@@ -173,9 +168,7 @@ def _train(
                     losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
                 if turns := course.ends(done):
-                    course.note(text_seen(trainer, epoch_itr))
-                    course.enter(done)
-                    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
+                    epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
                     _save(writer, trainer, epoch_itr, run_key)
                     if last or stop:
@@ -193,6 +186,15 @@ def _train(
             else:
                 epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates, course.read(seen or text_seen(trainer, epoch_itr))
+
+
+def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
+    trainer.task.load_dataset("valid")
+    if not len(trainer.task.dataset("valid")):
+        raise UserError(
+            f"no validation text in {cfg.data}: every language is a single document",
+            fix="separate documents by blank lines, or give more text",
+        )
 
 
 def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
