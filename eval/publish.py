@@ -75,7 +75,7 @@ def publish(
     answered = score_files(files, data, num_workers)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
-    table = table_of(cfg, named, scores, averages)
+    table = table_of(cfg, named, scores, averages, data)
     with manifest.publish(out, "eval", settings, inputs) as made:
         results.write_scores(made.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
@@ -169,11 +169,13 @@ class Averages:
         return self.found[key].low, self.found[key].high
 
 
-def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends) -> Table:
+def table_of(
+    cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends, data: Path
+) -> Table:
     """The table of scores with what ``cfg`` puts beside and below them."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
-        [*scores, *(beside(scores) if cfg.published else [])],
+        [*scores, *(beside(scores, data) if cfg.published else [])],
         cfg.title,
         cfg.allow_missing,
         tables.group_maps(scores, cfg.by),

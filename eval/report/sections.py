@@ -16,8 +16,7 @@ from xling.eval.report import comparison, figure
 from xling.eval.report.artifacts import Event, Made, Run
 from xling.eval.report.comparison import AVERAGE, Test
 from xling.eval.report.sheet import Cell, Sheet
-from xling.eval.report.tables import PUBLISHED
-from xling.eval.results import CONTROLS, Score
+from xling.eval.results import CONTROLS, PUBLISHED, Score
 from xling.eval.suite import suites
 
 MANY = 60

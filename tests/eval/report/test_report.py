@@ -408,6 +408,18 @@ def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> No
         assert foreign not in page
 
 
+def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
+    file = tmp_path / "run/scores.json"
+    results.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])
+    plain = str(stage.run(ReportConfig((str(file),), tmp_path / "out")))
+    assert "XLM-R" not in plain
+    shown = str(stage.run(ReportConfig((str(file),), tmp_path / "out", published=True)))
+    assert "XLM-R base (published, not comparable)" in shown
+    assert "its average is over 15 languages, ours over 2 of them" in shown
+    assert "note: the XXL row of that README" in shown
+    assert "XLM-R base (published, not comparable)" in (tmp_path / "out/report.html").read_text()
+
+
 def test_two_scores_of_one_name_are_named_by_their_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
