@@ -13,7 +13,8 @@ from xling.core.errors import UserError
 from xling.models import checkpoint, shape
 from xling.models.encoder import FFNS, NORMS, POSITIONS, EncoderConfig
 from xling.models.seq2seq import Seq2SeqConfig
-from xling.models.shape import DECODER, ENCODER, ModelConfig, Shape
+from xling.models.setting import DECODER, ENCODER
+from xling.models.shape import ModelConfig, Shape
 from xling.transfer.mt import start_of
 
 CHOICES = {"norm": NORMS, "positions": POSITIONS, "ffn": FFNS}

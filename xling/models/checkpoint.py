@@ -23,7 +23,8 @@ from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.marked import good_checkpoints, write_marked
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
-from xling.models.shape import DECODER, names
+from xling.models.setting import DECODER
+from xling.models.shape import names
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
 

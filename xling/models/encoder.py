@@ -16,12 +16,13 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import adapters, windows
+from xling.models import adapters, parts, windows
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
 from xling.models.rope import Rotation, dtype_of_angles, rotated, rotation
-from xling.models.shape import ENCODER, Shape, Side, plain
+from xling.models.setting import ENCODER, Side
+from xling.models.shape import Shape, plain
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -215,6 +216,7 @@ class Encoder(nn.Module):
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
         adapters.add(self, adapters.TASK, cfg.task_adapter)
+        parts.attach(self)
 
     def forward(
         self,

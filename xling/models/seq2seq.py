@@ -20,7 +20,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import encoder
+from xling.models import encoder, parts
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.encoder import (
@@ -36,7 +36,7 @@ from xling.models.encoder import (
     scaled,
 )
 from xling.models.loss import linear_cross_entropy
-from xling.models.shape import DECODER
+from xling.models.setting import DECODER
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -164,6 +164,7 @@ class Decoder(nn.Module):
             if cfg.plain_head
             else LMHead(cfg.dim, weight, cfg.norm_eps, biases=cfg.head_biases)
         )
+        parts.attach(self)
 
     def embed(
         self,

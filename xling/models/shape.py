@@ -1,45 +1,22 @@
 """The settings of a model: the one place where each has its name, type, default, range and what else holds for it.
 
-A recipe reads `ModelConfig` without torch. The classes that fairseq and the model files know are made from it
-(`xling.models.encoder.EncoderConfig`, `xling.models.seq2seq.Seq2SeqConfig`).
+A setting can also stand in a file of its own, see `xling.models.parts`. A recipe reads `ModelConfig` without torch. The
+classes that fairseq and the model files know are made from it (`xling.models.encoder.EncoderConfig`,
+`xling.models.seq2seq.Seq2SeqConfig`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import Field, dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from xling.core import ranges
 from xling.core.errors import UserError
-from xling.core.ranges import COUNT, POSITIVE, RANGE, SHARE, Range
+from xling.core.ranges import COUNT, POSITIVE, SHARE, Range
 from xling.models import windows
-
-Side = Literal["encoder", "decoder"]
-ENCODER: Side = "encoder"
-DECODER: Side = "decoder"
-
-
-def setting(
-    default: Any,
-    valid: Range | None = None,
-    only: Side | None = None,
-    same: bool = False,
-    own: bool = False,
-) -> Any:
-    """The field of a setting.
-
-    Args:
-        default: a plain value.
-        valid: its range.
-        only: counts only in a model that is an encoder alone, or only in one with a decoder.
-        same: must be equal in a model and the one that it starts from: weights of the same shapes would mean
-            something else.
-        own: says how a run computes, not what the model is: a run that takes its shape from a checkpoint keeps its
-            own value.
-    """
-    more = {"only": only, "same": same, "own": own}
-    return field(default=default, metadata=more if valid is None else {**more, RANGE: valid})
+from xling.models.parts import PARTS
+from xling.models.setting import DECODER, ENCODER, Side, setting
 
 
 def _width(none: str) -> Range:
@@ -47,7 +24,7 @@ def _width(none: str) -> Range:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class _Settings:
     """Shape of the model; the defaults are tiny.
 
     XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. T5 and mT5 differ by ``norm``,
@@ -158,6 +135,18 @@ class ModelConfig:
             raise UserError(f"model.positions=rope with heads of {self.dim // self.heads}", "an even width")
         if self.invertible and self.dim % 2:
             raise UserError(f"model.invertible with model.dim={self.dim}", "an even width")
+
+
+if TYPE_CHECKING:
+    ModelConfig = _Settings
+else:
+    ModelConfig = make_dataclass(
+        "ModelConfig",
+        [(name, type(part.setting.default), part.setting) for name, part in PARTS.items()],
+        bases=(_Settings,),
+        namespace={"__module__": __name__, "__doc__": _Settings.__doc__},
+        frozen=True,
+    )
 
 
 @dataclass(frozen=True)

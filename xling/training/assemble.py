@@ -19,7 +19,8 @@ from xling.core.errors import UserError
 from xling.models import checkpoint, ddp, rules
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
-from xling.models.shape import DECODER, ENCODER, ModelConfig, names, wrong_side
+from xling.models.setting import DECODER, ENCODER
+from xling.models.shape import ModelConfig, names, wrong_side
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.text import vocab
