@@ -86,9 +86,9 @@ def test_a_window_costs_its_width_and_not_the_length(
     seen: list[int] = []
     dense = attention.attend_dense
 
-    def counted(q: Tensor, k: Tensor, *rest: Any) -> Tensor:
+    def counted(q: Tensor, k: Tensor, *rest: Any, **more: Any) -> Tensor:
         seen.append(q.shape[0] * q.shape[2] * k.shape[2])
-        return dense(q, k, *rest)
+        return dense(q, k, *rest, **more)
 
     monkeypatch.setattr(attention, "attend_dense", counted)
     x = torch.randn(4096, 1, 8).to(dtype)

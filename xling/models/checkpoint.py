@@ -145,7 +145,7 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
 def position(epoch_itr: Any) -> dict[str, Any]:
     """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
     done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = epoch_itr._cur_epoch_itr is not None and epoch_itr.end_of_epoch()  # None: not begun
+    ended = compat.is_at_the_end(epoch_itr)
     epoch = epoch_itr.epoch + ended
     # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
     return {

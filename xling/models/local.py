@@ -70,7 +70,11 @@ def in_blocks(
     k: Float[Tensor, "batch time heads head_dim"],
     v: Float[Tensor, "batch time heads head_dim"],
     window: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[
+    Float[Tensor, "rows heads {window} head_dim"],
+    Float[Tensor, "rows heads keys head_dim"],
+    Float[Tensor, "rows heads keys head_dim"],
+]:
     """Queries, keys and values (B, T, H, C) in blocks: (B * blocks, H, window or 3 x window, C)."""
     rows = blocks(q, window)
     columns = (neighbours(blocks(x, window)) for x in (k, v))

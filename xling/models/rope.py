@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+    from jaxtyping import Float, Int
 
 Rotation = tuple[Tensor, Tensor]
 """Cosines and sines of a batch, each float (N, 1, 1, C / 2)."""
@@ -45,6 +45,6 @@ def rotated(
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
 
 
-def dtype_of_angles(x: Float32[Tensor, " ..."] | Tensor) -> torch.dtype:
+def dtype_of_angles(x: Float[Tensor, " ..."]) -> torch.dtype:
     """The type in which angles for ``x`` are computed: float64 for float64, else float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
