@@ -55,9 +55,8 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
 
     A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a ``ModernBertForMaskedLM``, one
-    that is fine-tuned the class that its task names,
-    a model with a decoder an ``MBartForConditionalGeneration`` or, with relative positions, an
-    ``MT5ForConditionalGeneration``, with its generation config.
+    that is fine-tuned the class that its task names, a model with a decoder an ``MBartForConditionalGeneration`` or,
+    with relative positions, an ``MT5ForConditionalGeneration``, with its generation config.
 
     Raises:
         UserError: the model has a part that these classes have not, or there is no model.
