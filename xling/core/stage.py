@@ -297,6 +297,12 @@ for _stage in (
         help="score the saved predictions of a run again; needs no model",
     ),
     Stage(
+        "eval leaks",
+        config="xling.eval.leaks:LeaksConfig",
+        run="xling.eval.leaks:run",
+        help="index every test row at hand, for corpora to be checked against",
+    ),
+    Stage(
         "eval contamination",
         config="xling.eval.contamination:ContaminationConfig",
         run="xling.eval.contamination:run",
