@@ -20,7 +20,7 @@ WORDS = [f"{a}{b}{c}" for a in "bdkmst" for b in "aeiou" for c in "lnr"]
 LONG_ROWS = 40
 
 
-def sentence(*key: object, length: int = 20) -> list[str]:
+def sentence(*key: object, length: int = 24) -> list[str]:
     return [WORDS[i] for i in rng("leaks", *key).integers(len(WORDS), size=length)]
 
 
@@ -76,6 +76,16 @@ def test_a_short_row_counts_as_a_line_and_in_company() -> None:
     assert held(f"x {one}\n{two} z") == set(), "part of a line"
     row = " ".join(sentence("row", 3))
     assert held(f"{one}\n{row}") == held(row), "a row of another test is no company"
+
+
+def test_a_line_of_six_words_may_have_another_one() -> None:
+    rows = [" ".join(sentence("six", i, length=6 + i % 2)) for i in range(8)]
+    made = Leaks.of([Entry("g", str(i), row) for i, row in enumerate(rows)])
+    for place in range(6):
+        lines = [" ".join("other" if i == place else w for i, w in enumerate(row.split())) for row in rows]
+        assert made.find("\n".join(lines)).tolist() == list(range(8))
+    twice = [" ".join("other" if i in (1, 4) else w for i, w in enumerate(row.split())) for row in rows]
+    assert made.find("\n".join(twice)).tolist() == []
 
 
 def test_texts_beside_each_other_are_told_apart() -> None:

@@ -61,7 +61,7 @@ class Leaks:
         ends: int64 (num_rows + 1,), where each row begins and the last ends.
         runs: uint64 (num_runs,), sorted hashes of runs of units of long rows.
         places: int64 (num_runs,), where in ``units`` each begins.
-        lines: uint64 (num_lines,), sorted hashes of short rows.
+        lines: uint64 (num_lines,), sorted hashes of short rows, also with one unit open.
         short: int64 (num_lines,), their rows.
     """
 
@@ -103,8 +103,9 @@ class Leaks:
         hashes, places = hashes[order], places[order]
         _, counts = np.unique(hashes, return_counts=True)
         common = np.repeat(counts > MAX_ROWS, counts)
-        short = np.array([row for row, own in enumerate(units) if len(own) < LONG], dtype=np.int64)
-        lines = np.array([_line(units[row]) for row in short], dtype=np.uint64)
+        few = [(row, line) for row, own in enumerate(units) if len(own) < LONG for line in _lines(own)]
+        short = np.array([row for row, _ in few], dtype=np.int64)
+        lines = np.array([line for _, line in few], dtype=np.uint64)
         by_line = np.argsort(lines, kind="stable")
         return cls(
             tuple(groups), np.array([group for group, _ in each], dtype=np.int64), tuple(name for _, name in each),
@@ -201,7 +202,7 @@ class Leaks:
         own = self.units[self.ends[row] : self.ends[row + 1]]
         first, last = max(0, -start), min(len(own), len(units) - start)
         same = int((own[first:last] == units[start + first : start + last]).sum())
-        return same >= len(own) + -len(own) // CHANGED
+        return same >= len(own) - len(own) // CHANGED
 
     def _short(
         self, units: UInt64[np.ndarray, " units"], line: Int64[np.ndarray, " units"]
@@ -209,13 +210,13 @@ class Leaks:
         """Rows of few units that are lines of the document, and where each begins."""
         first = np.flatnonzero(np.diff(line, prepend=-1))
         lengths = np.diff(first, append=len(units))
-        first, lengths = first[lengths < LONG], lengths[lengths < LONG]
+        few = [(int(a), int(n)) for a, n in zip(first, lengths, strict=True) if n < LONG]
         found: list[tuple[int, int]] = []
-        hashes = [_line(units[a : a + n]) for a, n in zip(first.tolist(), lengths.tolist(), strict=True)]
-        sought = np.array(hashes, dtype=np.uint64)
+        hashes = [(a, line) for a, n in few for line in _lines(units[a : a + n])]
+        sought = np.array([line for _, line in hashes], dtype=np.uint64)
         low, high = (np.searchsorted(self.lines, sought, side=side) for side in _SIDES)
         for place in np.flatnonzero(high > low).tolist():
-            found += [(int(row), int(first[place])) for row in self.short[low[place] : high[place]]]
+            found += [(int(row), hashes[place][0]) for row in self.short[low[place] : high[place]]]
         return np.array(found, dtype=np.int64).reshape(-1, 2).T
 
     def entries(self, row: int) -> list[tuple[str, str]]:
@@ -231,10 +232,15 @@ class Leaks:
         return [self.groups[place] for place in sorted(places)]
 
 
-def _line(units: UInt64[np.ndarray, " units"]) -> np.uint64:
-    """A hash of a few units in their order."""
-    found: np.uint64 = runs(units, len(units))[0] + np.uint64(len(units))
-    return found
+def _lines(units: UInt64[np.ndarray, " units"]) -> list[int]:
+    """A hash of a few units in their order, and those of the same with any one unit open, if there are enough."""
+    count = len(units)
+    whole = int(runs(units, count)[0]) + count
+    open_places = range(count if count >= CHANGED else 0)
+    parts = [
+        int(runs(np.where(np.arange(count) == k, np.uint64(0), units), count)[0]) - count for k in open_places
+    ]
+    return [value & 0xFFFFFFFFFFFFFFFF for value in (whole, *parts)]
 
 
 def read(place: str | Path) -> Leaks:
