@@ -295,7 +295,7 @@ def test_the_index_of_all_suites_is_published_and_used(world: Path, tmp_path: Pa
     pairs = pl.DataFrame({"src": ["x", f"a {LONG}", "y"], "tgt": ["b", "c", "d"], "id": ["0", "1", "2"]})
     context = Context.of_pair("en-de")
     block = Overlap(leaks=tmp_path / "leaks")
-    assert block.judge(pairs, context).to_list() == [None, "test_row", None]
+    assert block.judge(pairs, context).to_list() == [None, "heldout_src", None]
     assert block.notes(pairs, context) == {"test rows of toy_xnli en test text_a": 1}
     count = replace(block, block=False)
     assert count.judge(pairs, context).to_list() == [None] * 3

@@ -36,7 +36,6 @@ class Overlap(PairFilter):
     reasons: ClassVar[dict[str, str]] = {
         "heldout_src": "the source side is a sentence of a dev or test set",
         "heldout_tgt": "the target side is a sentence of a dev or test set",
-        "test_row": "a side holds a row of a test set",
     }
     examples = (
         PairExample("", "Yes!", "Ja!", heldout=("Yes!",)),
@@ -52,17 +51,17 @@ class Overlap(PairFilter):
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
         tests: dict[str, pl.Expr] = {}
-        if context.heldout:
-            known = _heldout(stamped(context.heldout), self.min_letters)
-            tests = {f"heldout_{side}": near_key(side).is_in(known.implode()) for side in ("src", "tgt")}
-        if self.leaks and self.block:
-            rows = sorted({place for place, _ in self._leaked(pairs)})
-            tests["test_row"] = pl.int_range(pl.len()).is_in(rows)
-        return (
-            first_reason(pairs, tests)
-            if tests
-            else pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
-        )
+        for side in ("src", "tgt"):
+            found = pl.col(side).is_null()  # never
+            if context.heldout:
+                known = _heldout(stamped(context.heldout), self.min_letters)
+                found = near_key(side).is_in(known.implode())
+            if self.leaks and self.block:
+                found |= pl.int_range(pl.len()).is_in(
+                    sorted({place for place, _ in self._leaked(pairs[side])})
+                )
+            tests[f"heldout_{side}"] = found
+        return first_reason(pairs, tests)
 
     def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
         """Pairs that hold test rows, by what the rows belong to."""
@@ -70,16 +69,14 @@ class Overlap(PairFilter):
             return {}
         index = read_leaks(self.leaks)
         held: dict[int, set[int]] = {}
-        for place, row in self._leaked(pairs):
-            held.setdefault(place, set()).add(row)
+        for side in ("src", "tgt"):
+            for place, row in self._leaked(pairs[side]):
+                held.setdefault(place, set()).add(row)
         return Counter(f"test rows of {group}" for rows in held.values() for group in index.groups_of(rows))
 
-    def _leaked(self, pairs: pl.DataFrame) -> list[tuple[int, int]]:
-        """Number of a pair and a test row that either side holds."""
-        assert self.leaks
-        return [
-            hit for side in ("src", "tgt") for hit in read_leaks(self.leaks).find_in(pairs[side].to_list())
-        ]
+    def _leaked(self, texts: pl.Series) -> list[tuple[int, int]]:
+        """Number of a pair and a test row that its side holds."""
+        return read_leaks(self.leaks).find_in(texts.to_list()) if self.leaks else []
 
 
 @lru_cache(maxsize=2)
