@@ -27,6 +27,11 @@ class Choice(Kind):
         """The number of one of the choices."""
         return type(answer) is int and 0 <= answer < len(row.fields["choices"])
 
+    def passages(self, row: Example) -> dict[str, str]:
+        """The premise, and each alternative behind it."""
+        texts = {f"choice{i}": text for i, text in enumerate(row.fields["choices"])}
+        return {"premise": row.fields["premise"], **texts}
+
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """The most frequent index."""
         return most_frequent(row.label for row in train)
