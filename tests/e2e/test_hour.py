@@ -105,7 +105,9 @@ def test_the_hour_in_seconds(data: Path, tmp_path: Path) -> None:
     made = pipeline.read(RECIPES / "hour.yaml", words)
     for name, step in made.steps.items():
         run_local(step.stage, made.settings(name))
-    folders = [tmp_path / "hour" / name for name in ("ntrex", "tatoeba", "texts", "tags", "requests")]
+    folders = [
+        tmp_path / "hour" / name for name in ("ntrex", "tatoeba", "texts", "tags", "names", "requests")
+    ]
     scores = {
         (score.suite, score.lang, score.system, score.metric): score.value
         for folder in folders

@@ -28,7 +28,6 @@ from xling.transfer.static_heads import (
     rescaled,
     tagger,
     text_features,
-    with_shares_of,
 )
 from xling.transfer.task import TASKS, TaskShape
 from xling.transfer.tasks.classify import Classify
@@ -89,7 +88,7 @@ class StaticBackend:
         head = _head_of(suite)
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
-        return head.fit(self, suite, train, dev, TASKS[suite.task].labels_of(suite, train), cfg)
+        return head.fit(self, suite, train, TASKS[suite.task].labels_of(suite, train), cfg)
 
     def features_of_pairs(self, rows: Sequence[Row]) -> Float32[Tensor, "pairs features"]:
         """The features of pairs of one language, worked out once for all seeds."""
@@ -135,12 +134,7 @@ class Head(Protocol):
 
     @staticmethod
     def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[Row],
-        dev: Sequence[Row],
-        labels: Sequence[str],
-        cfg: Any,
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
         """Heads to choose from."""
 
@@ -154,12 +148,7 @@ class Classes:
 
     @staticmethod
     def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[Row],
-        dev: Sequence[Row],
-        labels: Sequence[str],
-        cfg: Any,
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
         """A classifier for each of `STRENGTHS`."""
         features = text_features(backend.encoder, [row.fields["text"] for row in train])
@@ -177,12 +166,7 @@ class Pairs:
 
     @staticmethod
     def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[Row],
-        dev: Sequence[Row],
-        labels: Sequence[str],
-        cfg: Any,
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
         """One network."""
         features = backend.features_of_pairs(train)
@@ -199,24 +183,16 @@ class Tags:
 
     @staticmethod
     def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[Row],
-        dev: Sequence[Row],
-        labels: Sequence[str],
-        cfg: Any,
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """One tagger, whose tags have the shares of the dev rows."""
+        """One tagger."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
         spans, encoder = bool(suite.scheme), backend.encoder
-        held_out = [row.fields["tokens"] for row in dev], [row.label for row in dev]
-        found = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
-        found = with_shares_of(found, *held_out)
-        if cfg.project:
-            more = projected(backend.linked(cfg.project), found.log_probabilities, labels)
-            found = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)
-            found = with_shares_of(found, *held_out)
-        return [found]
+        first = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
+        if not cfg.project:
+            return [first]
+        more = projected(backend.linked(cfg.project), first.log_probabilities, labels)
+        return [tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans, more)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -229,12 +205,7 @@ class IntentsSlots:
 
     @staticmethod
     def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[Row],
-        dev: Sequence[Row],
-        labels: Sequence[str],
-        cfg: Any,
+        backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
         """One pair of heads."""
         sentences = [row.fields["tokens"] for row in train]

@@ -34,8 +34,9 @@ NUM_SHAPES = 30
 MIN_RESCALED = 20
 """Rows below which features are left as they are: they say too little about their language."""
 WARMUP_STEPS = 50
-SHIFT_ROUNDS = 50
 MORE = 3
+DROP, SPAN_DROP = 0.15, 0.3
+"""Words hidden in training; the more, the less a name's own spelling decides."""
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 _QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
 
@@ -254,7 +255,7 @@ class Tagger(nn.Module):
         drop: share of the words whose vectors are hidden in training, and half that of single numbers.
     """
 
-    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = 0.15) -> None:
+    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
         super().__init__()
         self.labels, self.drop = tuple(labels), drop
         self.enter = nn.Linear(dim + NUM_SHAPES, width)
@@ -277,19 +278,11 @@ class Tagger(nn.Module):
 
 @dataclass(frozen=True)
 class Tagged:
-    """A tagger with the encoder whose vectors it reads.
-
-    Attributes:
-        encoder: gives the vectors.
-        net: gives the logits.
-        spans: whether the tags are IOB2, so that not every tag may follow every other.
-        shift: (labels,), added to the logits, see `with_shares_of`.
-    """
+    """A tagger with the encoder whose vectors it reads, and what of a tag may follow what."""
 
     encoder: StaticEncoder
     net: Tagger
     spans: bool
-    shift: Tensor
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """Tags per sentence: the likeliest of each word, or the likeliest IOB2 sequence."""
@@ -306,33 +299,10 @@ class Tagged:
         prepared = _Prepared(self.encoder, sentences)
         with torch.inference_mode():
             for batch in _batches([len(s) for s in sentences]):
-                scores = (self.net(*prepared.padded(batch)) + self.shift).log_softmax(-1).numpy()
+                scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
                 for row, index in enumerate(batch):
                     found[index] = scores[row, : len(sentences[index])]
         return found
-
-
-def with_shares_of(
-    found: Tagged, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
-) -> Tagged:
-    """The tagger whose probabilities on ``sentences`` have, on average, the shares that ``tags`` have there.
-
-    Training text may hold more names than the text to be tagged, as titles and captions do. Without tagged sentences
-    the tagger stays as it is.
-
-    Source: Saerens, Latinne and Decaestecker 2002, Adjusting the outputs of a classifier to new a priori probabilities.
-    """
-    labels = found.net.labels
-    known = [tag for each in tags for tag in each if tag in labels]
-    if not known:
-        return found
-    counts = torch.tensor([known.count(label) + 1.0 for label in labels])
-    wanted = (counts / counts.sum()).log()
-    logits = torch.from_numpy(np.concatenate(found.log_probabilities(sentences)))
-    shift = torch.zeros(len(labels))
-    for _ in range(SHIFT_ROUNDS):
-        shift += 0.5 * (wanted - (logits + shift).softmax(-1).mean(0).log())
-    return replace(found, shift=found.shift + shift)
 
 
 def tagger(
@@ -358,10 +328,8 @@ def tagger(
         more: sentences with tags, of which every epoch draws `MORE` for each of ``sentences``.
     """
     torch.manual_seed(seed)
-    net, number = (
-        Tagger(encoder.dim + encoder.cfg.sketch, labels),
-        {label: i for i, label in enumerate(labels)},
-    )
+    net = Tagger(encoder.dim + encoder.cfg.sketch, labels, drop=SPAN_DROP if spans else DROP)
+    number = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *more]
     prepared = _Prepared(encoder, [words for words, _ in rows])
     learning = None
@@ -379,7 +347,7 @@ def tagger(
             if (target >= 0).any():
                 scores = net.train()(*prepared.padded(batch)).flatten(0, 1)
                 learning.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
-    return Tagged(encoder, net.requires_grad_(False), spans, torch.zeros(len(labels)))
+    return Tagged(encoder, net.requires_grad_(False), spans)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
@@ -453,6 +421,4 @@ def averaged(models: Sequence[Any]) -> Any:
     states = [model.net.state_dict() for model in models]
     net = copy.deepcopy(models[0].net)
     net.load_state_dict({name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]})
-    if isinstance(models[0], Tagged):
-        return replace(models[0], net=net, shift=torch.stack([model.shift for model in models]).mean(0))
     return replace(models[0], net=net)
