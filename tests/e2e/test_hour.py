@@ -99,7 +99,15 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_hour_in_seconds(data: Path, tmp_path: Path) -> None:
-    words = [f"data={data}", f"out={tmp_path / 'hour'}", "seeds=1", "dim=32", "bits=12", "pairs=200", "names.fit.epochs=30"]
+    words = [
+        f"data={data}",
+        f"out={tmp_path / 'hour'}",
+        "seeds=1",
+        "dim=32",
+        "bits=12",
+        "pairs=200",
+        "names.fit.epochs=30",
+    ]
     for name, updates in (("encoder", 80), ("encoder_ntrex", 10), ("encoder_all", 10)):
         words += [f"{name}.updates={updates}", f"{name}.rows=64"]
     made = pipeline.read(RECIPES / "hour.yaml", words)
