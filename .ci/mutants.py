@@ -29,7 +29,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MAP = ROOT / ".mutants" / "coverage"
 FAST = "not slow and not slurm and not data and not browser and not zsh and not fish"
-WARM = ("torch", "numpy", "polars", "fairseq", "pytest", "hypothesis", "scipy.stats", "jaxtyping", "beartype")
+# Plugins of pytest are not among them: it has to read those itself.
+WARM = ("torch", "numpy", "polars", "fairseq", "scipy.stats", "sacrebleu", "beartype")
 MOST_TESTS, MOST_SECONDS = 40, 240
 COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -212,7 +213,9 @@ def try_out(one: Mutant, tests: Sequence[str]) -> int:
     loader.get_data, loader.path_stats = data_of, stats_of  # type: ignore[method-assign]
     import pytest
 
-    os._exit(int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests])))
+    # What is read already is not read again by the plugins of pytest, which it warns of.
+    mild = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    os._exit(int(pytest.main(["-q", "-x", *mild, "-p", "no:cacheprovider", *tests])))
 
 
 def outcomes(mutants: Sequence[tuple[Mutant, list[str]]], processes: int) -> Iterator[tuple[Mutant, str]]:

@@ -31,7 +31,7 @@ from xling.corpora.parallel.filters import langid
 from xling.corpora.stages import paragraphs
 from xling.data import masking, noise
 from xling.data.symbols import Symbols
-from xling.eval import contamination, retrieval
+from xling.eval import retrieval
 from xling.eval.metrics import base as metrics
 from xling.hub import files, t5
 from xling.models import (
@@ -203,8 +203,6 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "mean": lambda: metrics.mean(np.ones((4, 2))),
     "f1": lambda: metrics.f1(np.ones((4, 3))),
     "with_count": lambda: metrics.with_count([1.0, 0.0, 1.0]),
-    "hashed_tokens": lambda: contamination.hashed_tokens("one two three"),
-    "ngram_hashes": lambda: contamination.ngram_hashes(np.arange(9, dtype=np.uint64), 3),
     "product": lambda: latent.product(sparse.csr_array(np.eye(5, dtype=np.float32)), of_shape(5, DIM)),
     "contrast": lambda: static.contrast(of_shape(4, DIM), of_shape(4, DIM), 0.1, 0.2),
     "rescaled": lambda: static_heads.rescaled(of_shape(64, 7)),
@@ -309,10 +307,7 @@ PLANTED = [
     (retrieval, "normalised", ", dtype=np.float32)", ", dtype=np.float64)"),
     (retrieval, "mean_of_nearest", ".mean(axis=1)", ".mean(axis=0)"),
     (metrics, "mean", "sums[..., 0], sums[..., 1]", "sums[0], sums[1]"),
-    (metrics, "f1", "sums[..., 1] + sums[..., 2]", "sums[..., 1:] + sums[..., 2:]"),
     (metrics, "with_count", "axis=1", "axis=0"),
-    (contamination, "hashed_tokens", "np.uint64", "np.float64"),
-    (contamination, "ngram_hashes", "return total", "return tokens[:, None] * total"),
     (latent, "product", "per_sample_weights=values)", "per_sample_weights=values).t()"),
     (static, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
     (static_heads, "rescaled", "features.std(0)", "features.std(1)[:, None, None]"),
