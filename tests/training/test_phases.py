@@ -75,14 +75,14 @@ def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
 def test_a_batch_grows_with_the_tokens_that_were_read() -> None:
     batches = Batches(4, 100, 1000)
     sizes = [batches.at(update) for update in range(8)]
-    # 0, 100, 200, 300, 500, 700 and 1,000 tokens were read before.
-    assert sizes == [1, 1, 1, 2, 2, 3, 4, 4] and batches.total(8) == sum(sizes)
-    assert batches.updates(700) == 5 and batches.updates(1700) == 8 and batches.updates(400, start=6) == 1
-    assert [batches.at(n) for n in range(3)] == [1, 1, 1] and Batches(4, 100).at(0) == 4
+    # 1 + 3 x the share of 1,000 tokens: 0, 100, 300, 500 and 800 were read before.
+    assert sizes == [1, 2, 2, 3, 4, 4, 4, 4] and batches.total(8) == sum(sizes)
+    assert batches.updates(800) == 4 and batches.updates(1600) == 6 and batches.updates(400, start=5) == 1
+    assert Batches(4, 100).at(0) == 4 and Batches(4, 100, 1000, 3).at(0) == 3
     made: list[list[int]] = []
     for group in batches.grouped(range(10), lambda: len(made)):
         made.append(group)
-    assert made == [[0], [1], [2], [3, 4], [5, 6], [7, 8, 9]]
+    assert made == [[0], [1, 2], [3, 4], [5, 6, 7], [8, 9]]
 
 
 def test_phases_read_what_they_name_and_decay_at_the_end(pretrain: Pretrain) -> None:
@@ -205,3 +205,29 @@ def test_the_log_says_rate_norm_and_utilisation(pretrain: Pretrain) -> None:
     for event in events(pretrain("out", "train.updates=4", "train.log_every=2", "train.warmup=2")):
         if event["split"] == "train":
             assert event["lr"] > 0 and event["gnorm"] > 0 and 0 < event["mfu"] < 1
+
+
+def test_the_precision_is_said_and_another_one_warns(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from xling.models import encoder
+
+    fast = {"fast": True}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast["fast"])
+    assert encoder.chosen_dtype("auto") == (torch.bfloat16, "the processor has AMX or AVX512-BF16")
+    words = ("train.updates=8", "train.log_every=2", "model.precision=auto")
+    with monkeypatch.context() as patch:
+        stop_after(5, patch)
+        with pytest.raises(Killed):
+            pretrain("out", *words)
+    assert "was written in" not in caplog.text
+    fast["fast"] = False
+    made = pretrain("out", *words)
+    assert "was written in bfloat16, this machine goes on in float32" in caplog.text
+    told = [event["precision"] for event in events(made) if "precision" in event]
+    assert told == [
+        "bfloat16: the processor has AMX or AVX512-BF16",
+        "float32: the processor has no AMX or AVX512-BF16",
+    ]
