@@ -14,7 +14,7 @@ from torch import Tensor
 PAD = 1
 
 
-def stock(data: Path, shape: Any, seed: int, objective: str) -> Trainer:
+def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "fp32") -> Trainer:
     """A Trainer for the task of fairseq that does what ``objective`` does.
 
     Args:
@@ -23,10 +23,13 @@ def stock(data: Path, shape: Any, seed: int, objective: str) -> Trainer:
         seed: of everything.
         objective: ``mmlm``, ``mbart``, ``mass`` (for which fairseq has nothing nearer than denoising) or
             ``translation``, for which ``data`` has one pair.
+        precision: ``fp32``, ``bf16`` or ``fp16``, the last two for a GPU.
     """
     words = {"mmlm": _masked_lm, "translation": _translation}.get(objective, _denoising)(data, shape)
+    words += [] if torch.cuda.is_available() else ["--cpu"]
+    words += [] if precision == "fp32" else [f"--{precision}"]
     words += [
-        "--cpu", "--seed", str(seed), "--max-tokens", str(shape.batch_tokens), "--update-freq", "1",
+        "--seed", str(seed), "--max-tokens", str(shape.batch_tokens), "--update-freq", "1",
         "--num-workers", "0", "--dropout", "0.1", "--attention-dropout", "0.1", *_side("encoder", shape),
         "--optimizer", "adam", "--adam-betas", "(0.9,0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.01",
         "--clip-norm", "1.0", "--lr", str(shape.lr), "--lr-scheduler", "polynomial_decay",

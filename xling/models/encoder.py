@@ -388,7 +388,7 @@ def working_dtype(precision: str) -> torch.dtype:
     if precision != "auto":
         return torch.bfloat16 if precision == "bf16" else torch.float32
     if torch.cuda.is_available():
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32
 
