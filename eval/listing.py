@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xling.core.answer import Answer
-from xling.eval.suite import data_folder, languages_at, suites
+from xling.eval.suite import data_folder, languages_at, scorable_splits, suites
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,11 @@ def run_list(cfg: ListConfig) -> Answer:
             "licence": suite.licence,
             "languages": list(suite.languages),
             "files": list(suite.patterns),
-            "at_hand": {s: languages_at(suite, s, data) for s in suite.splits} if data else None,
+            "official_files": [list(layout.patterns) for layout in suite.official],
+            "test_sets": list(suite.test_sets),
+            "at_hand": {s: languages_at(suite, s, data) for s in (*suite.splits, *suite.test_sets)}
+            if data
+            else None,
         }
         for name, suite in sorted(suites().items())
     ]
@@ -51,8 +55,16 @@ def listing(data: Path | None = None) -> str:
         lines.append(f"    languages ({len(suite.languages)}): {' '.join(suite.languages) or 'any'}")
         lines.append(f"    files: {'  '.join(suite.patterns)}")
         if data is not None:
-            have = [f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}" for s in suite.splits]
+            have = [
+                f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}"
+                for s in (*suite.splits, *suite.test_sets)
+            ]
             lines.append(f"    at hand: {'; '.join(have)}")
+        if suite.official:
+            official = dict.fromkeys(pattern for layout in suite.official for pattern in layout.patterns)
+            lines.append(f"    official files: {'  '.join(official)}")
+        if suite.test_sets:
+            lines.append(f"    test sets: {' '.join(scorable_splits(suite))}")
         if suite.train_from:
             lines.append(f"    trains on: {suite.train_from}")
         if suite.online:

@@ -20,12 +20,13 @@ from xling.eval.metrics import METRICS
 from xling.eval.predictions import Origin
 from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, beside
-from xling.eval.report import page, render, tables
+from xling.eval.report import render, tables
 from xling.eval.report.sizes import read_sizes
 from xling.eval.report.tables import Column, Table
 from xling.eval.results import Average, Score
 from xling.eval.stats import Answered
 from xling.eval.suite import data_digest, data_folder, suites
+from xling.pages import page
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def publish(
     answered = score_files(files, data, num_workers)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
-    table = table_of(cfg, named, scores, averages)
+    table = table_of(cfg, named, scores, averages, data)
     with manifest.publish(out, "eval", settings, inputs) as made:
         results.write_scores(made.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
@@ -169,11 +170,13 @@ class Averages:
         return self.found[key].low, self.found[key].high
 
 
-def table_of(cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends) -> Table:
+def table_of(
+    cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends, data: Path
+) -> Table:
     """The table of scores with what ``cfg`` puts beside and below them."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
-        [*scores, *(beside(scores) if cfg.published else [])],
+        [*scores, *(beside(scores, data) if cfg.published else [])],
         cfg.title,
         cfg.allow_missing,
         tables.group_maps(scores, cfg.by),

@@ -1,9 +1,14 @@
-"""Published results from one cited file, audited when read: averages are recomputed from their languages."""
+"""Published results from one cited file, audited when read: averages are recomputed from their languages.
+
+Whether a published number may be compared with ours is checked, not judged: training rows, scored split, languages of
+the average and, for answers from vectors, layer, pooling and distance.
+"""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,10 +18,12 @@ from typing import Any
 import yaml
 
 from xling.core.errors import UserError
-from xling.eval.report.tables import AVERAGE, PUBLISHED
-from xling.eval.results import Score
+from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Score
+from xling.eval.suite import Suite, load, suites
 
 FILE = Path(str(files("xling.eval") / "published.yaml"))
+TOLERANCE = 0.01
+"""Share by which numbers of training rows may differ: corpora are cleaned a little."""
 ROUNDING = 0.1 + 1e-6
 """Half a unit of the last printed digit, for the average and once more for its parts."""
 
@@ -35,6 +42,10 @@ class Published:
         paper: citation.
         table: place of the number: a table of the paper, or the file of the project that prints it.
         note: what differs from our protocol.
+        train_rows: rows it was trained on; 0 where the source does not say.
+        split: rows it was scored on.
+        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); "" where the
+            source does not say.
     """
 
     system: str
@@ -46,6 +57,9 @@ class Published:
     table: str
     over: str = ""
     note: str = ""
+    train_rows: int = 0
+    split: str = "test"
+    vectors: str = ""
 
 
 @cache
@@ -82,35 +96,139 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
     return ""
 
 
-def beside(scores: Iterable[Score], path: Path = FILE) -> list[Score]:
-    """Published numbers of the same suites, metrics and protocols, one system per row of the file."""
-    wanted = {(s.suite, s.metric, s.protocol) for s in scores}
-    return [
-        Score(
-            suite=row.suite,
-            lang=lang,
-            metric=row.metric,
-            value=value,
-            n=1,
-            seed=-1,
-            system=f"{row.system} (published)",
-            signature=f"{row.paper}, {row.table}",
-            protocol=row.protocol,
-            select=PUBLISHED,
-            source="" if row.protocol == "none" else "en",
-        )
-        for row in published(path)
-        if (row.suite, row.metric, row.protocol) in wanted
-        for lang, value in row.values.items()
-    ]
+def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE) -> list[Score]:
+    """Published numbers of the same suites, metrics and protocols, one system per row of the file.
+
+    The name of a system says whether it may be compared, its signature where the number was read and why not.
+
+    Args:
+        scores: ours.
+        data: folder of the suites' files, in which training rows are counted where a signature has no number.
+        path: the cited file.
+    """
+    mine: dict[tuple[str, str, str], list[Score]] = {}
+    for score in scores:
+        mine.setdefault((score.suite, score.metric, score.protocol), []).append(score)
+    found = []
+    for row in published(path):
+        ours = mine.get((row.suite, row.metric, row.protocol))
+        if not ours:
+            continue
+        reasons = differences(row, ours, data)
+        name = f"{row.system} ({PUBLISHED}{', not comparable' if reasons else ''})"
+        told = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
+        cited = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {told}"
+        source = "" if row.protocol == "none" else "en"
+        found += [
+            Score(
+                row.suite,
+                lang,
+                row.metric,
+                value,
+                1,
+                -1,
+                name,
+                cited,
+                row.split,
+                source,
+                row.protocol,
+                PUBLISHED,
+            )
+            for lang, value in row.values.items()
+        ]
+    return found
+
+
+def differences(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
+    """Why a published row may not be compared with our scores of its suite, metric and protocol; empty where it may.
+
+    Args:
+        row: published.
+        scores: ours; controls count only where there is nothing else.
+        data: as in `beside`.
+    """
+    ours = [s for s in scores if s.system not in CONTROLS] or list(scores)
+    suite = suites()[row.suite]
+    found = [*_languages_differ(row, suite, {s.lang for s in ours})]
+    if splits := sorted({s.split for s in ours} - {row.split}):
+        found.append(f"scored on {row.split} rows, ours on {' and '.join(splits)} rows")
+    if suite.task:
+        counts = {trained_rows(s, {x.lang for x in ours}, data) for s in ours}
+        if not row.train_rows:
+            found.append("the source does not say how many rows it was trained on")
+        elif None in counts:
+            found.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
+        elif other := [n for n in counts if n and abs(n - row.train_rows) > TOLERANCE * row.train_rows]:
+            found.append(
+                f"trained on {row.train_rows:,} rows, ours on {' and '.join(f'{n:,}' for n in sorted(other))}"
+            )
+        return found
+    how = sorted({_vectors(s) for s in ours})
+    if not row.vectors:
+        found.append(f"the source states no layer, pooling and distance; ours {' and '.join(how)}")
+    elif how != [row.vectors]:
+        found.append(f"found by {row.vectors}, ours by {' and '.join(how)}")
+    return found
+
+
+def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str]:
+    """Whether a published average is over other languages than ours would be."""
+    if AVERAGE not in row.values:
+        return []
+    own = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
+    here = langs & {*suite.languages}
+    if not own:
+        return [f"its average is over {row.over}, which are not listed; ours over {len(here)}"]
+    if own == here:
+        return []
+    return [f"its average is over {len(own)} languages, ours over {len(own & here)} of them"]
+
+
+def _vectors(score: Score) -> str:
+    """Layer, pooling and distance of a signature, with all that stands behind them."""
+    match = re.search(r"layer:.*?(?=\|data:)", score.signature)
+    return match[0] if match else "unknown vectors"
+
+
+def trained_rows(score: Score, langs: Collection[str], data: Path | None = None) -> int | None:
+    """How many rows a model was trained on, from its signature and the files of its suite; None where neither tells.
+
+    Args:
+        score: whose signature it is.
+        langs: all languages of the run, into which ``translate_train_all`` translates.
+        data: folder of the suites' files.
+    """
+    home = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
+    if home is None:
+        return None
+    limit = re.search(r"\|rows:(\d+)(?:x(\d+))?", score.signature)
+    times = len({*langs, score.source}) if score.protocol == "translate_train_all" else 1
+    suite, split = suites()[home[1]], home[2] or "train"
+    there = data is not None and suite.has(score.source, split, data)
+    at_hand = len(load(suite, score.source, split, data)) if there and data else None
+    if limit:
+        return min(int(limit[1]), at_hand or int(limit[1])) * int(limit[2] or 1)
+    return at_hand * times if at_hand else None
 
 
 def _rows(path: Path, position: int, entry: Any) -> list[Published]:
     """The rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
     where = f"{path} entry {position}"
-    common = {k: entry.get(k, "") for k in ("paper", "table", "suite", "metric", "protocol", "over", "note")}
+    names = (
+        "paper",
+        "table",
+        "suite",
+        "metric",
+        "protocol",
+        "over",
+        "note",
+        "train_rows",
+        "split",
+        "vectors",
+    )
+    common = {k: entry[k] for k in names if k in entry}
     for key in ("paper", "table", "suite", "metric", "protocol"):
-        if not common[key]:
+        if not common.get(key):
             raise UserError(f"{where} has no {key!r}", "paper, table, suite, metric, protocol and systems")
     rows = []
     for system, values in entry["systems"].items():

@@ -113,6 +113,29 @@ def columns(
     return read
 
 
+def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """CoNLL-U, the files of Universal Dependencies: words and their UPOS.
+
+    Ranges (``1-2``) and empty nodes (``1.1``) are no words; the id is ``sent_id``, or the number of the sentence.
+    """
+    (path,) = paths
+    words: list[list[str]] = []
+    name, start, count = "", 1, 0
+    for number, line in chain(lines(path), [(0, "")]):
+        if line.startswith("# sent_id ="):
+            name = line.partition("=")[2].strip()
+        elif line and not line.startswith("#"):
+            cells = line.split("\t")
+            if len(cells) != 10:
+                raise UserError(f"{path}:{number}: {len(cells)} columns", "the ten of CoNLL-U")
+            start = start if words else number
+            words += [cells] if cells[0].isdigit() else []
+        elif not line and words:
+            tokens, tags = (tuple(word[column] for word in words) for column in (1, 3))
+            yield path, start, Example(name or str(count), {"tokens": tokens}, tags)
+            words, name, count = [], "", count + 1
+
+
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
     """IOB1 tags, where ``B-`` only parts two spans of one type, as IOB2 tags, where it begins every span."""
     before, out = "O", []

@@ -13,9 +13,12 @@ from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
 
 FORMAT = "xling-scores 1"
+AVERAGE = "average"
+"""Language code of the average that a published table prints."""
+PUBLISHED = "published"
+"""``select`` of a published score."""
 CONTROLS = ("random", "majority", "ngram")
-"""Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,
-and
+"""Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label, and
 character n-grams without any neural network."""
 
 

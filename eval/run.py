@@ -44,6 +44,7 @@ from xling.eval.suite import (
     data_folder,
     languages_at,
     load,
+    scorable_splits,
     scored_split,
     suites,
 )
@@ -152,12 +153,16 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
         UserError: a language asked for is missing, or none is there.
     """
     on_dev = cfg.train_split == "dev" and training_suite(suite) is suite
+    if cfg.test_set and cfg.test_set not in (known := scorable_splits(suite)):
+        raise unknown(f"test set of {suite.name}", cfg.test_set, known)
     named = cfg.langs if suite.pairs else map(languages.canonical, cfg.langs)
     langs = list(dict.fromkeys(named)) or list(
         dict.fromkeys(
             lang
-            for split in (("test",) if on_dev else ("test", "dev"))
-            if split in suite.splits
+            for split in (
+                [cfg.test_set] if cfg.test_set else [*scorable_splits(suite), *([] if on_dev else ["dev"])]
+            )
+            if split in (*suite.splits, *suite.test_sets)
             for lang in languages_at(suite, split, data)
         )
     )
@@ -165,7 +170,7 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
         raise UserError(
             f"no rows of {suite.name} below {data}", fix=f"put them at {'  '.join(suite.patterns)}"
         )
-    targets = [Target(suite, lang, scored_split(suite, lang, data)) for lang in langs]
+    targets = [Target(suite, lang, scored_split(suite, lang, data, cfg.test_set)) for lang in langs]
     for target in targets:
         if on_dev and target.split == "dev":
             raise UserError(

@@ -27,6 +27,7 @@ class EvalConfig:
         source: language of the training rows.
         train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
             is held out to choose on, and only languages with test rows are scored.
+        test_set: which of several test sets is scored, where a suite has several (``xling eval list`` names them).
         train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
         protocol: name in `xling.eval.protocols.PROTOCOLS`.
         shots: rows per class for few_shot.
@@ -54,6 +55,7 @@ class EvalConfig:
     langs: tuple[str, ...] = ()
     source: str = "en"
     train_split: Literal["train", "dev"] = "train"
+    test_set: str = ""
     train_rows: int = 0
     protocol: str = "zero_shot"
     shots: int = 10

@@ -12,7 +12,6 @@ import csv
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,11 +25,9 @@ from xling.core.manifest import sha256
 from xling.core.registry import Registry
 from xling.eval.kinds.base import KINDS, Kind, is_texts
 from xling.eval.kinds.base import Example as Example
-
-Row = tuple[Path, int, Example]
-"""Where a reader found an example: file, line number from 1, example."""
-
-Reader = Callable[[tuple[Path, ...]], Iterator[Row]]
+from xling.eval.layout import Layout as Layout
+from xling.eval.layout import Reader as Reader
+from xling.eval.layout import Row as Row
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,8 @@ class Suite:
         pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
         split_codes: our split name -> the one in file names, where they differ.
         keep: (example, split) -> whether the row is in the split, when one file holds several splits.
+        official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
+        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first at hand.
     """
 
     name: str
@@ -112,6 +111,8 @@ class Suite:
     pivot: str = ""
     split_codes: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[Example, str], bool] | None = None
+    official: tuple[Layout, ...] = ()
+    test_sets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)
@@ -146,34 +147,35 @@ class Suite:
         complete = len(known) == len(self._parts(lang)) * len(self.patterns)
         if complete and all(p.is_file() for p in known):
             return known
-        found = self._spelled(lang, split, data, {})
-        if all(p.is_file() for p in found):
-            return found
-        for name in () if self.pairs or lang in self.codes else languages.spellings(lang)[1:]:
-            other = self._spelled(lang, split, data, {lang: name})
-            if all(p.is_file() for p in other):
-                return other
+        for layout in self._layouts(data):
+            found = layout.files(self._parts(lang), split, data)
+            if all(p.is_file() for p in found):
+                return found
         rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
-        return (rows,) if rows.is_file() else known if complete else found
+        own = self._own.files(self._parts(lang), split, data)
+        return (rows,) if rows.is_file() else known if complete else own
+
+    def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
+        """The rows of files, read by the reader of the layout that they are in."""
+        below = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
+        for layout in self.official:
+            if layout.reader and any(layout.fits(name) for name in below):
+                return layout.reader(paths)
+        return self.reader(paths)
+
+    @property
+    def _own(self) -> Layout:
+        """The layout of the suite's own patterns; where it has a code for a language, no other name counts."""
+        return Layout(self.patterns, None, self.codes, self.split_codes, any_code=not self.pairs)
+
+    def _layouts(self, data: Path) -> list[Layout]:
+        """The layouts whose folders exist."""
+        return [layout for layout in (self._own, *self.official) if layout.is_there(data)]
 
     @property
     def pairs(self) -> bool:
         """Whether its languages are, or may be, pairs."""
         return bool(self.pivot) or self.shape.pairs_languages
-
-    def _spelled(self, lang: str, split: str, data: Path, codes: Mapping[str, str]) -> tuple[Path, ...]:
-        """The files of a language under the names that the suite, or ``codes``, have for it."""
-        plain = []
-        for part in self._parts(lang):
-            values = {
-                "lang": codes.get(part, part),
-                "code": codes.get(part, self.codes.get(part, part)),
-                "split": self.split_codes.get(split, split),
-                "src": part.partition("-")[0],
-                "tgt": part.partition("-")[2],
-            }
-            plain += [data / pattern.format_map(values) for pattern in self.patterns]
-        return tuple(p if p.is_file() else _zipped(p) for p in plain)
 
     def _parts(self, lang: str) -> tuple[str, ...]:
         """The languages whose files are read together: one, or both sides of a pair."""
@@ -238,7 +240,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
-    found = checked(suite, read_rows(paths, suite.shape) if plain else suite.reader(paths))
+    found = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
     rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
@@ -322,45 +324,56 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
 
 
 def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
-    """Languages whose files match the suite's first pattern; a recorded file is its language's by any name."""
-    found: set[str] = set()
+    """Languages whose files fit a layout; a recorded file is its language's by any name."""
     recorded = {file.path: file.lang for file in suite.files}
-    by_code = {code: lang for lang, code in suite.codes.items()}
-    pattern = suite.patterns[0].replace("{split}", suite.split_codes.get(split, split))
-    glob, form = re.sub(r"\{(lang|code|src|tgt)\}", "*", pattern), re.escape(pattern)
-    form = re.sub(r"\\\{(lang|code)\\\}", "([A-Za-z_-]+)", form, count=1)
-    form = re.sub(r"\\\{(lang|code)\\\}", r"\\1", form)
-    form = re.sub(r"\\\{(src|tgt)\\\}", "[A-Za-z_]+", form)
-    for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl"):
-        found.add(path.name.removesuffix(f".{split}.jsonl"))
-    if "{lang}" not in pattern and "{code}" not in pattern:
-        return found
-    for path in data.glob(glob):
-        name = path.relative_to(data).as_posix()
-        if match := re.fullmatch(form, name):
-            code = match[1] if suite.pairs else languages.canonical(match[1])
-            lang = recorded.get(name, by_code.get(match[1], code))
+    found = {
+        path.name.removesuffix(f".{split}.jsonl")
+        for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
+    }
+    first = suite.patterns[0]
+    own = [suite._own] if "{lang}" in first or "{src}" not in first else []
+    for layout in (*own, *suite.official):
+        for name, code in layout.languages(split, data):
+            # In a name of ours such as en-sw.train.en the whole is a pair.
+            lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
             if suite.has(lang, split, data):
                 found.add(lang)
     return found
 
 
-def scored_split(suite: Suite, lang: str, data: Path) -> str:
+def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str:
     """The split that a score is taken on: test where it is at hand, else dev (and tables say which).
 
+    Args:
+        suite: whose rows are scored.
+        lang: language or pair.
+        data: folder of the suites.
+        test_set: one of the suite's several test sets; default: ``test``, else the first at hand.
+
     Raises:
-        UserError: the language has neither.
+        UserError: the language has neither, or the suite no such test set.
     """
-    for split in ("test", "dev"):
-        if split in suite.splits and suite.has(lang, split, data):
+    if test_set:
+        if test_set not in (known := scorable_splits(suite)):
+            raise unknown(f"test set of {suite.name}", test_set, known)
+        if suite.has(lang, test_set, data):
+            return test_set
+        raise _missing(suite, lang, test_set, data, suite.paths(lang, test_set, data)[0])
+    for split in (*scorable_splits(suite), "dev"):
+        if split in (*suite.splits, *suite.test_sets) and suite.has(lang, split, data):
             return split
     split = "test" if "test" in suite.splits else suite.splits[-1]
     raise _missing(suite, lang, split, data, suite.paths(lang, split, data)[0])
 
 
+def scorable_splits(suite: Suite) -> tuple[str, ...]:
+    """Its test splits, the one first that is scored where none is named."""
+    return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
+
+
 def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> UserError:
-    if split not in suite.splits:
-        return unknown(f"split of {suite.name}", split, suite.splits)
+    if split not in (known := (*suite.splits, *suite.test_sets)):
+        return unknown(f"split of {suite.name}", split, known)
     have = languages_at(suite, split, data)
     fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
     if suite.train_from and split == "train":
@@ -385,8 +398,3 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
 @lru_cache(maxsize=4096)
 def _file_digest(path: Path, mtime_ns: int, num_bytes: int) -> str:
     return sha256(path)
-
-
-def _zipped(path: Path) -> Path:
-    packed = path.with_name(path.name + ".gz")
-    return packed if packed.is_file() else path

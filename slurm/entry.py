@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from xling.core import job
+from xling.core import job, lease
 from xling.core.errors import UserError
 from xling.slurm import reconcile
 from xling.slurm.element import Element
@@ -22,6 +22,9 @@ from xling.slurm.record import Event, Step, open_run
 
 RECORD_DELAY_S = 60.0
 LEASE_WAIT_S = 5.0
+END_PATIENCE_S = 600.0
+"""How long a job that has ended its part waits for an absent controller, which could give the node to nobody else."""
+END_PAUSE_S = 1.0
 MAX_LOOKERS = 200
 """Elements of longer arrays leave the reconciling to the collector: each would ask Slurm once."""
 
@@ -61,15 +64,31 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
 
 
 def _next(step: Step, entry: Event) -> list[Element]:
-    """What this job goes on with: the reconciler is called by whoever ends, so that the queue is waited for less."""
+    """What this job goes on with: the reconciler is called by whoever ends, so that the queue is waited for less.
+
+    A controller that was killed may have lost the collector, so this job waits for one that is away.
+    """
     if len(entry["indices"]) > MAX_LOOKERS:
         return []  # the collector looks once
-    try:
-        found = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
-    except (TransientError, UserError, OSError) as error:
-        print(f"xling: {error}; the collector goes on", file=sys.stderr)
-        return []
+    deadline = time.monotonic() + END_PATIENCE_S
+    while True:
+        try:
+            found = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
+            break
+        except (TransientError, UserError, OSError) as error:
+            waits = time.monotonic() < deadline and _is_away(error, step)
+            print(f"xling: {error}; {'trying again' if waits else 'the collector goes on'}", file=sys.stderr)
+            if not waits:
+                return []
+            time.sleep(END_PAUSE_S)
     return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in found.inline]
+
+
+def _is_away(error: Exception, step: Step) -> bool:
+    """Whether the controller does not answer; a lease is held the longest while another job asks in vain."""
+    if isinstance(error, lease.HeldError):
+        return not reconcile.view_of(step.run).answers
+    return isinstance(error, reconcile.NoAnswerError)
 
 
 def _entry(step: Step, key: str) -> Event:

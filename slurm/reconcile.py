@@ -163,6 +163,7 @@ class _Reconciler:
         if self.run.is_cancelled:
             self._cancel_all()
             return
+        self._release_put_aside()
         for step in self.run.steps.values():
             if not step.outcome():
                 self._ensure_barrier(step)
@@ -312,10 +313,18 @@ class _Reconciler:
             self._release(step)  # before the outcome: whoever finds none does both again
             self._end(step, "done")
 
+    def _release_put_aside(self) -> None:
+        """Let jobs try again that Slurm holds since a node could not start them: nobody else would."""
+        for step in self.run.steps.values():
+            for identity in (i for kind in ("array", "collect") for i in self._active(step, kind)):
+                if self.view.jobs[identity].is_put_aside:
+                    queue.run_quietly("scontrol", "release", identity)
+
     def _release(self, step: Step) -> None:
         for identity in self._active(step, "barrier")[-1:]:
             shown = self.view.jobs.get(identity)
-            if identity not in self.gone and (shown is None or shown.reason.startswith("JobHeld")):
+            held = shown is None or shown.reason.startswith("JobHeld") or shown.is_put_aside
+            if identity not in self.gone and held:
                 queue.call("scontrol", "release", identity)
                 self.gone.add(identity)
 

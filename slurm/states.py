@@ -50,6 +50,11 @@ class JobState:
         """Whether the job waits or runs."""
         return self.state in ACTIVE
 
+    @property
+    def is_put_aside(self) -> bool:
+        """Whether Slurm could not start the job on a node (a prolog that failed) and holds it until it is released."""
+        return self.state in _WAITING and self.reason.replace("_", " ").startswith("launch failed")
+
 
 @dataclass(frozen=True)
 class View:

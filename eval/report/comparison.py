@@ -85,7 +85,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     for run in runs:
         files = sorted({p for m in run.made if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
         files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
-        place = data or _data_of(run)
+        place = data or data_of(run)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
         for path in files if place else ():
             origin = predictions.read_origin(path)
@@ -106,7 +106,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     return found
 
 
-def _data_of(run: Run) -> Path | None:
+def data_of(run: Run) -> Path | None:
     """The folder of the suites that a run was scored on."""
     for made in run.made:
         place = made.manifest.counts.get("made_by", {}).get("settings", {}).get("data")

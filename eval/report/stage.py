@@ -15,11 +15,14 @@ from pathlib import Path
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.eval.report import artifacts, figure, page, render, sections, sheet, tables
+from xling.eval.published import FILE, beside
+from xling.eval.report import artifacts, comparison, render, sections, tables
 from xling.eval.report.artifacts import Run
+from xling.eval.report.dots import dots
 from xling.eval.report.sections import Chapter
 from xling.eval.report.tables import Column, Table, Values
 from xling.eval.results import CONTROLS, Score
+from xling.pages import figure, page, sheet
 
 STAGE = "report"
 
@@ -36,6 +39,7 @@ class ReportConfig:
         note: a sentence under the heading.
         data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
         allow_missing: take averages over the languages that have a score, and print which have not.
+        published: put published results beside, with what makes them comparable or not.
     """
 
     runs: tuple[str, ...] = field(default=())
@@ -44,6 +48,7 @@ class ReportConfig:
     note: str = ""
     data: Path | None = None
     allow_missing: bool = False
+    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def run(cfg: ReportConfig) -> Answer:
     if not cfg.runs:
         raise UserError("no run is given", "xling report RUN..., folders that xling has written")
     runs = artifacts.open_runs(cfg.runs)
-    inputs = [path for run in runs for path in _inputs(run)]
+    inputs = [path for run in runs for path in _inputs(run)] + ([FILE] if cfg.published else [])
     settings = replace(cfg, out=Path())
     if not manifest.up_to_date(cfg.out, STAGE, settings, inputs, replaceable=True):
         made = build(runs, cfg)
@@ -110,8 +115,10 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.joined(runs)
     ends = artifacts.ends_of(runs)
+    data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
+    shown = [*scores, *(beside(scores, data) if cfg.published else [])]
     found = [
-        tables.language_table([s for s in scores if s.suite == suite], suite, cfg.allow_missing, ends=ends)
+        tables.language_table([s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends)
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
     spoken: dict[str, set[str]] = {}
@@ -137,9 +144,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         leads=[*leads, *notes],
         findings=summary(scores),
         tables=found,
-        pictures=[
-            figure.dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY
-        ],
+        pictures=[dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY],
         chapters=[chapter for chapter in every if chapter],
         scores=scores,
     )
@@ -160,12 +165,12 @@ def files(made: Report) -> dict[str, str]:
 def markdown(made: Report) -> str:
     """The report without its pictures."""
     told = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
-    parts = [render.without_html(text) for text in told]
+    parts = [sheet.without_html(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in made.tables]
     for chapter in made.chapters:
         told = [f"## {chapter.title}", chapter.lead]
         told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
-        parts += [render.without_html(text) for text in told]
+        parts += [sheet.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
     parts.append(
         "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))

@@ -12,13 +12,9 @@ from typing import Literal, NamedTuple
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.report import sizes
-from xling.eval.results import CONTROLS, Average, Score
+from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
 from xling.eval.suite import suites
 
-HOLE = "-"
-AVERAGE = "average"
-"""Language code of the average that a published table prints."""
-PUBLISHED = "published"
 MIN_FOR_CORRELATION = 4
 
 

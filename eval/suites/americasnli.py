@@ -1,6 +1,6 @@
 """AmericasNLI: natural language inference in indigenous languages of the Americas."""
 
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 from xling.eval.suites.xnli import LABELS, READER
 
 SUITES.add(
@@ -10,16 +10,24 @@ SUITES.add(
         kind="pair",
         languages=(
             "ay",
+            "bzd",
+            "cni",
             "gn",
+            "hch",
             "nah",
+            "oto",
             "qu",
             "shp",
+            "tar",
         ),
-        splits=("dev",),
+        splits=("dev", "test"),
         labels=LABELS,
         reader=READER,
         patterns=("nli/americasnli.{split}.{code}.tsv",),
         codes={"ay": "aym", "qu": "quy"},
+        official=(
+            Layout(("americasnli/data/anli_final/{split}/{code}.tsv",), codes={"ay": "aym", "qu": "quy"}),
+        ),
         files=recorded_files(__name__),
         metrics=("accuracy",),
         licence="CC BY-SA 4.0",

@@ -1,7 +1,19 @@
 """IndoNLI: native Indonesian natural language inference."""
 
-from xling.eval.suite import SUITES, Suite, recorded_files
+from collections.abc import Mapping
+from typing import Any
+
+from xling.eval.readers import json_lines
+from xling.eval.suite import SUITES, Example, Layout, Suite, recorded_files
 from xling.eval.suites.xnli import LABELS, READER
+
+FIRST_LETTERS = {label[0]: label for label in LABELS}
+
+
+def _pair(record: Mapping[str, Any], index: int) -> Example:
+    texts = {"text_a": record["premise"], "text_b": record["hypothesis"]}
+    return Example(str(record["pair_id"]), texts, FIRST_LETTERS.get(record["label"], record["label"]))
+
 
 SUITES.add(
     "indonli",
@@ -9,16 +21,25 @@ SUITES.add(
         name="indonli",
         kind="pair",
         languages=("id",),
-        splits=("dev",),
+        splits=("train", "dev"),
         labels=LABELS,
         reader=READER,
         patterns=("nli/indonli.{split}.{lang}.tsv",),
+        official=(
+            Layout(
+                ("indonli/data/indonli/{split}.jsonl",), reader=json_lines(_pair), split_codes={"dev": "val"}
+            ),
+        ),
+        test_sets=("test_lay", "test_expert"),
         files=recorded_files(__name__),
         metrics=("accuracy",),
         licence="CC BY-SA (premises) or IndoSum terms; annotations: none stated",
         citation="Mahendra et al. 2021, IndoNLI: A natural language inference dataset for Indonesian",
         url="https://github.com/ir-nlp-csui/indonli",
-        protocol="accuracy; native Indonesian pairs, not a translation of XNLI; trained on xnli",
+        protocol=(
+            "accuracy; native Indonesian pairs, not a translation of XNLI; trained on xnli; of its two test sets one "
+            "is by lay people, one by experts (test_set=test_lay, test_set=test_expert)"
+        ),
         train_from="xnli",
     ),
 )

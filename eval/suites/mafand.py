@@ -1,7 +1,7 @@
 """MAFAND-MT: news translation into and out of African languages."""
 
 from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 SUITES.add(
     "mafand",
@@ -9,9 +9,17 @@ SUITES.add(
         name="mafand",
         kind="mt",
         languages=("en-sw", "sw-en", "fr-wo", "wo-fr"),
-        splits=("train", "dev"),
+        splits=("train", "dev", "test"),
         reader=translation,
         patterns=("mafand/{lang}.{split}.{src}", "mafand/{lang}.{split}.{tgt}"),
+        official=(
+            Layout(
+                tuple(f"lafand-mt/data/text_files/{{src}}-{{tgt}}/{{split}}.{{{x}}}" for x in ("src", "tgt"))
+            ),
+            Layout(
+                tuple(f"lafand-mt/data/text_files/{{tgt}}-{{src}}/{{split}}.{{{x}}}" for x in ("src", "tgt"))
+            ),
+        ),
         files=recorded_files(__name__),
         metrics=("bleu", "chrf", "ter", "in_language"),
         licence="CC BY-NC 4.0; the articles carry their publishers' terms",
@@ -20,6 +28,6 @@ SUITES.add(
             "models for African news translation"
         ),
         url="https://github.com/masakhane-io/lafand-mt",
-        protocol="sacreBLEU on raw references; dev rows are the scored ones",
+        protocol="sacreBLEU on raw references; where no test rows are at hand, dev rows are scored",
     ),
 )

@@ -1,9 +1,10 @@
 """Multi30k task 1: translation of image captions."""
 
 from xling.eval.readers import translation
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 FILES = recorded_files(__name__)
+SPLITS = {"dev": "val", "test": "test_2016_flickr"}
 
 SUITES.add(
     "multi30k",
@@ -14,7 +15,15 @@ SUITES.add(
         splits=("train", "dev", "test"),
         reader=translation,
         patterns=("multi30k/{split}.{src}", "multi30k/{split}.{tgt}"),
-        split_codes={"dev": "val", "test": "test_2016_flickr"},
+        split_codes=SPLITS,
+        official=tuple(
+            Layout(
+                tuple(f"{top}/data/task1/raw/{{split}}.{{{side}}}" for side in ("src", "tgt")),
+                split_codes=SPLITS,
+            )
+            for top in ("dataset", "multi30k")
+        ),
+        test_sets=("test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"),
         files=FILES,
         metrics=("bleu", "chrf", "ter", "in_language"),
         licence="non-commercial research and education; Flickr30K terms",

@@ -1,7 +1,8 @@
 """Multi30k's captions as a retrieval set: beside Tatoeba and NTREX it shows what pairs teach in their own domain."""
 
 from xling.eval.readers import parallel
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
+from xling.eval.suites.multi30k import SPLITS
 
 FILES = recorded_files(__name__)
 
@@ -13,8 +14,14 @@ SUITES.add(
         languages=tuple(f.lang for f in FILES if f.lang != "en"),
         splits=("test",),
         reader=parallel,
-        patterns=("multi30k/test_2016_flickr.{lang}",),
+        patterns=("multi30k/{split}.{lang}",),
+        split_codes=SPLITS,
         pivot="en",
+        official=tuple(
+            Layout((f"{top}/data/task1/raw/{{split}}.{{lang}}",), split_codes=SPLITS)
+            for top in ("dataset", "multi30k")
+        ),
+        test_sets=("test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"),
         files=FILES,
         metrics=("retrieval_accuracy",),
         licence="non-commercial research and education; Flickr30K terms",

@@ -6,17 +6,18 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.eval.readers import lines, parallel
-from xling.eval.suite import SUITES, Row, Suite, recorded_files
+from xling.eval.suite import SUITES, Layout, Row, Suite, recorded_files
 
 FILES = recorded_files(__name__)
+CODES = {f.lang: Path(f.path).name.split(".")[1] for f in FILES}
 
 DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""
 
 
 def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Rows with the document that they are from, where the file that says so lies beside the texts."""
-    beside = (path.with_name(name) for path in paths[:1] for name in DOCUMENTS)
+    """Rows with the document that they are from, where the file that says so lies beside the texts or above them."""
+    beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
     found = next((path for path in beside if path.is_file()), None)
     names = [text for _, text in lines(found)] if found else []
     for path, number, row in parallel(paths):
@@ -36,7 +37,8 @@ SUITES.add(
         reader=in_documents,
         patterns=("ntrex/ntrex.{code}.txt",),
         pivot="en",
-        codes={f.lang: Path(f.path).name.split(".")[1] for f in FILES},
+        codes=CODES,
+        official=(Layout(("NTREX/NTREX-128/newstest2019-???.{code}.txt",), codes=CODES),),
         files=FILES,
         metrics=("retrieval_accuracy",),
         licence="CC BY-SA 4.0",

@@ -1,7 +1,7 @@
 """Universal Dependencies: parts of speech."""
 
-from xling.eval.readers import columns
-from xling.eval.suite import SUITES, Suite, recorded_files
+from xling.eval.readers import columns, conllu
+from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 _CODES = "en af ar bg de el es et eu fa fi fr he hi hu id it ja kk ko mr nl pt ru ta te th tl tr ur vi yo zh"
 
@@ -34,6 +34,10 @@ SUITES.add(
         ),
         reader=columns(),
         patterns=("ud/{lang}.{split}.tsv",),
+        official=(
+            Layout(("UD_*-PUD/{code}_pud-ud-{split}.conllu",), reader=conllu),
+            Layout(("UD_English-EWT/{code}_ewt-ud-{split}.conllu",), reader=conllu),
+        ),
         files=recorded_files(__name__),
         metrics=("tag_accuracy", "tag_f1"),
         licence="CC BY-SA 3.0 and 4.0; eu CC BY-NC-SA 3.0",

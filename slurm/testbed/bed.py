@@ -144,6 +144,8 @@ def _start_all(bed: Bed) -> None:
     here = bed.directory
     (here / "daemons.json").write_text("{}")
     bed.slurm_conf.write_text(slurm_conf(bed))
+    bed.prolog.write_text('#!/bin/sh\ntest ! -e "$(dirname "$0")/broken"\n')
+    bed.prolog.chmod(0o755)
     for name in ["state", *(f"spool-{node}" for node in bed.node_names)]:
         (here / name).mkdir()
     site(here).write_text(

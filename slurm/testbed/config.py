@@ -52,6 +52,16 @@ class Bed:
         """Socket of munged."""
         return self.directory / "munge.socket"
 
+    @property
+    def prolog(self) -> Path:
+        """What each node runs before a job; it fails, and the node is drained, while `broken` is there."""
+        return self.directory / "prolog"
+
+    @property
+    def broken(self) -> Path:
+        """Makes nodes fail to start jobs."""
+        return self.directory / "broken"
+
 
 def slurm_conf(bed: Bed) -> str:
     """Text of slurm.conf.
@@ -77,8 +87,7 @@ def slurm_conf(bed: Bed) -> str:
         f"ClusterName={bed.cluster}",
         f"SlurmctldHost={bed.hostname}(127.0.0.1)",
         f"SlurmctldPort={bed.controller_port}",
-        "SlurmUser=root",
-        "SlurmdUser=root",
+        *("SlurmUser=root", "SlurmdUser=root"),
         "AuthType=auth/munge",
         f'AuthInfo="socket={bed.munge_socket},cred_expire=5"',
         "CredType=cred/munge",
@@ -94,6 +103,7 @@ def slurm_conf(bed: Bed) -> str:
         "CompleteWait=0",
         f"MinJobAge={bed.min_job_age_s}",
         "JobRequeue=1",
+        f'Prolog="{bed.prolog}"',
         "MaxArraySize=10001",
         "DefMemPerCPU=64",
         "SlurmctldDebug=info",

@@ -241,6 +241,20 @@ def fail_node(schedule: Schedule) -> None:
     schedule.healing.append(lambda: schedule.command(*resume))
 
 
+def break_prolog(schedule: Schedule) -> None:
+    """Let nodes fail to start jobs for a while: Slurm drains them and holds the jobs."""
+    schedule.bed.broken.touch()
+    time.sleep(schedule.draw.uniform(0.5, 3))
+    _mend_prolog(schedule)
+    schedule.healing.append(lambda: _mend_prolog(schedule))
+
+
+def _mend_prolog(schedule: Schedule) -> None:
+    schedule.bed.broken.unlink(missing_ok=True)
+    names = ",".join(schedule.bed.node_names)
+    schedule.command("scontrol", "update", f"NodeName={names}", "State=RESUME")
+
+
 def kill_process(schedule: Schedule) -> None:
     """Kill one process of a job."""
     _signal(schedule, signal.SIGKILL)
@@ -323,8 +337,9 @@ def fill_disk(schedule: Schedule) -> None:
 
 
 DISTURBANCES = [
-    restart_controller, kill_controller, stop_controller, kill_node, fail_node, kill_process, kill_process,
-    stop_process, requeue_job, requeue_job, cancel_job, preempt, slow_sbatch, lose_answers, tear_record, fill_disk,
+    restart_controller, kill_controller, stop_controller, kill_node, fail_node, break_prolog, kill_process,
+    kill_process, stop_process, requeue_job, requeue_job, cancel_job, preempt, slow_sbatch, lose_answers,
+    tear_record, fill_disk,
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from xling.eval.contamination import ContaminationConfig
 from xling.eval.groups import GROUPS, group_notes, group_scores
 from xling.eval.metrics import METRICS
 from xling.eval.protocols import PROTOCOLS
-from xling.eval.published import FILE, audit, beside, published
-from xling.eval.report.tables import AVERAGE, language_table
-from xling.eval.results import Score
+from xling.eval.published import FILE, audit, beside, differences, published, trained_rows
+from xling.eval.report.tables import language_table
+from xling.eval.results import AVERAGE, Score
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import suites
 
@@ -65,14 +66,77 @@ def test_published_columns_stand_beside_ours() -> None:
     ours = [Score("xnli", lang, "accuracy", 50.0, 10, 1) for lang in ("en", "de")]
     both = [*ours, *beside(ours)]
     table = language_table(both)
-    assert "XLM-R base (published)" in table.columns
+    assert "XLM-R base (published, not comparable)" in table.columns
     assert not any("XLM-R" in c and "TRANSLATE" in c for c in table.columns)
     assert any("Ouyang et al. 2021" in note for note in table.notes)
     assert [line.name for line in table.lines][:2] == ["en", "de"]
-    place = table.columns.index("XLM-R base (published)")
+    place = table.columns.index("XLM-R base (published, not comparable)")
     (row,) = [line for line in table.lines if line.name == "average as published"]
     assert row.cells[place].value == 76.2
     assert not beside([Score("toy_ner", "en", "span_f1", 1.0, 1, 1)])
+
+
+def test_whether_a_published_number_is_comparable_is_checked(tmp_path: Path) -> None:
+    (row,) = [
+        r for r in published() if (r.system, r.suite, r.protocol) == ("ERNIE-M base", "xnli", "zero_shot")
+    ]
+    how = "accuracy:1|train:xnli|shots:0|fit:1|data:2|seed:1|checkpoint:3"
+    langs = suites()["xnli"].languages
+    alike = [
+        Score("xnli", x, "accuracy", 50.0, 9, 1, signature=how.replace("|shots", "|rows:392000|shots"))
+        for x in langs
+    ]
+    control = Score("xnli", "sw", "accuracy", 1.0, 9, 1, "ngram", split="dev")
+    assert differences(row, [*alike, control]) == []
+    assert {s.system for s in beside(alike)} >= {"ERNIE-M base (published)"}
+    for changed, reason in (
+        ({"signature": how.replace("|shots", "|rows:2000|shots")}, "trained on 392,702 rows, ours on 2,000"),
+        ({"signature": how}, "trained on 392,702 rows, of ours it is not recorded"),
+        ({"split": "dev"}, "scored on test rows, ours on dev rows"),
+    ):
+        assert differences(row, [replace(s, **changed) for s in alike]) == [reason]
+    assert differences(row, alike[:4]) == ["its average is over 15 languages, ours over 4 of them"]
+    six = next(r for r in published() if r.system == "mBERT uncased")
+    assert differences(six, alike[:4]) == [], "scores of single languages need no others"
+    (bucc,) = [r for r in published() if r.suite == "bucc"]
+    ours = [
+        Score("bucc", "fr", "mining_f1", 1.0, 9, -1, protocol="none", source="", signature="m|layer:4|data:1")
+    ]
+    assert differences(bucc, ours) == [
+        "scored on train rows, ours on test rows",
+        "the source states no layer, pooling and distance; ours layer:4",
+    ]
+    assert differences(replace(bucc, vectors="layer:8", split="test"), ours) == [
+        "found by layer:8, ours by layer:4"
+    ]
+    assert differences(replace(bucc, vectors="layer:4", split="test"), ours) == []
+    (name,) = {s.signature for s in beside(ours) if s.system.startswith("LASER")}
+    assert "note: measured on the training split" in name
+    assert "Not comparable: scored on train rows" in name
+
+
+def test_training_rows_are_counted_where_a_signature_has_no_number(world: Path) -> None:
+    def trained(protocol: str, limit: str = "") -> int | None:
+        made = f"accuracy:1|train:toy_xnli{limit}|shots:0|fit:1|data:2"
+        score = Score("toy_xnli", "de", "accuracy", 50.0, 9, 1, signature=made, protocol=protocol)
+        return trained_rows(score, ("en", "de", "sw"), world)
+
+    assert trained("zero_shot") == 24
+    assert trained("zero_shot", "|rows:10") == 10
+    assert trained("zero_shot", "|rows:2000") == 24, "no more than there are"
+    assert trained("translate_train_all") == 72
+    assert trained("translate_train_all", "|rows:10x3") == 30
+    assert trained("zero_shot", "/dev") == 6
+    assert (
+        trained_rows(Score("toy_xnli", "de", "accuracy", 1.0, 9, 1, signature="accuracy:1|fine-tuned"), ())
+        is None
+    )
+
+
+def test_the_languages_of_a_printed_average_are_those_of_the_suite() -> None:
+    for row in published():
+        if row.over[:1].isdigit():
+            assert int(row.over.split()[0]) == len(suites()[row.suite].languages), row
 
 
 def full(suite: str, metric: str, value: float, gone: str = "") -> list[Score]:

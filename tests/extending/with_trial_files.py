@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = {
+    "parts": "xling.models.parts",
     "objectives": "xling.objectives",
     "stages": "xling.corpora.stages",
     "filters": "xling.corpora.parallel.filters",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,16 +19,20 @@ from test_cluster import expected_count, opened, outcome_of, running_count
 
 from xling import cli
 from xling.core.errors import UserError
-from xling.core.lease import lease_path
+from xling.core.lease import HeldError, lease_path
 from xling.core.pipeline import Pipeline
 from xling.core.pipeline import Step as Planned
 from xling.core.stage import STAGES
 from xling.slurm import commands, launch, queue, reconcile
 from xling.slurm.record import Step
-from xling.slurm.states import job_states
+from xling.slurm.states import job_states, look
 from xling.slurm.testbed import bed
+from xling.slurm.testbed.config import Bed
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+
+
+GRAPH_SETTINGS = ("out", "updates", "save_every", "seconds")
 
 
 def folder() -> Path:
@@ -91,23 +98,46 @@ def test_an_answer_that_got_lost_is_found_again(on_cluster: Path, monkeypatch: p
     assert len(step.arrays()) == 1
 
 
+def graph(on_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, CountConfig]:
+    """Submit c after a and b, d after c; the first two run for 12 s, the others end at once."""
+    monkeypatch.setattr(STAGES, "_things", {"count": COUNT})
+    after = {"c": ("a", "b"), "d": ("c",)}
+    cfgs = {n: CountConfig(on_cluster / n, 20, 5, seconds=0.0 if n in after else 0.6) for n in "abcd"}
+    steps = {
+        n: Planned("count", {k: str(getattr(cfg, k)) for k in GRAPH_SETTINGS}, after=after.get(n, ()))
+        for n, cfg in cfgs.items()
+    }
+    launch.submit_pipeline(Pipeline(steps), "slurm", {"run": "graph"})
+    wait_until(lambda: all((cfgs[n].out / "state").exists() for n in "ab"), 60, "the first steps")
+    return cfgs
+
+
+def graph_ended_well(cfgs: dict[str, CountConfig]) -> None:
+    for name, cfg in cfgs.items():
+        assert outcome_of("graph", name, 120)["state"] == "done"
+        assert (cfg.out / "result").read_text() == expected_count(cfg), name
+    wait_until(
+        lambda: not [name for name in active_names() if name.startswith("graph")], 60, "an empty queue"
+    )
+
+
+def saved_by_controller(here: Bed, names: Sequence[str], since: float) -> bool:
+    """Whether slurmctld, which saves its jobs within 5 s of a change, has saved what happened before ``since``."""
+    state = here.directory / "state" / "job_state"
+    return time.time() > since + 6 and all(name.encode() in state.read_bytes() for name in names)
+
+
 def test_a_restart_of_the_controller_ends_no_step(
     cluster: Path, on_cluster: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A graph in full swing; the controller is killed, is away, comes back: every step ends well, soon after."""
-    monkeypatch.setattr(STAGES, "_things", {"count": COUNT})
-    outs = {name: on_cluster / name for name in ("a", "b", "c", "d")}
-    after = {"c": ("a", "b"), "d": ("c",)}
-    settings = {"updates": "20", "save_every": "5", "seconds": "0.3"}
-    steps = {n: Planned("count", {"out": str(outs[n]), **settings}, after=after.get(n, ())) for n in outs}
-    launch.submit_pipeline(Pipeline(steps), "slurm", {"run": "graph"})
-    run = opened("graph")
-    wait_until(
-        lambda: (outs["a"] / "state").exists() and (outs["b"] / "state").exists(), 60, "the first steps"
-    )
-    here = bed.opened(cluster)
+    cfgs = graph(on_cluster, monkeypatch)
+    run, here, began = opened("graph"), bed.opened(cluster), time.time()
+    names = [step.job_name(entry) for step in run.steps.values() for entry in step.jobs()]
+    wait_until(lambda: saved_by_controller(here, names, began), 30, "the saved state of the controller")
     bed.signal_daemon(here, "slurmctld", signal.SIGKILL)
     try:
+        assert not (cfgs["a"].out / "result").exists()
         text = commands.show_status(folder(), "graph")
         assert [line.split()[2:4] for line in text.splitlines()[2:6]] == [["NO", "ANSWER"]] * 4
         assert "Slurm does not answer: " in text
@@ -116,21 +146,36 @@ def test_a_restart_of_the_controller_ends_no_step(
         assert cli.main(["slurm", "cancel", "graph"]) == 1
         assert "not certainly cancelled: Slurm does not answer" in capsys.readouterr().out
         (run.path / "cancelled").unlink()  # the user changes his mind
-        wait_until(lambda: (outs["a"] / "result").exists(), 60, "the end of a part meanwhile")
-        time.sleep(15)
+        wait_until(lambda: (cfgs["a"].out / "result").exists(), 60, "the end of a part meanwhile")
+        time.sleep(5)
     finally:
         bed.start_daemon(here, "slurmctld")
     back = time.monotonic()
-    for name in steps:
-        assert outcome_of("graph", name, 120)["state"] == "done"
+    graph_ended_well(cfgs)
     assert time.monotonic() - back < 100
-    for name, out in outs.items():
-        cfg = CountConfig(out, updates=20)
-        assert (out / "result").read_text() == expected_count(cfg), name
-        assert len(run.steps[name].arrays()) == 1
-    wait_until(
-        lambda: not [name for name in active_names() if name.startswith("graph")], 60, "an empty queue"
-    )
+    assert all(len(step.arrays()) == 1 for step in run.steps.values())
+
+
+def test_a_controller_that_lost_its_jobs(
+    cluster: Path, on_cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller comes back without a job and gives ids anew; a line of cron has the graph end well."""
+    cfgs = graph(on_cluster, monkeypatch)
+    here = bed.opened(cluster)
+    bed.signal_daemon(here, "slurmctld", signal.SIGKILL)
+    shutil.rmtree(here.directory / "state")
+    (here.directory / "state").mkdir()
+    bed.start_daemon(here, "slurmctld")
+    run = opened("graph")
+
+    def cron() -> bool:
+        with contextlib.suppress(queue.TransientError, HeldError):
+            reconcile.reconcile(run)
+        time.sleep(2)
+        return all(step.outcome() for step in run.steps.values())
+
+    wait_until(cron, 120, "the end of the graph")
+    graph_ended_well(cfgs)
 
 
 def test_a_submission_waits_for_the_controller(cluster: Path, on_cluster: Path) -> None:
@@ -238,6 +283,23 @@ def test_one_run_at_a_time_writes_an_output(on_cluster: Path) -> None:
     commands.cancel(folder(), "one")
     launch.submit_stage(COUNT, [cfg], "slurm", {"run": "three"})
     ended_well("three", cfg)
+
+
+def test_a_job_that_no_node_could_start(cluster: Path, on_cluster: Path) -> None:
+    """Slurm holds it until it is released, and drains the node; a site mends that, and the run goes on."""
+    here = bed.opened(cluster)
+    cfg = CountConfig(on_cluster / "m", updates=3)
+    here.broken.touch()
+    try:
+        launch.submit_stage(COUNT, [cfg], "slurm", {"run": "held"})
+        (identity,) = opened("held").steps["count"].arrays()[0]["jobs"]
+        wait_until(lambda: look().jobs[identity].is_put_aside, 30, "the failed start")
+    finally:
+        here.broken.unlink()
+        for name in here.node_names:  # one that is not drained cannot be resumed
+            subprocess.run(["scontrol", "update", f"NodeName={name}", "State=RESUME"], capture_output=True)
+    assert cli.main(["slurm", "reconcile"]) == 0
+    ended_well("held", cfg)
 
 
 def test_a_node_lost_and_three_preemptions_before_the_first_checkpoint(

@@ -7,13 +7,14 @@ ours is a single one, and position tables that start at another row; mBART and T
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
+from xling.models.shape import Shape, names
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -182,17 +183,29 @@ def t5(gated: bool) -> dict[str, Layout]:
 
 
 SEGMENTS = "encoder.segments.weight"
-_USUAL = {
-    "norm": "layer", "embedding_norm": True, "biases": True, "positions": "learnt", "ffn": "gelu", "head_dim": 0,
-}  # fmt: skip
+CLASSIC = frozenset({
+    "layers", "dim", "heads", "ffn_dim", "max_positions", "norm_eps", "pre_norm", "decoder_layers", "plain_head",
+    "unbiased_head", "untied_head", "source_lang", "lang_embeddings", "segment_embeddings", "scale_embeddings",
+    "lang_adapter", "task_adapter", "invertible",
+})  # fmt: skip
+"""Settings that the exports to XLM-R, mBART and fairseq write or refuse in words of their own."""
 
 
-def unusual(shape: Any) -> list[str]:
-    """What a model has that all but T5 have not, by the names of our settings."""
+def unusual(
+    shape: Any, spoken: frozenset[str] = CLASSIC, wanted: Mapping[str, Any] | None = None
+) -> list[str]:
+    """What a model has that a format cannot say, by the names of our settings.
+
+    Args:
+        shape: settings of the model, see `xling.models.shape.Shape`.
+        spoken: settings that the format has, whatever their value. A setting that is added later is in no format.
+        wanted: values that the format means; of the others it means our defaults.
+    """
+    usual = asdict(Shape()) | dict(wanted or {})
     return [
         f"model.{name}={str(getattr(shape, name)).lower()}"
-        for name, usual in _USUAL.items()
-        if getattr(shape, name) != usual
+        for name in names(own=False)
+        if name not in spoken and getattr(shape, name, usual[name]) != usual[name]
     ]
 
 

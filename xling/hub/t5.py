@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILLED = 128
 """T5's matrices have rows for a multiple of this; those behind the last token mean nothing."""
 SPECIALS = ("<pad>", "</s>", "<unk>")
-FFNS = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
+FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
 """Our name of each of their feed-forward blocks."""
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
 _WANTED = {
@@ -45,17 +45,17 @@ _WANTED = {
 _SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 _SHAPE: dict[str, Any] = {
     "pre_norm": True, "norm": "rms", "embedding_norm": False, "biases": False, "positions": "relative",
-    "plain_head": True, "lang_embeddings": False, "scale_embeddings": False,
+    "plain_head": True,
 }  # fmt: skip
+_SPOKEN = frozenset({
+    "layers", "dim", "heads", "head_dim", "ffn_dim", "ffn", "max_positions", "norm_eps", "decoder_layers",
+    "unbiased_head", "untied_head", "source_lang",
+})  # fmt: skip
 
 
 def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
     """What a model with relative positions has that T5 has not, or the other way round."""
-    odd = [
-        f"model.{name}={str(getattr(shape, name)).lower()}"
-        for name, value in _SHAPE.items()
-        if getattr(shape, name) != value
-    ]
+    odd = layouts.unusual(shape, _SPOKEN, _SHAPE)
     bias = state.get("decoder.head.bias")
     if bias is not None and bool(bias.any()):
         odd.append("a bias at its output (model.unbiased_head=false)")

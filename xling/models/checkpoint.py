@@ -23,6 +23,8 @@ from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.marked import good_checkpoints, write_marked
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
+from xling.models.setting import DECODER
+from xling.models.shape import names
 from xling.text.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
 
@@ -35,19 +37,6 @@ ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 _KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
-SAME = (
-    "pre_norm",
-    "scale_embeddings",
-    "norm",
-    "norm_eps",
-    "embedding_norm",
-    "biases",
-    "positions",
-    "ffn",
-    "heads",
-)
-SAME_SEQ2SEQ = ("plain_head", "untied_head", "source_lang")
-"""Settings that a model shares with the one it starts from, though not all show in the shapes of the weights."""
 INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
@@ -400,7 +389,7 @@ def start_from(
 
 def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, directory: Path) -> None:
     """Refuse settings under which the weights of ``old`` would fit and mean something else."""
-    for name in (*SAME, *SAME_SEQ2SEQ) if both else SAME:
+    for name in names(only=(None, DECODER) if both else (None,), same=True):
         mine, theirs = getattr(model.cfg, name), getattr(old.cfg, name)
         if mine != theirs:
             raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import make_dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import adapters
+from xling.models import adapters, parts
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
+from xling.models.setting import ENCODER, Side
+from xling.models.shape import Shape, plain
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -37,47 +39,16 @@ FFNS: dict[str, Callable[[Tensor], Tensor]] = {
 """What stands between the two matrices of a feed-forward block, or is its gate."""
 
 
-@dataclass
-class EncoderConfig(FairseqDataclass):
-    """Shape of the encoder; the defaults are tiny.
+def fairseq_class(name: str, base: type, *only: Side | None) -> Any:
+    """The dataclass for fairseq and model files: ``base`` and the settings of `Shape` of the sides ``only``."""
+    more = {"__module__": __name__, "__doc__": Shape.__doc__}
+    return make_dataclass(name, plain(only), bases=(base,), namespace=more)
 
-    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. ``checkpoint_activations`` keeps only
-    the input of each layer and computes the rest again in the backward pass; ``compile`` compiles what is between two
-    attentions. ``lang_adapter`` and ``task_adapter`` are the widths of adapters in every layer, 0 for none, and
-    ``invertible`` asks for one on the word vectors; see `xling.models.adapters`. ``segment_embeddings`` adds one of two
-    vectors to a token, of the first text or of the second (BERT). ``scale_embeddings`` multiplies
-    word vectors by the square root of ``dim`` (Vaswani et al. 2017, section 3.4; mBART); ``norm_eps`` is what layer
-    norms add to the variance, 1e-12 in BERT.
 
-    T5 and mT5 differ by: ``norm="rms"``, which neither centres nor shifts; ``embedding_norm=False``, none on the
-    embeddings; ``biases=False`` in layers; ``positions="relative"``, see `Relative`; ``ffn="gated_gelu"`` (mT5, T5 1.1)
-    or ``"relu"`` (T5); ``head_dim``, numbers of a head where they are not ``dim / heads``, which 0 stands for.
-    """
-
-    layers: int = 4
-    dim: int = 256
-    heads: int = 4
-    ffn_dim: int = 1024
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    max_positions: int = 512
-    pre_norm: bool = False
-    lang_embeddings: bool = False
-    segment_embeddings: bool = False
-    precision: str = "auto"
-    checkpoint_activations: bool = False
-    compile: bool = False
-    lang_adapter: int = 0
-    task_adapter: int = 0
-    invertible: bool = False
-    scale_embeddings: bool = False
-    norm_eps: float = 1e-5
-    norm: str = "layer"
-    embedding_norm: bool = True
-    biases: bool = True
-    positions: str = "learnt"
-    ffn: str = "gelu"
-    head_dim: int = 0
+if TYPE_CHECKING:
+    EncoderConfig = Shape
+else:
+    EncoderConfig = fairseq_class("EncoderConfig", FairseqDataclass, None, ENCODER)
 
 
 class Relative(nn.Module):
@@ -220,6 +191,7 @@ class Encoder(nn.Module):
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
         adapters.add(self, adapters.TASK, cfg.task_adapter)
+        parts.attach(self)
 
     def forward(
         self,

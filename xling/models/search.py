@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xling.core import ranges
 from xling.core.errors import UserError
+from xling.core.ranges import NOT_NEGATIVE, POSITIVE, Range, ranged
 
 
 @dataclass(frozen=True)
@@ -22,21 +24,17 @@ class Search:
         seed: of the drawing.
     """
 
-    beam: int = 5
+    beam: int = ranged(5, Range(least=1))
     length_penalty: float = 1.0
-    max_len_a: float = 1.5
-    max_len_b: int = 10
-    min_len: int = 1
+    max_len_a: float = ranged(1.5, NOT_NEGATIVE)
+    max_len_b: int = ranged(10, Range(least=1))
+    min_len: int = ranged(1, NOT_NEGATIVE)
     sample: bool = False
-    top_k: int = 0
-    temperature: float = 1.0
+    top_k: int = ranged(0, NOT_NEGATIVE)
+    temperature: float = ranged(1.0, POSITIVE)
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("beam", 1), ("min_len", 0), ("top_k", 0), ("max_len_b", 1), ("max_len_a", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"{name}={getattr(self, name)}", f"a number from {least}")
+        ranges.check(self)
         if self.sample and self.beam > 1:
             raise UserError(f"sample with beam={self.beam}", "beam=1")
-        if self.temperature <= 0:
-            raise UserError(f"temperature={self.temperature}", "a number above 0")

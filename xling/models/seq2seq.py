@@ -10,7 +10,7 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import encoder
+from xling.models import encoder, parts
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.encoder import (
@@ -36,6 +36,7 @@ from xling.models.encoder import (
     scaled,
 )
 from xling.models.loss import linear_cross_entropy
+from xling.models.setting import DECODER
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -44,22 +45,12 @@ CrossRuns = Sequence[tuple[int, int, int]]
 POOLINGS = ("", "max", "mean")
 
 
-@dataclass
-class Seq2SeqConfig(EncoderConfig):
-    """Shape of both sides; ``layers`` are the encoder's.
+if TYPE_CHECKING:
 
-    ``decoder_layers`` 0 means as many as the encoder has. With ``plain_head`` the decoder's states meet the
-    embeddings directly (mBART); without, through the dense layer of the encoder's LM head, which a decoder that
-    starts from a pre-trained encoder needs. ``unbiased_head`` leaves out the plain head's bias, as stock fairseq does;
-    ``untied_head`` gives it a matrix of its own (T5 1.1, mT5). Without ``source_lang`` no source ends in the token of
-    its language (T5).
-    """
-
-    decoder_layers: int = 0
-    plain_head: bool = False
-    unbiased_head: bool = False
-    untied_head: bool = False
-    source_lang: bool = True
+    class Seq2SeqConfig(EncoderConfig):
+        """A shape with a decoder."""
+else:
+    Seq2SeqConfig = encoder.fairseq_class("Seq2SeqConfig", EncoderConfig, DECODER)
 
 
 class PlainHead(nn.Module):
@@ -173,6 +164,7 @@ class Decoder(nn.Module):
             if cfg.plain_head
             else LMHead(cfg.dim, weight, cfg.norm_eps)
         )
+        parts.attach(self)
 
     def embed(
         self,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xling.core.errors import UserError
+from xling.core import ranges
+from xling.core.ranges import Range, ranged
+
+_MORE = Range(above=0, words="more than 0")
+
+
+def _whole(least: int, most: int) -> Range:
+    return Range(least, most, words=f"a whole number from {least} to {most}")
 
 
 @dataclass(frozen=True)
@@ -20,11 +27,11 @@ class StaticConfig:
         sketch_weight: its length beside that of the learned vector.
     """
 
-    dim: int = 192
-    bits: int = 19
-    smooth: float = 1e-3
-    sketch: int = 384
-    sketch_weight: float = 0.8
+    dim: int = ranged(192, _whole(1, 4096))
+    bits: int = ranged(19, _whole(1, 26))
+    smooth: float = ranged(1e-3, _MORE)
+    sketch: int = ranged(384, _whole(0, 4096))
+    sketch_weight: float = ranged(0.8, _MORE)
 
     def __post_init__(self) -> None:
         """Refuse what has no table.
@@ -32,9 +39,4 @@ class StaticConfig:
         Raises:
             UserError: a setting out of range.
         """
-        for name, least, most in (("dim", 1, 4096), ("bits", 1, 26), ("sketch", 0, 4096)):
-            if not least <= getattr(self, name) <= most:
-                raise UserError(f"{name}={getattr(self, name)}", f"a whole number from {least} to {most}")
-        for name in ("smooth", "sketch_weight"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name}={getattr(self, name)}", "more than 0")
+        ranges.check(self)

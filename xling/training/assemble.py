@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,12 @@ from xling.core import config
 from xling.core.errors import UserError
 from xling.models import checkpoint, ddp
 from xling.models.adapters import is_adapter
+from xling.models.setting import DECODER, ENCODER
+from xling.models.shape import ModelConfig, names, wrong_side
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.text import vocab
-from xling.training.settings import ModelConfig, PretrainConfig
+from xling.training.settings import PretrainConfig
 from xling.training.update import SafeTrainer
 
 EMBEDDINGS = (
@@ -32,7 +33,6 @@ EMBEDDINGS = (
     "decoder.head.weight",
     "decoder.head.bias",
 )
-DECODER_SETTINGS = ("decoder_layers", "plain_head", "unbiased_head", "untied_head", "source_lang")
 WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
@@ -104,48 +104,11 @@ def _check_sharding(cfg: PretrainConfig) -> None:
 
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
-    model, train = cfg.model, cfg.train
-    for name in ("layers", "dim", "heads", "ffn_dim", "max_positions"):
-        if getattr(model, name) < 1:
-            raise UserError(f"model.{name}={getattr(model, name)}", "a whole number from 1")
-    if model.decoder_layers < 0:
-        raise UserError(
-            f"model.decoder_layers={model.decoder_layers}", "a number from 1, or 0 for as many as layers"
-        )
-    if model.head_dim < 0:
-        raise UserError(f"model.head_dim={model.head_dim}", "a width from 1, or 0 for dim / heads")
-    if not model.head_dim and model.dim % model.heads:
-        raise UserError(f"model.dim={model.dim} with model.heads={model.heads}", "a multiple of the heads")
-    if length > model.max_positions:
-        raise UserError(
-            f"tokens_per_sample={length} with model.max_positions={model.max_positions}", "at most as many"
-        )
-    if length > train.batch_tokens:
-        raise UserError(
-            f"train.batch_tokens={train.batch_tokens} with tokens_per_sample={length}", "at least one example"
-        )
-    for name in ("unbiased_head", "untied_head"):
-        if getattr(model, name) and not model.plain_head:
-            raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
-    if model.norm_eps <= 0:
-        raise UserError(f"model.norm_eps={model.norm_eps}", "a number above 0")
-    for name in ("updates", "accumulate", "log_every", "valid_every", "save_every", "keep", "max_skipped"):
-        if getattr(train, name) < 1:
-            raise UserError(f"train.{name}={getattr(train, name)}", "a whole number from 1")
-    if not 0 < train.lr < math.inf:
-        raise UserError(f"train.lr={train.lr}", "a number above 0")
-    for name in ("warmup", "weight_decay", "clip", "threads"):
-        if not 0 <= getattr(train, name) < math.inf:
-            raise UserError(f"train.{name}={getattr(train, name)}", "a number from 0")
-    for name in ("dropout", "attention_dropout"):
-        if not 0 <= getattr(model, name) < 1:
-            raise UserError(f"model.{name}={getattr(model, name)}", "a share from 0, below 1")
-    if model.lang_adapter < 0:
-        raise UserError(f"model.lang_adapter={model.lang_adapter}", "a width from 1, or 0 for none")
-    if model.invertible and model.dim % 2:
-        raise UserError(f"model.invertible with model.dim={model.dim}", "an even width")
-    if not 0 < train.beta2 < 1:
-        raise UserError(f"train.beta2={train.beta2}", "a number between 0 and 1")
+    most, room = cfg.model.max_positions, cfg.train.batch_tokens
+    if length > most:
+        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", "at most as many")
+    if length > room:
+        raise UserError(f"train.batch_tokens={room} with tokens_per_sample={length}", "at least one example")
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
@@ -195,16 +158,13 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
     """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
     shape = asdict(cfg.model)
     if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
-        for name in ("lang_adapter", "invertible", "segment_embeddings"):
-            if shape[name]:
-                raise UserError(
-                    f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone"
-                )
+        if name := wrong_side(shape, ENCODER):
+            raise UserError(f"model.{name} with {with_decoder[0]}, which has a decoder", "an encoder alone")
         return "xling_seq2seq", OmegaConf.create(shape)
-    for name in DECODER_SETTINGS:
-        if shape.pop(name) != getattr(ModelConfig(), name):
-            raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
-    return "xling_encoder", OmegaConf.create(shape)
+    if name := wrong_side(shape, DECODER):
+        raise UserError(f"model.{name} without an objective that has a decoder", ", ".join(WITH_DECODER))
+    kept = names(ModelConfig, only=(None, ENCODER))
+    return "xling_encoder", OmegaConf.create({name: shape[name] for name in kept})
 
 
 def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:

@@ -5,45 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from xling.core import ranges
+from xling.core.ranges import COUNT, NOT_NEGATIVE, POSITIVE, Range, ranged
 from xling.core.rerun import UNCHANGED
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Shape of the model; see `xling.models.encoder.EncoderConfig` and `xling.models.seq2seq.Seq2SeqConfig`.
-
-    ``decoder_layers``, ``plain_head``, ``unbiased_head``, ``untied_head`` and ``source_lang`` count where an objective
-    needs a decoder, ``lang_adapter`` (a width), ``invertible`` and ``segment_embeddings`` where none does.
-    """
-
-    layers: int = 4
-    dim: int = 256
-    heads: int = 4
-    ffn_dim: int = 1024
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    max_positions: int = 512
-    pre_norm: bool = False
-    lang_embeddings: bool = False
-    segment_embeddings: bool = False
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    decoder_layers: int = 0
-    plain_head: bool = False
-    unbiased_head: bool = False
-    checkpoint_activations: bool = False
-    compile: bool = False
-    lang_adapter: int = 0
-    invertible: bool = False
-    scale_embeddings: bool = False
-    norm_eps: float = 1e-5
-    norm: Literal["layer", "rms"] = "layer"
-    embedding_norm: bool = True
-    biases: bool = True
-    positions: Literal["learnt", "relative"] = "learnt"
-    ffn: Literal["gelu", "relu", "gated_gelu"] = "gelu"
-    head_dim: int = 0
-    untied_head: bool = False
-    source_lang: bool = True
+from xling.models.shape import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -64,21 +29,29 @@ class TrainConfig:
         threads: CPU threads of torch, 0 for its own choice.
     """
 
-    updates: int = 1000
+    updates: int = ranged(1000, COUNT)
     batch_tokens: int = 4096
-    accumulate: int = 1
-    lr: float = 5e-4
-    warmup: int = 100
-    beta2: float = 0.98
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    log_every: int = field(default=50, metadata=UNCHANGED)
-    valid_every: int = 500
-    save_every: int = field(default=500, metadata=UNCHANGED)
-    keep: int = field(default=2, metadata=UNCHANGED)
-    max_skipped: int = 10
+    accumulate: int = ranged(1, COUNT)
+    lr: float = ranged(5e-4, POSITIVE)
+    warmup: int = ranged(100, NOT_NEGATIVE)
+    beta2: float = ranged(0.98, Range(above=0, below=1, words="a number between 0 and 1"))
+    weight_decay: float = ranged(0.01, NOT_NEGATIVE)
+    clip: float = ranged(1.0, NOT_NEGATIVE)
+    log_every: int = ranged(50, COUNT, UNCHANGED)
+    valid_every: int = ranged(500, COUNT)
+    save_every: int = ranged(500, COUNT, UNCHANGED)
+    keep: int = ranged(2, COUNT, UNCHANGED)
+    max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full"] = "none"
-    threads: int = field(default=0, metadata=UNCHANGED)
+    threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained.
+
+        Raises:
+            UserError: a setting out of its range.
+        """
+        ranges.check(self, "train.")
 
 
 @dataclass(frozen=True)
@@ -108,7 +81,7 @@ class PretrainConfig:
     objectives: dict[str, dict[str, str]] = field(default_factory=lambda: {"mmlm": {}})
     mix: Literal["alternate", "sum"] = "alternate"
     langs: tuple[str, ...] = ()
-    model: ModelConfig = ModelConfig()
+    model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = TrainConfig()
     seed: int = 1
     init: str = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
@@ -21,10 +21,12 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.models import checkpoint, ddp
+from xling.models import shape as shapes
+from xling.models.shape import ModelConfig
 from xling.objectives.seq2seq import pairs_of_directions
 from xling.text import shards
 from xling.training import train
-from xling.training.settings import ModelConfig, PretrainConfig
+from xling.training.settings import PretrainConfig
 from xling.transfer.settings import MtConfig
 from xling.transfer.translate import Translator
 
@@ -116,10 +118,10 @@ def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
 
 
 def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[str]]:
-    """Shape and languages of a checkpoint; dropout, precision and, of an encoder, the decoder are as wanted."""
+    """Shape and languages of a checkpoint; how it computes and, of an encoder, the decoder are as wanted."""
     state = checkpoint.read_published(directory / "model.pt", *checkpoint.SHAPES)
-    mine = {f.name for f in fields(ModelConfig)} - {"dropout", "attention_dropout", "precision"}
-    shape = {name: value for name, value in state["shape"].items() if name in mine}
+    taken = shapes.names(ModelConfig, own=False)
+    shape = {name: value for name, value in state["shape"].items() if name in taken}
     return replace(wanted, **shape), state["langs"]
 
 

@@ -10,8 +10,9 @@ from xling.core import config, languages, manifest
 from xling.core.errors import UserError
 from xling.core.parts import Work
 from xling.models.search import Search
+from xling.models.shape import ModelConfig
 from xling.text import reader
-from xling.training.settings import ModelConfig, TrainConfig
+from xling.training.settings import TrainConfig
 
 Features = Literal["cls", "match", "align"]
 

@@ -23,11 +23,12 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.eval import results, run
 from xling.eval.metrics import METRICS
-from xling.eval.report import artifacts, comparison, figure, sheet, stage
-from xling.eval.report.sheet import Sheet
+from xling.eval.report import artifacts, comparison, stage
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.settings import EvalConfig
+from xling.pages import figure, sheet
+from xling.pages.sheet import Sheet
 
 LANGS = ("en", "de", "sw")
 RIGHT = {"one": {"en": 12, "sw": 6, "de": 9}, "two": {"en": 12, "sw": 12, "de": 10}}
@@ -406,6 +407,18 @@ def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> No
     assert "SYNTHETIC" in text and "SYNTHETIC" in page
     for foreign in ("http://", "https://", "src=", "<script", "@import"):
         assert foreign not in page
+
+
+def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
+    file = tmp_path / "run/scores.json"
+    results.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])
+    plain = str(stage.run(ReportConfig((str(file),), tmp_path / "out")))
+    assert "XLM-R" not in plain
+    shown = str(stage.run(ReportConfig((str(file),), tmp_path / "out", published=True)))
+    assert "XLM-R base (published, not comparable)" in shown
+    assert "its average is over 15 languages, ours over 2 of them" in shown
+    assert "note: the XXL row of that README" in shown
+    assert "XLM-R base (published, not comparable)" in (tmp_path / "out/report.html").read_text()
 
 
 def test_two_scores_of_one_name_are_named_by_their_files(

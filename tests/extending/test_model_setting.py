@@ -1,0 +1,46 @@
+"""A model setting is one file: the command trains with it, checks its range, and records it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(HERE / "with_trial_files.py"), "xling", "pretrain", *words]
+    return subprocess.run(
+        command, cwd=HERE.parents[1], capture_output=True, text=True, check=False, timeout=280
+    )
+
+
+def test_its_name_and_range_are_checked() -> None:
+    done = run("data=none", "out=none", "model.embedding_noise=-1")
+    assert (done.returncode, "model.embedding_noise=-1.0; valid: a number from 0" in done.stderr) == (2, True)
+    unknown = run("data=none", "out=none", "model.embedding_nois=1")
+    assert (unknown.returncode, "did you mean 'model.embedding_noise'" in unknown.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_one_file_changes_what_is_trained_and_is_recorded(
+    shards: Path, tiny: list[str], tmp_path: Path
+) -> None:
+    losses = {}
+    for name, noise in (("without", "0"), ("with", "50")):
+        words = (f"data={shards}", *tiny, "train.updates=2", f"out={tmp_path / name}")
+        done = run(*words, f"model.embedding_noise={noise}")
+        assert done.returncode == 0, done.stderr
+        log = [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+        losses[name] = [event["loss"] for event in log]
+    assert losses["with"] != losses["without"]
+    manifest = json.loads((tmp_path / "with" / "manifest.json").read_text())
+    assert manifest["config"]["model"]["embedding_noise"] == 50.0
+    again = run(
+        f"data={shards}", *tiny, "train.updates=1", f"init={tmp_path / 'with'}", f"out={tmp_path / 'c'}"
+    )
+    assert again.returncode == 0, again.stderr

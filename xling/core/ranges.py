@@ -1,0 +1,68 @@
+"""The range of a setting stands beside its default, and one check reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from xling.core.errors import UserError
+
+RANGE = "range"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which numbers a setting takes; infinite ones are never valid.
+
+    Attributes:
+        least, most: bounds that are valid themselves.
+        above, below: bounds that are not.
+        words: what is valid, for messages; empty for a sentence made of the bounds.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    words: str = ""
+
+    def holds(self, value: float) -> bool:
+        """Whether ``value`` is in the range."""
+        return self.least <= value <= self.most and self.above < value < self.below
+
+    def __str__(self) -> str:
+        if self.words:
+            return self.words
+        bounds = (("from", self.least), ("above", self.above), ("to", self.most), ("below", self.below))
+        return " ".join(
+            ["a number", *(f"{word} {bound:g}" for word, bound in bounds if math.isfinite(bound))]
+        )
+
+
+COUNT = Range(least=1, words="a whole number from 1")
+POSITIVE = Range(above=0)
+NOT_NEGATIVE = Range(least=0)
+SHARE = Range(least=0, below=1, words="a share from 0, below 1")
+
+
+def ranged(default: Any, valid: Range, metadata: Mapping[str, Any] | None = None) -> Any:
+    """The field of a dataclass with a default and a range."""
+    return field(default=default, metadata={**(metadata or {}), RANGE: valid})
+
+
+def check(cfg: Any, prefix: str = "") -> None:
+    """Refuse settings out of their range.
+
+    Args:
+        cfg: a dataclass with fields of `ranged`.
+        prefix: what stands before the name of a setting, for example ``model.``.
+
+    Raises:
+        UserError: the first setting out of its range.
+    """
+    for item in fields(cfg):
+        valid, value = item.metadata.get(RANGE), getattr(cfg, item.name)
+        if valid is not None and not valid.holds(value):
+            raise UserError(f"{prefix}{item.name}={value}", str(valid))

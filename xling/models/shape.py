@@ -1,0 +1,164 @@
+"""The settings of a model: the one place where each has its name, type, default, range and what else holds for it.
+
+A setting can also stand in a file of its own, see `xling.models.parts`. A recipe reads `ModelConfig` without torch. The
+classes that fairseq and the model files know are made from it (`xling.models.encoder.EncoderConfig`,
+`xling.models.seq2seq.Seq2SeqConfig`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from xling.core import ranges
+from xling.core.errors import UserError
+from xling.core.ranges import COUNT, POSITIVE, SHARE, Range
+from xling.models.parts import PARTS
+from xling.models.setting import DECODER, ENCODER, Side, setting
+
+
+def _width(none: str) -> Range:
+    return Range(least=0, words=f"a width from 1, or 0 for {none}")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Shape of the model; the defaults are tiny.
+
+    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. T5 and mT5 differ by ``norm``,
+    ``embedding_norm``, ``biases``, ``positions``, ``ffn`` and ``head_dim``.
+
+    Attributes:
+        layers: of the encoder.
+        dim: numbers of a hidden state.
+        heads: of attention.
+        ffn_dim: numbers between the two matrices of a feed-forward block.
+        dropout, attention_dropout: probabilities in training, of hidden numbers and of attention weights.
+        max_positions: longest sequence in tokens.
+        pre_norm: norms stand before the blocks and at the end, instead of behind the blocks.
+        lang_embeddings: a vector of the language is added to each token.
+        segment_embeddings: one of two vectors is added to a token, of the first text or of the second (BERT); only
+            without a decoder.
+        precision: of the working weights, see `xling.models.encoder.working_dtype`.
+        decoder_layers: 0 for as many as ``layers``; this and the next four only with a decoder.
+        plain_head: the decoder's states meet the embeddings directly (mBART) instead of through the dense layer of the
+            encoder's LM head, which a decoder that starts from a pre-trained encoder needs.
+        unbiased_head: leaves out the plain head's bias, as stock fairseq does.
+        untied_head: gives the plain head a matrix of its own (T5 1.1, mT5).
+        source_lang: a source ends in the token of its language; T5's do not.
+        checkpoint_activations: keep only the input of each layer and compute the rest again in the backward pass.
+        compile: compile what is between two attentions.
+        lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only without a
+            decoder, like ``invertible``.
+        invertible: an adapter on the word vectors.
+        scale_embeddings: word vectors are multiplied by the square root of ``dim`` (Vaswani et al. 2017, section 3.4).
+        norm_eps: what norms add to the variance, 1e-12 in BERT.
+        norm: ``rms`` neither centres nor shifts (T5).
+        embedding_norm: a norm on the embeddings.
+        biases: in the matrices of layers.
+        positions: a learnt vector for each place, or biases by distance (T5), see `xling.models.encoder.Relative`.
+        ffn: what stands between the two matrices of a feed-forward block, or is its gate (mT5, T5 1.1).
+        head_dim: numbers of a head, 0 for ``dim / heads``.
+    """
+
+    layers: int = setting(4, COUNT)
+    dim: int = setting(256, COUNT)
+    heads: int = setting(4, COUNT, same=True)
+    ffn_dim: int = setting(1024, COUNT)
+    dropout: float = setting(0.1, SHARE, own=True)
+    attention_dropout: float = setting(0.0, SHARE, own=True)
+    max_positions: int = setting(512, COUNT)
+    pre_norm: bool = setting(False, same=True)
+    lang_embeddings: bool = setting(False)
+    segment_embeddings: bool = setting(False, only=ENCODER)
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", own=True)
+    decoder_layers: int = setting(
+        0, Range(least=0, words="a number from 1, or 0 for as many as layers"), only=DECODER
+    )
+    plain_head: bool = setting(False, only=DECODER, same=True)
+    unbiased_head: bool = setting(False, only=DECODER)
+    checkpoint_activations: bool = setting(False, own=True)
+    compile: bool = setting(False, own=True)
+    lang_adapter: int = setting(0, _width("none"), only=ENCODER)
+    invertible: bool = setting(False, only=ENCODER)
+    scale_embeddings: bool = setting(False, same=True)
+    norm_eps: float = setting(1e-5, POSITIVE, same=True)
+    norm: Literal["layer", "rms"] = setting("layer", same=True)
+    embedding_norm: bool = setting(True, same=True)
+    biases: bool = setting(True, same=True)
+    positions: Literal["learnt", "relative"] = setting("learnt", same=True)
+    ffn: Literal["gelu", "relu", "gated_gelu"] = setting("gelu", same=True)
+    head_dim: int = setting(0, _width("dim / heads"))
+    untied_head: bool = setting(False, only=DECODER, same=True)
+    source_lang: bool = setting(True, only=DECODER, same=True)
+
+    def __post_init__(self) -> None:
+        """Refuse what has no model.
+
+        Raises:
+            UserError: a setting out of its range, or two that do not fit together.
+        """
+        ranges.check(self, "model.")
+        if not self.head_dim and self.dim % self.heads:
+            raise UserError(f"model.dim={self.dim} with model.heads={self.heads}", "a multiple of the heads")
+        for name in ("unbiased_head", "untied_head"):
+            if getattr(self, name) and not self.plain_head:
+                raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
+        if self.invertible and self.dim % 2:
+            raise UserError(f"model.invertible with model.dim={self.dim}", "an even width")
+
+
+if TYPE_CHECKING:
+    ModelConfig = _Settings
+else:
+    ModelConfig = make_dataclass(
+        "ModelConfig",
+        [(name, type(part.setting.default), part.setting) for name, part in PARTS.items()],
+        bases=(_Settings,),
+        namespace={"__module__": __name__, "__doc__": _Settings.__doc__},
+        frozen=True,
+    )
+
+
+@dataclass(frozen=True)
+class Shape(ModelConfig):
+    """What a model file records: the settings of a recipe and what fine-tuning adds.
+
+    Attributes:
+        task_adapter: width of a second adapter in every layer, 0 for none.
+    """
+
+    task_adapter: int = setting(0, _width("none"), only=ENCODER)
+
+
+def names(
+    cls: Any = Shape, *, only: Iterable[Side | None] = (None, ENCODER, DECODER), **wanted: bool
+) -> list[str]:
+    """Names of the settings of ``cls`` that are of the sides ``only`` and whose other facts are as wanted."""
+    sides = (*only,)
+    return [
+        item.name
+        for item in fields(cls)
+        if item.metadata["only"] in sides and all(item.metadata[k] == v for k, v in wanted.items())
+    ]
+
+
+def plain(only: Iterable[Side | None]) -> list[tuple[str, type, Field[Any]]]:
+    """Name, plain type and default of the settings of the sides ``only``, for classes that know no choices."""
+    taken = names(only=only)
+    return [
+        (item.name, type(item.default), field(default=item.default))
+        for item in fields(Shape)
+        if item.name in taken
+    ]
+
+
+def wrong_side(values: Mapping[str, Any], only: Side) -> str | None:
+    """The first setting that counts on the other side ``only`` and is not at its default."""
+    return next(
+        (name for name in names(ModelConfig, only=[only]) if values[name] != getattr(DEFAULT, name)), None
+    )
+
+
+DEFAULT = ModelConfig()
