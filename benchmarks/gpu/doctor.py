@@ -26,7 +26,6 @@ def run(settings: dict[str, str]) -> None:
     table.add(
         what="copy, read and written", gb_s=2 * source.nbytes / seconds(lambda: target.copy_(source)) / 1e9
     )
-    del source, target
     _head_products(table, tiny)
 
 

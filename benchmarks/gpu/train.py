@@ -22,14 +22,15 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu.common import Table, device, free, peak, product_rate, wait
+from benchmarks.gpu.common import Table, device, free, peak, product_rate, profile, wait
 from benchmarks.pretrain import Shape, batches, ours, size_of, write_data
 from benchmarks.stock import stock
 from xling.training import memory
 
 Update = Callable[[], int]  # makes an update and returns its real tokens
-WARM, BLOCKS = 4, 3
-XLMR = Shape(12, 768, 12, 250_002, 512, 65_536, 30, BLOCKS, 3_000_000, 5e-4)
+WARM, BLOCKS, WORKERS = 4, 3, 6
+PEER_BATCH = 32_768  # tokens that a peer begins with: none of them held more
+XLMR = Shape(12, 768, 12, 250_002, 512, 131_072, 24, BLOCKS, 3_000_000, 5e-4)
 LARGE = replace(XLMR, layers=12, dim=1024, heads=16, batch_tokens=16_384)
 BASE = replace(XLMR, layers=6, batch_tokens=16_384)
 CASES = {"xlmr_base": (XLMR, "mmlm"), "mbart_large": (LARGE, "mbart"), "translation": (BASE, "translation")}
@@ -70,13 +71,17 @@ def _case(
     name: str, shape: Shape, objective: str, data: Path, product: float, settings: dict[str, str]
 ) -> None:
     if settings.get("profile"):
-        _profile(trainer_update(data, shape, objective, settings["profile"]))
+        update = trainer_update(data, shape, objective, settings["profile"])
+        for _ in range(WARM):
+            update()
+        profile(update, 4)
         return
     file = "_".join(["train", name, *([settings["file"]] if "file" in settings else [])])
     table = Table(file, f"training, {name} ({objective})", shape=str(shape), product_tflops=product / 1e12)
     flops = counted(data, shape, objective)
     for system in settings.get("systems", SYSTEMS[name]).split(","):
-        batch = shape.batch_tokens
+        peer = system.startswith(("stock", "transformers"))
+        batch = min(shape.batch_tokens, PEER_BATCH) if peer else shape.batch_tokens
         while batch >= shape.length:
             at = replace(shape, batch_tokens=batch)
             try:
@@ -125,7 +130,8 @@ def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Upd
     if system.startswith("stock"):
         trainer = stock(data, shape, 1, objective, "bf16" if "bf16" in system else "fp32")
     else:
-        more = ["model.compile=true"] if "compiled" in system else []
+        more = [f"train.workers={WORKERS if device().type == 'cuda' else 0}"]
+        more += ["model.compile=true"] if "compiled" in system else []
         trainer = ours(data, shape, 1, system.split()[0], objective, more)
     stream = batches(trainer)
 
@@ -144,18 +150,19 @@ def timed(update: Update, updates: int) -> Rate:
         update()
     if device().type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    rates = []
+    rates, most = [], 0
     total = [0, 0.0]
     for _ in range(BLOCKS):
         wait()
         begin, tokens = time.perf_counter(), 0
         for _ in range(max(1, updates // BLOCKS)):
             tokens += update()
+            most = max(most, torch.cuda.memory_reserved() if device().type == "cuda" else 0)
         wait()
         elapsed = time.perf_counter() - begin
         rates.append(tokens / elapsed)
         total = [total[0] + tokens, total[1] + elapsed]
-    gib = torch.cuda.max_memory_allocated() / 2**30 if device().type == "cuda" else 0.0
+    gib = most / 2**30  # of the driver: fairseq sets back torch's own maximum after every update
     spread = f"{min(rates):,.0f} to {max(rates):,.0f}, median {statistics.median(rates):,.0f}"
     return Rate(total[0] / total[1], spread, gib)
 
@@ -193,22 +200,3 @@ def _transformers(shape: Shape, kind: str) -> tuple[Update, float]:
     body = sum(p.numel() for n, p in model.named_parameters() if "embeddings" not in n and "decoder" not in n)
     head = 0.15 * shape.vocab * shape.dim  # by convention: the attention's own products are left out here
     return update, 6.0 * (body + head)
-
-
-def _profile(update: Update) -> None:
-    """Where the time of four updates goes."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    order = "self_cpu_time_total"
-    if device().type == "cuda":
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-        order = "self_cuda_time_total"
-    for _ in range(WARM):
-        update()
-    wait()
-    begin = time.perf_counter()
-    with torch.profiler.profile(activities=activities) as made:
-        for _ in range(4):
-            update()
-        wait()
-    print(f"4 updates: {time.perf_counter() - begin:.3f} s")
-    print(made.key_averages().table(sort_by=order, row_limit=45, max_name_column_width=70))

@@ -48,6 +48,7 @@ def test_losses_and_gradients_are_those_of_a_cpu(
     (trainer, task), (second, other_task) = (
         build(name, f"model.precision={kind}", *settings) for kind in ("fp32", precision)
     )
+    torch.set_float32_matmul_precision("highest")  # a training on a GPU takes TF32
     task.load_dataset("train")
     dataset = task.dataset("train")
     batch = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=256)[0]

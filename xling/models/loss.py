@@ -12,7 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
-CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 512 << 20}
+CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 1 << 30}
 BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
 ALIGNED = {"cpu": 1, "cuda": 64}
 """Rows of logits begin at multiples of so many numbers, and products take multiples of so many pieces at once and the
