@@ -23,11 +23,10 @@ def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "f
         seed: of everything.
         objective: ``mmlm``, ``mbart``, ``mass`` (for which fairseq has nothing nearer than denoising) or
             ``translation``, for which ``data`` has one pair.
-        precision: ``fp32``, ``bf16`` or ``fp16``, the last two for a GPU.
+        precision: ``fp32`` or ``bf16``, its optimiser with float32 masters.
     """
     words = {"mmlm": _masked_lm, "translation": _translation}.get(objective, _denoising)(data, shape)
     words += [] if torch.cuda.is_available() else ["--cpu"]
-    words += [] if precision == "fp32" else [f"--{precision}"]
     words += [
         "--seed", str(seed), "--max-tokens", str(shape.batch_tokens), "--update-freq", "1",
         "--num-workers", "0", "--dropout", "0.1", "--attention-dropout", "0.1", *_side("encoder", shape),
@@ -38,6 +37,7 @@ def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "f
     ]  # fmt: skip
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
+    cfg.common.bf16 = precision == "bf16"  # the option --bf16 asks for a TPU
     task = tasks.setup_task(cfg.task)
     torch.manual_seed(seed)
     return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))

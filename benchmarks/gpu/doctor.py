@@ -31,18 +31,25 @@ def run(settings: dict[str, str]) -> None:
 
 def _head_products(table: Table, tiny: bool) -> None:
     """The three products of the head, with rows of logits at any distance or at a multiple of 64."""
-    dim = 768
     for rows in (64,) if tiny else (512, 1024, 2048):
         for vocab, pitch in ((250_002, 250_002), (250_002, 250_048), (250_048, 250_048)):
-            vocab, pitch = (vocab // 100, pitch // 100) if tiny else (vocab, pitch)
-            given: dict[str, Any] = {"device": device(), "dtype": torch.bfloat16}
-            hidden, weight = torch.randn(rows, dim, **given), torch.randn(vocab, dim, **given)
-            logits = torch.randn(rows, pitch, **given)[:, :vocab]
-            flops = 2 * rows * dim * vocab / 1e12
-            to_hidden, to_weight = torch.empty_like(hidden), torch.empty_like(weight)
+            small = 100 if tiny else 1
             table.add(
-                what=f"head, {rows} rows, {vocab} pieces, pitch {pitch}",
-                logits_tflops=flops / seconds(lambda: torch.mm(hidden, weight.t(), out=logits)),
-                hidden_tflops=flops / seconds(lambda: torch.mm(logits, weight, out=to_hidden)),
-                weight_tflops=flops / seconds(lambda: to_weight.addmm_(logits.t(), hidden)),
+                what=f"head, {rows} rows",
+                vocab=vocab,
+                pitch=pitch,
+                **_rates(rows, vocab // small, pitch // small),
             )
+
+
+def _rates(rows: int, vocab: int, pitch: int, dim: int = 768) -> dict[str, float]:
+    given: dict[str, Any] = {"device": device(), "dtype": torch.bfloat16}
+    hidden, weight = torch.randn(rows, dim, **given), torch.randn(vocab, dim, **given)
+    logits = torch.randn(rows, pitch, **given)[:, :vocab]
+    flops = 2 * rows * dim * vocab / 1e12
+    to_hidden, to_weight = torch.empty_like(hidden), torch.empty_like(weight)
+    return {
+        "logits_tflops": flops / seconds(lambda: torch.mm(hidden, weight.t(), out=logits)),
+        "hidden_tflops": flops / seconds(lambda: torch.mm(logits, weight, out=to_hidden)),
+        "weight_tflops": flops / seconds(lambda: to_weight.addmm_(logits.t(), hidden)),
+    }

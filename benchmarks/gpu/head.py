@@ -62,5 +62,4 @@ def _measure(table: Table, rows: int, vocab: int, dim: int, how: str, tokens: in
         table.add(tokens=tokens, how=how, chunk_mib=chunk, ms="out of memory")
     finally:
         loss._fused = was
-        del hidden, weight, bias
         free()

@@ -138,7 +138,7 @@ def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Upd
     def update() -> int:
         samples = next(stream)
         with memory.kept():
-            trainer.train_step(samples)
+            trainer.train_step(samples, raise_oom=True)  # else fairseq leaves the update out
         return size_of(samples[0])[0]
 
     return update

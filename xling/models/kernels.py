@@ -16,7 +16,7 @@ BLOCK, WARPS = 8192, 16
 
 
 @triton.jit
-def _cross_entropy(  # type: ignore[no-untyped-def] - Triton reads annotations, and knows none but its own
+def _cross_entropy(
     logits, stride, bias, target, losses, sums, smoothing,
     vocab: tl.constexpr, gradients: tl.constexpr, smooth: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
