@@ -97,8 +97,8 @@ def _case(
                 break
             done = (own or flops) * rate.tokens_s
             table.add(
-                system=system, batch=batch, tokens_s=rate.tokens_s, spread=rate.spread, mflop_token=(own or flops) / 1e6,
-                tflops=done / 1e12, mfu=done / (peak() or product), of_product=done / product, peak_gib=rate.gib,
+                system=system, batch=batch, tokens_s=rate.tokens_s, spread=rate.spread,
+                mflop_token=(own or flops) / 1e6, tflops=done / 1e12, mfu=done / (peak() or product), of_product=done / product, peak_gib=rate.gib,
             )  # fmt: skip
             update = None
             free()

@@ -321,7 +321,7 @@ def test_a_layer_compiles_without_a_break_once_for_all_batches(
 
 def reference_flash(
     query: Tensor, key: Tensor, value: Tensor, starts: Tensor, others: Tensor, longest: int, other: int,
-    drop: float, causal: bool,
+    drop: float, causal: bool, window: int,
 ) -> Tensor:  # fmt: skip
     """What the operator does with packed sequences, one by one."""
     assert starts.dtype == others.dtype == torch.int32 and drop == 0.125
@@ -332,17 +332,22 @@ def reference_flash(
     )
     for begin, end, first, last in sides:
         q, k, v = (x.transpose(0, 1) for x in (query[begin:end], key[first:last], value[first:last]))
-        made.append(F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(0, 1))
+        near = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool)
+        near = near.triu(-window).tril(window) if window else near
+        near = near.tril() if causal else near
+        made.append(F.scaled_dot_product_attention(q, k, v, near).transpose(0, 1))
     return torch.cat(made)
 
 
-@pytest.mark.parametrize("case", ["all", "causal", "cross"])
+@pytest.mark.parametrize("case", ["all", "causal", "cross", "near", "near, causal"])
 def test_unpadded_attention_is_told_where_sequences_begin(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     torch.manual_seed(1)
     query, key, value = torch.randn(3, 23, 2, 8)
     keys = [(2, 4), (1, 9), (2, 2), (1, 1)] if case == "cross" else None
     key, value = (key[:22], value[:22]) if keys else (key, value)
-    how = Attention(runs_of([7, 7, 4, 3, 1, 1]), causal=case == "causal", keys=keys)
+    how = Attention(
+        runs_of([7, 7, 4, 3, 1, 1]), causal="causal" in case, keys=keys, window=2 * ("near" in case)
+    )
     by_runs = attend(query, key, value, how)
     monkeypatch.setattr(attention, "flash", reference_flash)
     monkeypatch.setattr(attention, "is_unpadded", lambda *_: True)

@@ -6,7 +6,7 @@ import copy
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -145,7 +145,7 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
 def position(epoch_itr: Any) -> dict[str, Any]:
     """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
     done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = epoch_itr.end_of_epoch()
+    ended = compat.is_at_the_end(epoch_itr)
     epoch = epoch_itr.epoch + ended
     # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
     return {
@@ -166,8 +166,12 @@ def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
     return epoch_itr
 
 
-def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
+def resume(
+    trainer: Any, directory: Path, run_key: dict[str, Any], enter: Callable[[int], None] = lambda update: None
+) -> Any:
     """Load the newest good checkpoint, if any, and return the training iterator where it stood.
+
+    ``enter`` gets the updates made before the data are opened.
 
     Raises:
         UserError: the checkpoint was made with other settings or data.
@@ -185,9 +189,12 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any]) -> Any:
                 "%s was written by %d processes, %d go on: an update now sees another number of batches",
                 path, extra["processes"], ddp.size(),
             )  # fmt: skip
-        epoch_itr = iterator_at(trainer, trainer.load_checkpoint(str(path))["train_iterator"])
+        where = trainer.load_checkpoint(str(path))["train_iterator"]
+        enter(trainer.get_num_updates())
+        epoch_itr = iterator_at(trainer, where)
         trainer.lr_step(epoch_itr.epoch)
         return epoch_itr
+    enter(0)
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
