@@ -96,10 +96,9 @@ def _case(
                 table.add(system=system, batch=batch, error=f"{type(error).__name__}: {error}"[:200])
                 break
             done = (own or flops) * rate.tokens_s
-            table.add(
-                system=system, batch=batch, tokens_s=rate.tokens_s, spread=rate.spread,
-                mflop_token=(own or flops) / 1e6, tflops=done / 1e12, mfu=done / (peak() or product), of_product=done / product, peak_gib=rate.gib,
-            )  # fmt: skip
+            found = {"tokens_s": rate.tokens_s, "spread": rate.spread, "mflop_token": (own or flops) / 1e6}
+            found |= {"tflops": done / 1e12, "mfu": done / (peak() or product), "of_product": done / product}
+            table.add(system=system, batch=batch, **found, peak_gib=rate.gib)
             update = None
             free()
             break

@@ -349,7 +349,7 @@ def test_unpadded_attention_is_told_where_sequences_begin(monkeypatch: pytest.Mo
         runs_of([7, 7, 4, 3, 1, 1]), causal="causal" in case, keys=keys, window=2 * ("near" in case)
     )
     by_runs = attend(query, key, value, how)
-    monkeypatch.setattr(attention, "flash", reference_flash)
+    monkeypatch.setattr(attention, "_flash", reference_flash)
     monkeypatch.setattr(attention, "is_unpadded", lambda *_: True)
     how = dataclasses.replace(how, drop=0.125)
     torch.testing.assert_close(attend(query, key, value, how), by_runs)

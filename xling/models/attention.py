@@ -136,7 +136,7 @@ def _borders(runs: Runs, device: torch.device) -> Tensor:
     return torch.from_numpy(ends).to(device, non_blocking=True)  # else it would wait for the device
 
 
-def flash(*given: Any, window: int = 0) -> Tensor:
+def _flash(*given: Any, window: int = 0) -> Tensor:
     """Torch's fused kernel for a GPU on packed sequences, (N, H, C); ``window`` tokens on either side are seen, 0: all.
 
     The operator itself, since `torch.nn.attention.varlen`, which calls it, has no dropout.
@@ -164,7 +164,7 @@ def attend(
     """
     if is_unpadded(query, how):
         borders = (*how.starts(query.device), how.longest, how.longest_key)
-        found = flash(query, key, value, *borders, how.drop, how.causal, window=how.window)
+        found = _flash(query, key, value, *borders, how.drop, how.causal, window=how.window)
         return found.flatten(1)
     plan = how.plan(query.device)
     if how.window:
