@@ -218,7 +218,7 @@ PLANTED = [
     (attention, "attend", "for block in found])", "for block in found]).view(-1, 4)"),
     (attention, "attend_dense", "causal)\n", "causal).transpose(1, 2)\n"),
     (attention, "attend_dense", "(q, k, v,", "(q[:, :, 1:], k, v,"),
-    (attention, "Attention.starts", ".astype(np.int32)", ".astype(np.int64)"),
+    (attention, "borders", ".astype(np.int32)", ".astype(np.int64)"),
     (attention, "Attention.biased", ":length, :length]", ":length]"),
     (blocks, "Layout.spread", "part.unflatten(0, shape)", "part"),
     (blocks, "Layout.packed", "return made", "return made.flatten()"),

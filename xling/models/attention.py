@@ -67,8 +67,8 @@ class Attention:
     def starts(self, device: torch.device) -> tuple[Int32[Tensor, " borders"], Int32[Tensor, " borders"]]:
         """Where sequences of queries and of keys begin and the last one ends, each int32 (sequences + 1,)."""
         if self._starts is None:
-            queries = _borders(self.runs, device)
-            keys = queries if self.keys is None else _borders(self.keys, device)
+            queries = borders(self.runs, device)
+            keys = queries if self.keys is None else borders(self.keys, device)
             object.__setattr__(self, "_starts", (queries, keys))
         assert self._starts is not None
         return self._starts
@@ -130,7 +130,8 @@ class _Plan(NamedTuple):
     masks: list[Tensor | None]
 
 
-def _borders(runs: Runs, device: torch.device) -> Tensor:
+def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
+    """Where packed sequences begin and the last one ends, int32 (sequences + 1,)."""
     lengths = np.repeat([length for _, length in runs], [count for count, _ in runs])
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return torch.from_numpy(ends).to(device, non_blocking=True)  # else it would wait for the device
@@ -163,9 +164,9 @@ def attend(
         (N, H * C).
     """
     if is_unpadded(query, how):
-        borders = (*how.starts(query.device), how.longest, how.longest_key)
-        found = _flash(query, key, value, *borders, how.drop, how.causal, window=how.window)
-        return found.flatten(1)
+        ends = (*how.starts(query.device), how.longest, how.longest_key)
+        attended = _flash(query, key, value, *ends, how.drop, how.causal, window=how.window)
+        return attended.flatten(1)
     plan = how.plan(query.device)
     if how.window:
         return _attend_near(query, key, value, how, plan)
