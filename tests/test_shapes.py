@@ -139,7 +139,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "Encoder.forward": lambda: an_encoder().encoder(torch.arange(TOKENS), torch.arange(TOKENS), RUNS),
     "attend": attended,
     "attend_dense": lambda: attention.attend_dense(*(of_shape(3, 2, 5, 4) for _ in range(3))),
-    "Attention.starts": lambda: attention.Attention(RUNS).starts(torch.device("cpu")),
+    "borders": lambda: attention.borders([(2, 3)], torch.device("cpu")),
     "Attention.biased": lambda: attention.Attention(RUNS, bias=of_shape(2, 6, 6)).biased(None, 5),
     "Layout.spread": lambda: LAYOUT.spread(of_shape(TOKENS, DIM)),
     "Layout.packed": lambda: LAYOUT.packed(LAYOUT.spread(of_shape(TOKENS, DIM))),
