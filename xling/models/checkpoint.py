@@ -88,6 +88,7 @@ class Writer:
         state["extra_state"] |= {
             "train_iterator": position(epoch_itr),
             "processes": ddp.size(),
+            "dtype": _dtype_of(trainer),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
         arguments = (snapshot(state, {}), trainer.get_num_updates())
@@ -189,6 +190,12 @@ def resume(
                 "%s was written by %d processes, %d go on: an update now sees another number of batches",
                 path, extra["processes"], ddp.size(),
             )  # fmt: skip
+        if (dtype := extra.get("dtype", _dtype_of(trainer))) != _dtype_of(trainer):
+            logger.warning(
+                "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
+                "model.precision=fp32 or bf16 keeps it",
+                path, dtype, _dtype_of(trainer),
+            )  # fmt: skip
         where = trainer.load_checkpoint(str(path))["train_iterator"]
         enter(trainer.get_num_updates())
         epoch_itr = iterator_at(trainer, where)
@@ -198,6 +205,11 @@ def resume(
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr
+
+
+def _dtype_of(trainer: Any) -> str:
+    """The type of the working weights of a trainer, for example ``bfloat16``."""
+    return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
 def save_model(

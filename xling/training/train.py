@@ -26,7 +26,7 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint, ddp
-from xling.models.encoder import num_parameters
+from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab, wordbyword
 from xling.training import memory, phases, plan, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
@@ -143,6 +143,8 @@ def _train(
     epoch_itr = checkpoint.resume(trainer, partial, run_key, course.enter)
     _check_validation(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
+    dtype, why = chosen_dtype(cfg.model.precision)
+    log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
     told, clock, batches = 0, Clock(f"pretrain {cfg.out}"), Batches.of(cfg.train, ddp.size())
     writer = checkpoint.Writer(partial, cfg.train.keep)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
