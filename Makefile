@@ -13,7 +13,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER ARGS PYTHON TORCH TORCH_INDEX
+SETTINGS := LANG PAIR SOURCE SIZE RECIPE TASK CKPT SUITE RUNS DATA OUT CLUSTER N PATHS ARGS PYTHON TORCH TORCH_INDEX
 
 # A setting counts only when it stands on the command line: LANG in the environment is the locale.
 is_given = $(filter command,$(firstword $(origin $1)))
@@ -45,7 +45,7 @@ CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 # A process per core; tests/conftest.py says which tests stay together.
 PARALLEL := --numprocesses auto --dist loadgroup
 
-.PHONY: help install check test test-fast bench quickstart hour corpus parallel codeswitch vocab binarize \
+.PHONY: help install check test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints clean given-lang given-pair
 
 help:  ## list the targets
@@ -114,6 +114,9 @@ test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 
 test-fast: install  ## run the tests that take seconds
 	$(BIN)/python -m pytest -m 'not slow and not slurm and not data and not browser' $(PARALLEL) $$XLING_ARG_ARGS
+
+mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)
+	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

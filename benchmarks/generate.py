@@ -151,8 +151,9 @@ def search_stock(
     searcher = SequenceGenerator(
         [stock], dictionary, beam_size=search.beam, max_len_a=search.max_len_a, max_len_b=search.max_len_b,
         symbols_to_strip_from_output=None,
-    )  # fmt: skip
-    barred = ~allowed_tokens(symbols)
+    ).to(next(stock.parameters()).device)  # fmt: skip
+    device = next(stock.parameters()).device
+    barred = ~allowed_tokens(symbols).to(device)
     plain = type(stock).get_normalized_probs
 
     def without_barred(*given: Any, **named: Any) -> torch.Tensor:
@@ -170,7 +171,7 @@ def search_stock(
         with torch.no_grad():
             made = searcher.generate(
                 [stock],
-                {"net_input": {"src_tokens": tokens, "src_lengths": lengths}},
+                {"net_input": {"src_tokens": tokens.to(device), "src_lengths": lengths.to(device)}},
                 bos_token=symbols.lang(0),
             )
         for number, hypotheses in zip(batch, made, strict=True):

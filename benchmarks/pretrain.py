@@ -31,7 +31,7 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +139,9 @@ def paragraphs(
 # --- the two systems -------------------------------------------------------------------------------------------------
 
 
-def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm") -> Trainer:
+def ours(
+    data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm", more: Sequence[str] = ()
+) -> Trainer:
     """`xling pretrain`'s training."""
     own, decoder = f"objectives.{objective}.", OBJECTIVES[objective].decoder
     # Ours counts the tokens of both sides of a batch, fairseq those of the longer one.
@@ -155,7 +157,7 @@ def ours(data: Path, shape: Shape, seed: int, precision: str, objective: str = "
     words += ["model.plain_head=true"] if decoder else []
     words += [f"{own}join=true"] if objective in ("mass", "mbart") else []
     words += [f"{own}directions={PAIR}"] if objective == "translation" else []
-    cfg = config.load(PretrainConfig, overrides=words)
+    cfg = config.load(PretrainConfig, overrides=[*words, *more])
     if objective != "mmlm":
         cfg.objectives.pop("mmlm", None)
     trainer, _ = assemble.build_trainer(cfg, Path("unused"))

@@ -14,7 +14,7 @@ from torch import Tensor
 PAD = 1
 
 
-def stock(data: Path, shape: Any, seed: int, objective: str) -> Trainer:
+def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "fp32") -> Trainer:
     """A Trainer for the task of fairseq that does what ``objective`` does.
 
     Args:
@@ -23,10 +23,12 @@ def stock(data: Path, shape: Any, seed: int, objective: str) -> Trainer:
         seed: of everything.
         objective: ``mmlm``, ``mbart``, ``mass`` (for which fairseq has nothing nearer than denoising) or
             ``translation``, for which ``data`` has one pair.
+        precision: ``fp32`` or ``bf16``, its optimiser with float32 masters.
     """
     words = {"mmlm": _masked_lm, "translation": _translation}.get(objective, _denoising)(data, shape)
+    words += [] if torch.cuda.is_available() else ["--cpu"]
     words += [
-        "--cpu", "--seed", str(seed), "--max-tokens", str(shape.batch_tokens), "--update-freq", "1",
+        "--seed", str(seed), "--max-tokens", str(shape.batch_tokens), "--update-freq", "1",
         "--num-workers", "0", "--dropout", "0.1", "--attention-dropout", "0.1", *_side("encoder", shape),
         "--optimizer", "adam", "--adam-betas", "(0.9,0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.01",
         "--clip-norm", "1.0", "--lr", str(shape.lr), "--lr-scheduler", "polynomial_decay",
@@ -35,6 +37,7 @@ def stock(data: Path, shape: Any, seed: int, objective: str) -> Trainer:
     ]  # fmt: skip
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
+    cfg.common.bf16 = precision == "bf16"  # the option --bf16 asks for a TPU
     task = tasks.setup_task(cfg.task)
     torch.manual_seed(seed)
     return Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))

@@ -21,12 +21,19 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
+from scipy import sparse
 from torch import Tensor
 
 from tests import shape_checks
 from tests.conftest import ROOT
+from xling.corpora.parallel import ibm
+from xling.corpora.parallel.filters import langid
+from xling.corpora.stages import paragraphs
 from xling.data import masking, noise
 from xling.data.symbols import Symbols
+from xling.eval import retrieval
+from xling.eval.metrics import base as metrics
+from xling.hub import files, t5
 from xling.models import (
     adapters,
     attention,
@@ -41,7 +48,8 @@ from xling.models import (
     seq2seq,
 )
 from xling.objectives import clpc, clwr, distill, hictl, span_corruption, xlco, xmlm
-from xling.transfer import heads
+from xling.training import latent, static
+from xling.transfer import heads, static_heads
 
 ROOMS = ("xling", "corpora", "eval", "slurm")
 ALIAS = re.compile(r"^(\w+)(?:: TypeAlias)? = (?:npt\.|np\.)?(?:NDArray|ndarray|Tensor)\b", re.MULTILINE)
@@ -139,7 +147,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "Encoder.forward": lambda: an_encoder().encoder(torch.arange(TOKENS), torch.arange(TOKENS), RUNS),
     "attend": attended,
     "attend_dense": lambda: attention.attend_dense(*(of_shape(3, 2, 5, 4) for _ in range(3))),
-    "Attention.starts": lambda: attention.Attention(RUNS).starts(torch.device("cpu")),
+    "borders": lambda: attention.borders([(2, 3)], torch.device("cpu")),
     "Attention.biased": lambda: attention.Attention(RUNS, bias=of_shape(2, 6, 6)).biased(None, 5),
     "Layout.spread": lambda: LAYOUT.spread(of_shape(TOKENS, DIM)),
     "Layout.packed": lambda: LAYOUT.packed(LAYOUT.spread(of_shape(TOKENS, DIM))),
@@ -188,8 +196,37 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "log_softmax_within": lambda: heads.log_softmax_within(of_shape(5, 2), torch.tensor([0, 0, 1, 1, 1])),
     "matched": lambda: heads.matched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
     "unmatched": lambda: heads.unmatched(of_shape(TOKENS, DIM), torch.arange(TOKENS) % 3, RUNS),
+    "best_rows": lambda: retrieval.best_rows(a_matrix(4, DIM), a_matrix(3, DIM), "margin"),
+    "centred": lambda: retrieval.centred(a_matrix(4, DIM)),
+    "normalised": lambda: retrieval.normalised(a_matrix(4, DIM)),
+    "mean_of_nearest": lambda: retrieval.mean_of_nearest(a_matrix(4, DIM), a_matrix(3, DIM), 2),
+    "mean": lambda: metrics.mean(np.ones((4, 2))),
+    "f1": lambda: metrics.f1(np.ones((4, 3))),
+    "with_count": lambda: metrics.with_count([1.0, 0.0, 1.0]),
+    "product": lambda: latent.product(sparse.csr_array(np.eye(5, dtype=np.float32)), of_shape(5, DIM)),
+    "contrast": lambda: static.contrast(of_shape(4, DIM), of_shape(4, DIM), 0.1, 0.2),
+    "rescaled": lambda: static_heads.rescaled(of_shape(64, 7)),
+    "shapes": lambda: static_heads.shapes(["A", "word", "."]),
+    "one_table": lambda: files.one_table([of_shape(VOCAB, DIM)] * 2, Path("here")),
+    "our_order": lambda: t5.our_order(5, 2, [9, 8]),
+    "is_member": lambda: paragraphs.is_member(a_key(3, 9, 4), a_key(1, 4)),
+    "keys_of": lambda: paragraphs.keys_of("one\ntwo"),
+    "grams": lambda: langid.grams("one two", 3),
+    "padded": lambda: ibm.padded(ragged(2, 2), ragged(3, 1), np.arange(2)),
     "optimizer": lambda: optim.XlingAdamW(optim.AdamWConfig(lr=[0.1]), [a_gradient()]).clip_grad_norm(1.0),
 }
+
+
+def a_matrix(rows: int, columns: int) -> Any:
+    return of_shape(rows, columns).numpy()
+
+
+def a_key(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.uint64)
+
+
+def ragged(*lengths: int) -> ibm.Ragged:
+    return ibm.Ragged(np.ones(sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]), 2)
 
 
 def a_gradient() -> torch.nn.Parameter:
@@ -218,7 +255,7 @@ PLANTED = [
     (attention, "attend", "for block in found])", "for block in found]).view(-1, 4)"),
     (attention, "attend_dense", "causal)\n", "causal).transpose(1, 2)\n"),
     (attention, "attend_dense", "(q, k, v,", "(q[:, :, 1:], k, v,"),
-    (attention, "Attention.starts", ".astype(np.int32)", ".astype(np.int64)"),
+    (attention, "borders", ".astype(np.int32)", ".astype(np.int64)"),
     (attention, "Attention.biased", ":length, :length]", ":length]"),
     (blocks, "Layout.spread", "part.unflatten(0, shape)", "part"),
     (blocks, "Layout.packed", "return made", "return made.flatten()"),
@@ -264,6 +301,23 @@ PLANTED = [
     (heads, "matched", "u * v], 1)", "u * v])"),
     (heads, "unmatched", "for x in of_texts", "for x in of_texts[:1]"),
     (heads, "log_softmax_within", "total.log()[groups]", "total.log()[groups].unsqueeze(1)"),
+    (retrieval, "best_rows", "block[np.arange(len(block)), best]", "block"),
+    (retrieval, "best_rows", "return np.concatenate(rows), ", "return np.concatenate(scores), "),
+    (retrieval, "centred", "np.where(moved.any(axis=1, keepdims=True), moved, vectors)", "moved.T"),
+    (retrieval, "normalised", ", dtype=np.float32)", ", dtype=np.float64)"),
+    (retrieval, "mean_of_nearest", ".mean(axis=1)", ".mean(axis=0)"),
+    (metrics, "mean", "sums[..., 0], sums[..., 1]", "sums[0], sums[1]"),
+    (metrics, "with_count", "axis=1", "axis=0"),
+    (latent, "product", "per_sample_weights=values)", "per_sample_weights=values).t()"),
+    (static, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
+    (static_heads, "rescaled", "features.std(0)", "features.std(1)[:, None, None]"),
+    (static_heads, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
+    (files, "one_table", "return found[0].float()", "return found[0].double()"),
+    (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
+    (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
+    (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
+    (langid, "grams", "np.unique(", "np.atleast_2d("),
+    (ibm, "padded", "f.astype(np.int32)", "f.T.astype(np.int32)"),
     (optim, "XlingAdamW.clip_grad_norm", "return norm", "return norm.expand(1)", "optimizer"),
 ]  # fmt: skip
 
@@ -306,8 +360,15 @@ def test_planted_fault_is_caught(plant: tuple[Any, ...], monkeypatch: pytest.Mon
         EXERCISES[exercise]()
 
 
-def test_fifty_faults_are_planted() -> None:
+def test_fifty_faults_are_planted_and_some_in_every_room_that_has_arrays() -> None:
     assert len(PLANTED) >= 50
+    rooms = {module.__name__.split(".")[1] for module, *_ in PLANTED}
+    there = {
+        path.relative_to(ROOT / "xling").parts[0]
+        for path, source in SOURCES.items()
+        if ROOT / "xling" in path.parents and "from jaxtyping" in source
+    }
+    assert rooms >= {"corpora", "eval"} | there - {"text"}
 
 
 def test_production_does_not_import_the_checks(python: Callable[..., Any]) -> None:

@@ -67,7 +67,7 @@ def evaluate(
 
 
 def ratio(
-    top: Float64[np.ndarray, " *rows"], bottom: Float64[np.ndarray, " *rows"]
+    top: Float64[np.ndarray, " *rows"] | np.float64, bottom: Float64[np.ndarray, " *rows"] | np.float64
 ) -> Float64[np.ndarray, " *rows"]:
     """``100 * top / bottom``, 0 where ``bottom`` is 0."""
     top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)

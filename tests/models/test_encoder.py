@@ -319,31 +319,39 @@ def test_a_layer_compiles_without_a_break_once_for_all_batches(
     encoder_module._compiled.cache_clear()
 
 
-def reference_varlen(
+def reference_flash(
     query: Tensor, key: Tensor, value: Tensor, starts: Tensor, others: Tensor, longest: int, other: int,
-    *, window_size: tuple[int, int],
+    drop: float, causal: bool, window: int,
 ) -> Tensor:  # fmt: skip
-    """What torch documents of `varlen_attn`, sequence by sequence."""
-    assert starts.dtype == torch.int32 and torch.equal(starts, others) and longest == other
-    assert longest == int(starts.diff().max())
+    """What the operator does with packed sequences, one by one."""
+    assert starts.dtype == others.dtype == torch.int32 and drop == 0.125
+    assert longest == int(starts.diff().max()) and other == int(others.diff().max())
     made = []
-    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        q, k, v = (x[begin:end].transpose(0, 1) for x in (query, key, value))
-        causal = window_size == (-1, 0)
-        made.append(F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(0, 1))
+    sides = zip(
+        starts[:-1].tolist(), starts[1:].tolist(), others[:-1].tolist(), others[1:].tolist(), strict=True
+    )
+    for begin, end, first, last in sides:
+        q, k, v = (x.transpose(0, 1) for x in (query[begin:end], key[first:last], value[first:last]))
+        near = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool)
+        near = near.triu(-window).tril(window) if window else near
+        near = near.tril() if causal else near
+        made.append(F.scaled_dot_product_attention(q, k, v, near).transpose(0, 1))
     return torch.cat(made)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_unpadded_attention_is_told_where_sequences_begin(
-    monkeypatch: pytest.MonkeyPatch, causal: bool
-) -> None:
+@pytest.mark.parametrize("case", ["all", "causal", "cross", "near", "near, causal"])
+def test_unpadded_attention_is_told_where_sequences_begin(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     torch.manual_seed(1)
     query, key, value = torch.randn(3, 23, 2, 8)
-    how = Attention(runs_of([7, 7, 4, 3, 1, 1]), causal=causal)
+    keys = [(2, 4), (1, 9), (2, 2), (1, 1)] if case == "cross" else None
+    key, value = (key[:22], value[:22]) if keys else (key, value)
+    how = Attention(
+        runs_of([7, 7, 4, 3, 1, 1]), causal="causal" in case, keys=keys, window=2 * ("near" in case)
+    )
     by_runs = attend(query, key, value, how)
-    monkeypatch.setattr(attention, "varlen_attn", reference_varlen)
+    monkeypatch.setattr(attention, "_flash", reference_flash)
     monkeypatch.setattr(attention, "is_unpadded", lambda *_: True)
+    how = dataclasses.replace(how, drop=0.125)
     torch.testing.assert_close(attend(query, key, value, how), by_runs)
     assert how.starts(query.device) is how.starts(query.device), "made anew for every layer"
 
@@ -361,4 +369,4 @@ def test_flash_attention_takes_what_it_can() -> None:
         query(dim=512), Attention(runs)
     )
     assert not is_unpadded(query(), Attention(runs, sees=seen, shows=seen))
-    assert not is_unpadded(query(), Attention(runs, drop=0.1))
+    assert is_unpadded(query(), Attention(runs, drop=0.1, keys=[(1, 3)]))

@@ -134,6 +134,13 @@ def test_the_same_seed_gives_the_same_weights(pretrain: Pretrain, precision: str
     assert identical(first, again) and not identical(first, other)
 
 
+def test_loader_workers_make_the_same_batches(pretrain: Pretrain) -> None:
+    wanted = weights(pretrain("none", "train.updates=6"))
+    for workers in (1, 2):
+        made = pretrain(f"with-{workers}", "train.updates=6", f"train.workers={workers}")
+        assert identical(weights(made), wanted)
+
+
 def test_saving_and_validating_do_not_change_the_weights(pretrain: Pretrain) -> None:
     often = pretrain("a", "train.save_every=1", "train.valid_every=1", "train.log_every=1")
     never = pretrain("b", "train.save_every=1000", "train.valid_every=1000", "train.log_every=1000")

@@ -51,7 +51,7 @@ class Attention:
     bias: Float[Tensor, "heads longest longest"] | None = None
     window: int = 0
     turn: Rotation | None = None
-    _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
+    _starts: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False, compare=False)
     _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
 
     @cached_property
@@ -59,12 +59,17 @@ class Attention:
         """Tokens of the longest sequence."""
         return max((length for _, length in self.runs), default=0)
 
-    def starts(self, device: torch.device) -> Int32[Tensor, " borders"]:
-        """Where sequences begin and the last one ends, int32 (sequences + 1,)."""
+    @cached_property
+    def longest_key(self) -> int:
+        """Keys of the longest sequence."""
+        return max((length for _, length in self.keys or self.runs), default=0)
+
+    def starts(self, device: torch.device) -> tuple[Int32[Tensor, " borders"], Int32[Tensor, " borders"]]:
+        """Where sequences of queries and of keys begin and the last one ends, each int32 (sequences + 1,)."""
         if self._starts is None:
-            lengths = np.repeat([length for _, length in self.runs], [count for count, _ in self.runs])
-            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            object.__setattr__(self, "_starts", torch.from_numpy(ends).to(device))
+            queries = borders(self.runs, device)
+            keys = queries if self.keys is None else borders(self.keys, device)
+            object.__setattr__(self, "_starts", (queries, keys))
         assert self._starts is not None
         return self._starts
 
@@ -125,11 +130,21 @@ class _Plan(NamedTuple):
     masks: list[Tensor | None]
 
 
-def varlen_attn(*args: Any, **settings: Any) -> Any:
-    """Torch's fused kernel for a GPU; imported when it is called, since it imports the compiler: 2 s."""
-    from torch.nn.attention import varlen
+def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
+    """Where packed sequences begin and the last one ends, int32 (sequences + 1,)."""
+    lengths = np.repeat([length for _, length in runs], [count for count, _ in runs])
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return torch.from_numpy(ends).to(device, non_blocking=True)  # else it would wait for the device
 
-    return varlen.varlen_attn(*args, **settings)
+
+def _flash(*given: Any, window: int = 0) -> Tensor:
+    """Torch's fused kernel for a GPU on packed sequences, (N, H, C); ``window`` tokens on either side are seen, 0: all.
+
+    The operator itself, since `torch.nn.attention.varlen`, which calls it, has no dropout.
+    """
+    near = {"window_size_left": window, "window_size_right": window} if window else {}
+    found: Tensor = torch.ops.aten._flash_attention_forward(*given, False, **near)[0]
+    return found
 
 
 def attend(
@@ -149,11 +164,8 @@ def attend(
         (N, H * C).
     """
     if is_unpadded(query, how):
-        far = how.window or -1
-        causal = (far, 0) if how.causal else (far, far)
-        starts, longest = how.starts(query.device), how.longest
-        attended = varlen_attn(query, key, value, starts, starts, longest, longest, window_size=causal)
-        assert isinstance(attended, Tensor)
+        ends = (*how.starts(query.device), how.longest, how.longest_key)
+        attended = _flash(query, key, value, *ends, how.drop, how.causal, window=how.window)
         return attended.flatten(1)
     plan = how.plan(query.device)
     if how.window:
@@ -209,13 +221,12 @@ def is_unpadded(query: Any, how: Attention) -> bool:
     """Whether flash attention takes the packed batch (N, H, C) as it is, all lengths at once.
 
     Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
-    causal one, without biases and without dropout. Everything else goes block by block.
+    causal one and without biases. Everything else goes block by block.
     """
     fits = (
         query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
     )
-    alone = how.sees is None and how.bias is None and how.keys is None
-    return bool(query.is_cuda and fits and alone and how.drop == 0)
+    return bool(query.is_cuda and fits and how.sees is None and how.bias is None)
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:

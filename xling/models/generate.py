@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from xling.data.packing import Example, pack
@@ -210,6 +211,14 @@ def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
     return found.view(num, heads, width, size).transpose(1, 2).reshape(num * width, -1)
 
 
+def _projection(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+    """What multiplies by the head (V, D); on a GPU by a multiple of 64 rows, without which it is many times as slow."""
+    if (more := -len(weight) % 64) == 0 or not weight.is_cuda:
+        return linear(weight, bias)
+    longer = F.pad(weight, (0, 0, 0, more)), F.pad(bias, (0, more))
+    return lambda x: F.linear(x, *longer)[..., : len(weight)]
+
+
 def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where True, else -inf."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
@@ -234,7 +243,7 @@ class _Beams:
         longest = model.cfg.max_positions - 1
         room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = room.clamp(min=1), tgt_langs
-        self.project = linear(model.decoder.head.weight, model.decoder.head.bias)
+        self.project = _projection(model.decoder.head.weight, model.decoder.head.bias)
         self.barred = ~allowed_tokens(symbols, pieces).to(device)
         self.barred_runs = runs_of_true(self.barred)
         self.sources = torch.arange(len(lengths), device=device)  # their numbers in the batch

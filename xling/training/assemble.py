@@ -46,6 +46,10 @@ WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     """The Trainer and task of fairseq for a recipe."""
+    if (
+        torch.cuda.is_available()
+    ):  # float32 products in TF32: eight times as fast on an H100, at bfloat16's range
+        torch.set_float32_matmul_precision("high")
     full = fairseq_config(cfg, save_dir)
     task = build_task(cfg)
     torch.manual_seed(cfg.seed)
@@ -151,7 +155,7 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.common.log_format = "none"
     full.dataset.max_tokens = cfg.train.batch_tokens
     full.dataset.max_tokens_valid = cfg.train.batch_tokens
-    full.dataset.num_workers = 0
+    full.dataset.num_workers = cfg.train.workers
     full.optimization.max_update = cfg.train.updates
     full.optimization.clip_norm = cfg.train.clip
     full.optimization.update_freq = [cfg.train.accumulate]

@@ -37,6 +37,8 @@ class TrainConfig:
         max_skipped: updates skipped in a row, for gradients that are not finite, that stop training.
         sharding: ``full`` keeps a part of each weight, gradient and moment in every process (FSDP2) instead of all.
         threads: CPU threads of torch, 0 for its own choice.
+        workers: processes that make batches ahead, 0 for none: for a GPU, which they keep busy. The batches are the
+            same for any number.
     """
 
     updates: int = ranged(1000, COUNT)
@@ -64,6 +66,7 @@ class TrainConfig:
     max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full"] = "none"
     threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
+    workers: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained.

@@ -76,7 +76,9 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         torch.set_num_threads(cfg.train.threads)
     # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
     # whose gradient is not finite uses old hooks.
-    for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
+    # Loader workers are forked beside fairseq's reading thread, of which Python 3.12 warns.
+    messages = ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook", ".*use of fork")
+    for message in messages:
         warnings.filterwarnings("ignore", message=message)
     if cfg.dry_run:
         whole, parts = phases.planned(cfg)

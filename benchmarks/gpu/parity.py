@@ -1,0 +1,44 @@
+"""Losses and gradients of every objective on this device against a CPU's, by the tests that compare them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+from benchmarks.gpu.common import Table, device
+
+TESTS = ("tests/objectives/test_devices.py", "tests/models/test_kernels.py")
+
+
+def run(settings: dict[str, str]) -> None:
+    """Run pytest and write a table of what its tests record.
+
+    Raises:
+        SystemExit: a test failed.
+    """
+    report = f"{os.environ.get('OUT', 'runs/gpu')}/parity.xml"
+    chosen = ["-k", settings["only"]] if "only" in settings else []
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        *TESTS,
+        *chosen,
+        f"--junitxml={report}",
+        "-p",
+        "no:cacheprovider",
+    ]
+    words += ["--timeout=0", "-o", "addopts=--import-mode=importlib", "-W", "ignore", "--tb=short"]
+    environment = {**os.environ, "XLING_DEVICE": device().type, "XLING_SHAPES": "0"}
+    done = subprocess.run(words, env=environment, check=False)
+    table = Table("parity", "losses and gradients against float32 on a CPU, relative differences")
+    for case in ElementTree.parse(report).iter("testcase"):
+        found = {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
+        failed = case.find("failure") is not None or case.find("error") is not None
+        outcome = "failed" if failed else "skipped" if case.find("skipped") is not None else "passed"
+        table.add(test=case.get("name"), outcome=outcome, **found)
+    if done.returncode:
+        sys.exit(f"parity: pytest ended with {done.returncode}")
