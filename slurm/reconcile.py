@@ -340,6 +340,8 @@ class _Reconciler:
             self._release(step)  # again, where the controller has forgotten it
             barriers = barriers[:-1]
         left = [*barriers, *self._active(step, "collect")]
+        # A controller that was killed puts jobs back into the queue whose part has ended.
+        left += [i for i in self._active(step, "array") if self.view.jobs[i].is_waiting]
         if left:
             queue.cancel(left)
             self.gone |= set(left)

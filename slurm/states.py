@@ -51,9 +51,14 @@ class JobState:
         return self.state in ACTIVE
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the job is in the queue and does not run."""
+        return self.state in _WAITING
+
+    @property
     def is_put_aside(self) -> bool:
         """Whether Slurm could not start the job on a node (a prolog that failed) and holds it until it is released."""
-        return self.state in _WAITING and self.reason.replace("_", " ").startswith("launch failed")
+        return self.is_waiting and self.reason.replace("_", " ").startswith("launch failed")
 
 
 @dataclass(frozen=True)

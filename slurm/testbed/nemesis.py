@@ -148,9 +148,11 @@ class Schedule:
                 self.found.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
                 return
             time.sleep(CRON_S)
+            _resume_nodes(self)
             self.look()
         end = time.monotonic() + 40
         while self.left() and time.monotonic() < end:
+            _resume_nodes(self)
             with contextlib.suppress(Exception):
                 reconcile.reconcile(self.run)
             time.sleep(1)
@@ -251,8 +253,13 @@ def break_prolog(schedule: Schedule) -> None:
 
 def _mend_prolog(schedule: Schedule) -> None:
     schedule.bed.broken.unlink(missing_ok=True)
-    names = ",".join(schedule.bed.node_names)
-    schedule.command("scontrol", "update", f"NodeName={names}", "State=RESUME")
+    _resume_nodes(schedule)
+
+
+def _resume_nodes(schedule: Schedule) -> None:
+    """What an administrator does to drained nodes; Slurm may drain one late, so it is done again."""
+    for name in schedule.bed.node_names:
+        schedule.command("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
 
 def kill_process(schedule: Schedule) -> None:

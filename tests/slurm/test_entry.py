@@ -1,4 +1,4 @@
-"""What a job does when its part has ended: it reconciles, and waits for a controller that is away."""
+"""What a job does when its part has ended, and what is done about jobs that Slurm put back or aside."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 from slurm_stages import COUNT, CountConfig
 
 from xling.core.config import to_dict
-from xling.slurm import entry, reconcile
+from xling.slurm import entry, queue, reconcile
 from xling.slurm.jobs import Resources
 from xling.slurm.record import Run, Step, StepPlan
+from xling.slurm.states import JobState, View
 
 
 @pytest.fixture
@@ -46,3 +47,35 @@ def test_a_job_waits_for_the_controller_alone(
     found = entry._next(step, {"indices": [0]})
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "ended", "wanted"),
+    [
+        ("PENDING", "BeginTime", True, ["cancel 7"]),  # put back by a controller that forgot its end
+        ("RUNNING", "", True, []),
+        ("PENDING", "launch failed requeued held", False, ["scontrol release 7"]),
+        ("PENDING", "launch_failed_requeued_held", False, ["scontrol release 7"]),
+        ("PENDING", "JobHeldUser", False, []),  # the user's own doing
+        ("FAILED", "launch failed", True, []),
+    ],
+)
+def test_jobs_put_back_or_aside(
+    step: Step, monkeypatch: pytest.MonkeyPatch, state: str, reason: str, ended: bool, wanted: list[str]
+) -> None:
+    (step.path / "parts").mkdir(parents=True)
+    for kind, jobs in (("barrier", ["1"]), ("array", ["7"]), ("collect", ["8"])):
+        facts = {"phase": "run", "indices": [0]} if kind == "array" else {}
+        step.accepted(step.intend(kind, **facts), jobs)
+    if ended:
+        step.end("failed")
+    names = [step.job_name(entry) for entry in step.jobs()]
+    jobs = {"7": JobState(state, reason, name=names[1])}
+    if not ended:
+        jobs |= {"1": JobState("PENDING", "JobHeldUser", name=names[0])}
+        jobs |= {"8": JobState("PENDING", "Dependency", name=names[2])}
+    done: list[str] = []
+    monkeypatch.setattr(queue, "run_quietly", lambda *words: done.append(" ".join(words)))
+    monkeypatch.setattr(queue, "cancel", lambda ids: done.append(" ".join(("cancel", *ids))))
+    reconcile._Reconciler(step.run, View(jobs=jobs), False, False).act()
+    assert done == wanted

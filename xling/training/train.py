@@ -26,7 +26,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
-from xling.models import checkpoint, ddp
+from xling.models import checkpoint, ddp, running
 from xling.models.encoder import num_parameters
 from xling.text import vocab, wordbyword
 from xling.training import memory, plan, track
@@ -92,7 +92,7 @@ def _train_and_publish(
     cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
-    run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
+    run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
     trainer, task = build_trainer(cfg, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
     updates, seen = _train(cfg, trainer, partial, run_key, watch, log)
@@ -100,7 +100,7 @@ def _train_and_publish(
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
     model = trainer.get_model()
-    state = checkpoint.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+    state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -133,7 +133,7 @@ def _train(
     log_to: str,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr = checkpoint.resume(trainer, partial, run_key)
+    epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg)
     trainer.task.load_dataset("valid")
     if not len(trainer.task.dataset("valid")):
         raise UserError(
@@ -142,7 +142,7 @@ def _train(
         )
     log, updates = _accounts(cfg, trainer, partial)
     told, clock = 0, Clock(f"pretrain {cfg.out}")
-    writer = checkpoint.Writer(partial, cfg.train.keep)
+    writer = running.Writer(partial, cfg.train.keep, accumulate)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
     shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
     with (
@@ -153,7 +153,7 @@ def _train(
     ):
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
-            for samples in _updates(trainer, epoch_itr, cfg.train.accumulate):
+            for samples in _updates(trainer, epoch_itr, accumulate):
                 if not updates.make(samples):
                     continue
                 done = trainer.get_num_updates()
@@ -193,7 +193,7 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     return log, updates
 
 
-def _save(writer: checkpoint.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
     """Write a checkpoint; every process takes part, since each may keep a share of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())
