@@ -11,15 +11,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from xling.core import languages
-from xling.corpora import plots
 from xling.corpora.ledgers import ledger_from_json
-from xling.corpora.tally import Tally
+from xling.corpora.tally import BINS_PER_DECADE, Tally
+from xling.pages import charts, page, sheet
+from xling.pages.sheet import Sheet
 from xling.text.document import Ledger
 
 HTML, MARKDOWN = "card.html", "card.md"
@@ -101,12 +100,12 @@ class Facts:
             (f"{chars[_CORPUS] / max(seen[_CORPUS], 1):,.0f}", f"characters a {self.unit[:-1]}"),
         ]
 
-    def steps(self) -> list[plots.Step]:
+    def steps(self) -> list[charts.Step]:
         """The funnel in characters, stage by stage."""
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            plots.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
+            charts.Step(_words(name), chars[name], min(chars[name], chars[following]), name)
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -170,8 +169,7 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
     """Write ``card.md`` and the self-contained ``card.html`` into ``folder``."""
     facts = Facts(stats)
     (folder / MARKDOWN).write_text(_markdown(facts), encoding="utf-8")
-    page = Template((files("xling.corpora") / "card.html").read_text(encoding="utf-8"))
-    text = page.substitute(title=html.escape(f"Corpus card: {facts.title}"), body="\n".join(_page(facts)))
+    text = page.document(f"Corpus card: {facts.title}", "\n".join(_page(facts)), narrow=True)
     (folder / HTML).write_text(text, encoding="utf-8")
 
 
@@ -187,14 +185,14 @@ def _page(facts: Facts) -> Iterable[str]:
     tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
     yield f'<div class="tiles">{"".join(tiles)}</div>'
     yield "<h2>Sources</h2>"
-    yield _table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
+    yield as_html(_sources(facts))
     yield f"<h2>What survived</h2><p>{_TEXTS['funnel']}</p>"
-    yield plots.funnel(facts.steps())
-    yield _table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
+    yield charts.funnel(facts.steps())
+    yield as_html(_losses(facts))
     if notes := sorted(facts.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
-        yield f"<details>{head}{_table(['event', 'count'], rows, numbers=(1,))}</details>"
+        yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _page_plots(facts)
     yield f"<h2>Kept: a few {facts.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
@@ -208,7 +206,7 @@ def _page(facts: Facts) -> Iterable[str]:
         yield f"<details{is_open}><summary>{head}</summary>{meaning}{quotes}</details>"
     yield "<h2>How it was made</h2>"
     yield f"<pre>{html.escape(_settings(facts))}</pre>"
-    yield f"<details><summary>Inputs and their digests</summary>{_table(_INPUT_HEAD, _inputs(facts), (1,))}</details>"
+    yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(facts))}</details>"
 
 
 def _page_plots(facts: Facts) -> Iterable[str]:
@@ -224,19 +222,19 @@ def _page_plots(facts: Facts) -> Iterable[str]:
         dropped = histograms.get(f"{name} dropped", Counter())
         if kept:
             text = _TEXTS["lengths" if name == "length" else name].replace("document", facts.unit[:-1])
-            yield f"<h2>{title}</h2><p>{text}</p>{key}{plots.histogram(kept, dropped, unit, marks)}"
+            yield f"<h2>{title}</h2><p>{text}</p>{key}{charts.histogram(kept, dropped, unit, marks, BINS_PER_DECADE)}"
     if note := facts.stats["lm_note"]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
     if facts.tally.confusion:
         yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
-        yield plots.matrix(*facts.confusion())
+        yield charts.confusion(*facts.confusion())
 
 
 def _markdown(facts: Facts) -> str:
-    """The card as Markdown; bars of block characters stand for the plots."""
+    """The card as Markdown; bars of block characters stand for the charts."""
     lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
-    lines += ["", "## Sources", "", *_md_table(facts.head(_SOURCE_HEAD), facts.source_rows())]
+    lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
     lines += ["", "## What survived", "", _TEXTS["funnel"], "", "```"]
     whole = max((step.entered for step in facts.steps()), default=1) or 1
     for step in facts.steps():
@@ -245,7 +243,7 @@ def _markdown(facts: Facts) -> str:
         lines.append(
             f"{step.name:<20} {'█' * full}{'░' * lost:<{40 - full}} {100 * step.left / whole:5.1f} %"
         )
-    lines += ["```", "", *_md_table(facts.head(_LOSS_HEAD), facts.loss_rows())]
+    lines += ["```", "", *as_markdown(_losses(facts))]
     if facts.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [f"- {_words(name)}: {count:,}" for name, count in sorted(facts.ledger.notes.items())]
@@ -261,7 +259,8 @@ def _markdown(facts: Facts) -> str:
     if facts.tally.confusion:
         rows, columns, counts = facts.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
-        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *_md_table(["declared", *columns], cells)]
+        shown = table(["declared", *columns], cells, range(1, 1 + len(columns)))
+        lines += ["", "## Languages", "", _TEXTS["confusion"], "", *as_markdown(shown)]
     lines += ["", f"## Kept: a few {facts.unit}", ""]
     for _, name, text in facts.tally.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
@@ -271,7 +270,7 @@ def _markdown(facts: Facts) -> str:
         for name, text in loss.samples[:2]:
             lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## How it was made", "", "```json", _settings(facts), "```", ""]
-    lines += [*_md_table(_INPUT_HEAD, _inputs(facts)), ""]
+    lines += [*as_markdown(_inputs(facts)), ""]
     return "\n".join(lines)
 
 
@@ -279,11 +278,20 @@ def _settings(facts: Facts) -> str:
     return json.dumps(facts.stats["config"], ensure_ascii=False, indent=1)
 
 
-def _inputs(facts: Facts) -> list[list[str]]:
-    return [
+def _sources(facts: Facts) -> Sheet:
+    return table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
+
+
+def _losses(facts: Facts) -> Sheet:
+    return table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
+
+
+def _inputs(facts: Facts) -> Sheet:
+    rows = (
         [name, f"{item['bytes']:,}" if "bytes" in item else "", item.get("sha256", "")]
         for name, item in sorted(facts.stats["inputs"].items())
-    ]
+    )
+    return table(_INPUT_HEAD, rows, numbers=(1,))
 
 
 def _lost(loss: Loss, unit: str) -> str:
@@ -298,14 +306,20 @@ def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
     return sorted(totals, key=lambda name: (-totals[name], name))[:_MAX_LANGS]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        css = (' class="num"' if i in numbers else "" for i in range(len(cells)))
-        pairs = zip(cells, css, strict=True)
-        return f"<tr>{''.join(f'<{tag}{c}>{html.escape(cell)}</{tag}>' for cell, c in pairs)}</tr>"
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Sheet:
+    """Rows of texts; the columns ``numbers`` hold numbers."""
+    columns = tuple((name, "," if place in numbers else "") for place, name in enumerate(head))
+    return Sheet("", "", columns, tuple(map(tuple, rows)))
 
-    body = "".join(row(cells, "td") for cells in rows)
-    return f'<div class="scroll"><table>{row(head, "th")}{body}</table></div>'
+
+def as_html(shown: Sheet) -> str:
+    """A table without a heading."""
+    return sheet.html_table(shown, heading=False)
+
+
+def as_markdown(shown: Sheet) -> list[str]:
+    """The lines of a table whose texts Markdown shows as they are."""
+    return sheet.markdown_rows(shown, _plain)
 
 
 def _quote(name: str, text: str, lost: bool = False) -> str:
@@ -331,8 +345,3 @@ def _md_quote(text: str) -> list[str]:
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is."""
     return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)
-
-
-def _md_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return lines + ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows]

@@ -20,12 +20,13 @@ from xling.eval.metrics import METRICS
 from xling.eval.predictions import Origin
 from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, beside
-from xling.eval.report import page, render, tables
+from xling.eval.report import render, tables
 from xling.eval.report.sizes import read_sizes
 from xling.eval.report.tables import Column, Table
 from xling.eval.results import Average, Score
 from xling.eval.stats import Answered
 from xling.eval.suite import data_digest, data_folder, suites
+from xling.pages import page
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,14 @@ def leave_out_batches(epoch_itr: Any, count: int) -> None:
     epoch_itr._frozen_batches = epoch_itr.frozen_batches[count:]
 
 
+def is_at_the_end(epoch_itr: Any) -> bool:
+    """Whether the present epoch of an iterator has no batch left.
+
+    Cause: fairseq's own question fails before the first epoch has begun.
+    """
+    return epoch_itr._cur_epoch_itr is not None and bool(epoch_itr.end_of_epoch())
+
+
 # Packages whose __init__ imports every file beside it, to register what is in them; in fairseq's own order.
 _CATALOGUES = (
     "fairseq.criterions",

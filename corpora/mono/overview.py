@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 from collections import Counter
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.manifest import publish
 from xling.core.parts import read_json, write_json
-from xling.corpora import card, plots
+from xling.corpora import card
 from xling.corpora.ledgers import ledger_from_json
 from xling.corpora.mono import route
 from xling.corpora.mono.config import MonoConfig
@@ -20,6 +19,7 @@ from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.sources.routed import INDEX, PLAN
 from xling.corpora.tally import Tally
+from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
 
 STAGE_NAME = "corpus overview"
@@ -123,33 +123,33 @@ def _write(folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> 
         sum(row["kept_documents"] for row in rows),
         sum(row["kept_characters"] for row in rows),
     )
-    cells = [_cells(row) for row in rows]
+    languages_found = card.table(_HEAD, map(_cells, rows), numbers=(2, 3, 4, 5, 6))
     head, names, counts = _confusion(tally)
     lost = [
         [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
         for (stage, reason), n in ledger.dropped.most_common()
     ]
+    losses = card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
     steps = [
-        plots.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
+        charts.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
         for row in rows[:_MAX_CELLS]
     ]
     body = [
         f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>',
-        f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{plots.funnel(steps) if steps else ''}",
-        card._table(_HEAD, cells, numbers=(2, 3, 4, 5, 6)),
-        f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{plots.matrix(head, names, counts)}",
+        f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps) if steps else ''}",
+        card.as_html(languages_found),
+        f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}",
         f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>",
-        card._table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3)),
+        card.as_html(losses),
     ]
-    page = Template(Path(card.__file__).with_name("card.html").read_text(encoding="utf-8"))
-    text = page.substitute(title="Corpora of one crawl", body="\n".join(body))
+    text = page.document("Corpora of one crawl", "\n".join(body), narrow=True)
     (folder / card.HTML).write_text(text, encoding="utf-8")
-    lines = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *card._md_table(_HEAD, cells)]
+    lines = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *card.as_markdown(languages_found)]
     lines += [
         "",
         _TEXTS["lost"],
         "",
-        *card._md_table(["stage", "reason", "documents", "characters"], lost),
+        *card.as_markdown(losses),
         "",
     ]
     (folder / card.MARKDOWN).write_text("\n".join(lines), encoding="utf-8")

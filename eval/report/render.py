@@ -6,12 +6,12 @@ import csv
 import html
 import io
 import json
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 
 from xling.core.registry import Registry
-from xling.eval.report.tables import HOLE, Cell, Line, Table
+from xling.eval.report.tables import Cell, Line, Table
+from xling.pages.sheet import HOLE, grid, html_grid, tex, without_html
 
 SYNTHETIC = "SYNTHETIC data"
 
@@ -60,17 +60,8 @@ def markdown(table: Table) -> str:
         cells = [_text(line, cell) for cell in line.cells]
         bold = line.kind == "summary"
         rows.append([f"**{line.name}**" if bold else line.name, *cells])
-    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
-
-    def written(row: list[str]) -> str:
-        first = row[0].ljust(widths[0])
-        return (
-            "| " + " | ".join([first, *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) + " |"
-        )
-
-    rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])]) + "|"
     title = f"## {table.title}" + (f" ({SYNTHETIC})" if table.synthetic else "")
-    body = [written(rows[0]), rule, *map(written, rows[1:])]
+    body = grid(rows, [False, *(True for _ in table.columns)])
     return without_html("\n".join([title, "", *body, "", *(f"- {note}" for note in table.notes)]) + "\n")
 
 
@@ -133,7 +124,7 @@ def latex(table: Table) -> str:
 
 @FORMATS.register("html")
 def html_table(table: Table) -> str:
-    """A table element in a box that scrolls sideways, to be put into a page with `xling.eval.report.page.STYLE`."""
+    """A table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
     return html_under("h2", table)
 
 
@@ -149,12 +140,9 @@ def html_under(heading: str, table: Table) -> str:
     )
     body = "\n".join(_html_line(line, starts) for line in table.lines)
     flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    return (
-        f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
-        f'<div class="scroll"><table>\n<thead><tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>\n" + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
-    )
+    head = f"<tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr>"
+    title = f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
+    return title + html_grid(head, body, table.notes)
 
 
 def _html_line(line: Line, starts: set[int]) -> str:
@@ -168,19 +156,6 @@ def _html_line(line: Line, starts: set[int]) -> str:
 
 def _first(position: int, starts: set[int]) -> str:
     return ' class="first"' if position in starts else ""
-
-
-def without_html(text: str) -> str:
-    """Markdown in which no name opens an element of HTML; a lone ``<`` stays."""
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
-
-
-def tex(text: str) -> str:
-    """Text with LaTeX's own signs escaped."""
-    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    signs |= {"±": r"$\pm$", "–": "--"}
-    return "".join(signs.get(character, character) for character in text)
 
 
 def _tex_cell(line: Line, cell: Cell) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 from xling.core import command
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
-from xling.eval.report import comparison, figure
+from xling.eval.report import comparison
 from xling.eval.report.artifacts import Event, Made, Run
 from xling.eval.report.comparison import AVERAGE, Test
-from xling.eval.report.sheet import Cell, Sheet
 from xling.eval.results import CONTROLS, PUBLISHED, Score
 from xling.eval.suite import suites
+from xling.pages import figure
+from xling.pages.sheet import Cell, Sheet
 
 MANY = 60
 """Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
@@ -53,7 +54,7 @@ def transfer(scores: Sequence[Score]) -> Chapter:
     made = Chapter(
         "Transfer",
         "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
-        "The darker, the lower; the scale is that of each picture.",
+        "The stronger the colour, the higher; the scale is that of each picture.",
     )
     rows: list[tuple[Cell, ...]] = []
     for suite in dict.fromkeys(s.suite for s in scores):
@@ -79,7 +80,7 @@ def transfer(scores: Sequence[Score]) -> Chapter:
             columns.sort()  # as the rows are
         if len(langs) < 2:
             continue
-        made.figures.append(figure.matrix(langs, columns, means, f"{suite}, {own[0].metric}"))
+        made.figures.append(figure.heat(langs, columns, means, f"{suite}, {own[0].metric}"))
         rows += [(suite, own[0].metric, column, row, value) for (row, column), value in means.items()]
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:

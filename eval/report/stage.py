@@ -16,11 +16,13 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval.published import FILE, beside
-from xling.eval.report import artifacts, comparison, figure, page, render, sections, sheet, tables
+from xling.eval.report import artifacts, comparison, render, sections, tables
 from xling.eval.report.artifacts import Run
+from xling.eval.report.dots import dots
 from xling.eval.report.sections import Chapter
 from xling.eval.report.tables import Column, Table, Values
 from xling.eval.results import CONTROLS, Score
+from xling.pages import figure, page, sheet
 
 STAGE = "report"
 
@@ -142,9 +144,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         leads=[*leads, *notes],
         findings=summary(scores),
         tables=found,
-        pictures=[
-            figure.dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY
-        ],
+        pictures=[dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY],
         chapters=[chapter for chapter in every if chapter],
         scores=scores,
     )
@@ -165,12 +165,12 @@ def files(made: Report) -> dict[str, str]:
 def markdown(made: Report) -> str:
     """The report without its pictures."""
     told = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
-    parts = [render.without_html(text) for text in told]
+    parts = [sheet.without_html(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in made.tables]
     for chapter in made.chapters:
         told = [f"## {chapter.title}", chapter.lead]
         told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
-        parts += [render.without_html(text) for text in told]
+        parts += [sheet.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
     parts.append(
         "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))

@@ -15,7 +15,6 @@ from xling.eval.report import sizes
 from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
 from xling.eval.suite import suites
 
-HOLE = "-"
 MIN_FOR_CORRELATION = 4
 
 

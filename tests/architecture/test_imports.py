@@ -101,7 +101,7 @@ def test_a_planted_import_breaks_its_contract(house: Path, path: str, planted: s
         (
             "corpora/shards.py",
             'from xling.core.stage import load\nload("xling.transfer.backend:EncoderBackend")',
-            "+ | corpora | core, text, transfer |",
+            "+ | corpora | core, pages, text, transfer |",
         ),
     ],
 )

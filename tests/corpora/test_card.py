@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from xling.corpora import card, plots
+from xling.corpora import card
 from xling.corpora.tally import Tally, log_bin
+from xling.pages import charts
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -76,11 +77,11 @@ def test_bins_are_tenths_of_a_decade() -> None:
 
 
 def test_a_histogram_shows_every_document_once() -> None:
-    svg = plots.histogram({10: 3, 11: 5}, {9: 2}, "characters", {"head": 12.0, "tail": 900.0})
+    svg = charts.histogram({10: 3, 11: 5}, {9: 2}, "characters", {"head": 12.0, "tail": 900.0})
     shown = [int(n) for n in re.findall(r": (\d+) documents", svg)]
     assert sorted(shown) == [2, 3, 5]
     assert svg.count('class="mark"') == 2
-    assert plots.histogram({}, {}, "characters") == ""
+    assert charts.histogram({}, {}, "characters") == ""
 
 
 def test_tallies_add_up_in_any_grouping(stats: dict[str, Any]) -> None:

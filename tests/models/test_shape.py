@@ -73,6 +73,8 @@ def test_sides_and_facts() -> None:
         "precision",
         "checkpoint_activations",
         "compile",
+        "attention_out_dropout",
+        "init",
     }
     given = asdict(ModelConfig(plain_head=True, lang_adapter=2))
     assert (shape.wrong_side(given, DECODER), shape.wrong_side(given, ENCODER)) == (

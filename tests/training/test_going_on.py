@@ -156,6 +156,7 @@ def test_the_batches_of_an_update_stay_the_same(
     monkeypatch.setattr(running.ddp, "size", lambda: processes)
     before, now = ({"train": {"accumulate": a, "updates": 9}} for a in settings)
     extra = {
+        "processes": 2,
         "batches_per_update": made,
         "code": "",
         "run_key": json.dumps({"config": before, "data": {}}),

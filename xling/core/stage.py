@@ -328,6 +328,13 @@ for _stage in (
         help="leave out the pieces of a model that no text of the given languages uses",
     ),
     Stage(
+        "merge",
+        config="xling.hub.config:MergeConfig",
+        run="xling.hub.merge:run",
+        positional="out",
+        help="average or TIES-merge models that have a start in common",
+    ),
+    Stage(
         "quantize",
         config="xling.hub.config:QuantizeConfig",
         run="xling.hub.quantize:run",

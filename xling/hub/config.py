@@ -77,3 +77,26 @@ class QuantizeConfig:
 
     checkpoint: Path
     out: Path
+
+
+@dataclass(frozen=True)
+class MergeConfig:
+    """Settings of `xling.hub.merge`.
+
+    Attributes:
+        checkpoints: directories of ``xling pretrain``, of one shape and vocabulary.
+        out: directory to publish, as ``xling pretrain`` does.
+        method: ``mean`` of the weights, or ``ties``: the changes from ``base`` that are large and agree in sign.
+        weights: of the models, 1 each where none are given.
+        base: what all of them started from, for ``ties``.
+        density: share of each model's changes that ``ties`` keeps.
+        scale: what the merged change is multiplied with in ``ties``.
+    """
+
+    checkpoints: tuple[Path, ...]
+    out: Path
+    method: Literal["mean", "ties"] = "mean"
+    weights: tuple[float, ...] = ()
+    base: Path | None = None
+    density: float = 0.2
+    scale: float = 1.0

@@ -12,8 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.models import local
 from xling.models.blocks import Layout, cut, lengths_of
 from xling.models.dropout import dropout
+from xling.models.rope import Rotation
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Int32
@@ -34,6 +36,8 @@ class Attention:
         drop: probability of dropping an attention weight; above 0 there is no fused kernel on a CPU.
         keys: the runs of the keys, in the same order, where those are other sequences than the queries; None where
             they are the same.
+        window: tokens seen to either side, 0 for all; see `xling.models.local`.
+        turn: angles that turn queries and keys, see `xling.models.rope`; the layer applies them, not `attend`.
         bias: (H, longest, longest), what is added to the scores of a row and a column by their places; shorter
             sequences read its first rows and columns.
     """
@@ -45,6 +49,8 @@ class Attention:
     drop: float = 0.0
     keys: Runs | None = None
     bias: Float[Tensor, "heads longest longest"] | None = None
+    window: int = 0
+    turn: Rotation | None = None
     _starts: Tensor | None = field(default=None, init=False, repr=False, compare=False)
     _plan: _Plan | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -76,6 +82,8 @@ class Attention:
         # Of what is behind a row nothing is seen anyway, padding included.
         filled = columns.filled if not self.causal else [None] * len(columns.filled)
         masks = [None if real is None else real[:, None, None] for real in filled]
+        if self.window:
+            return self._windows(rows)
         if self.sees is None or self.shows is None:
             return masks
         made: list[Tensor | None] = []
@@ -83,6 +91,18 @@ class Attention:
             same = sees[:, None, :, None] == shows[:, None, None]
             itself = torch.eye(same.shape[-1], dtype=torch.bool, device=same.device)
             made.append((same if real is None else same & real) | itself)
+        return made
+
+    def _windows(self, rows: Layout) -> list[Tensor | None]:
+        """Masks of blocks as `xling.models.local` cuts them; where all is near, of the block as it stands."""
+        assert self.bias is None and self.keys is None, "windows have neither biases nor keys of others"
+        marks = [None if x is None else rows.spread(x) for x in (self.sees, self.shows)]
+        made: list[Tensor | None] = []
+        for number, (count, length) in enumerate(rows.shapes):
+            real = rows.filled[number]
+            real = torch.ones(count, length, dtype=torch.bool, device=rows.device) if real is None else real
+            sees, shows = (None if side is None else side[number] for side in marks)
+            made.append(local.mask(real, self.window, self.causal, sees, shows))
         return made
 
     def biased(
@@ -129,12 +149,15 @@ def attend(
         (N, H * C).
     """
     if is_unpadded(query, how):
-        causal = (-1, 0) if how.causal else (-1, -1)
+        far = how.window or -1
+        causal = (far, 0) if how.causal else (far, far)
         starts, longest = how.starts(query.device), how.longest
         attended = varlen_attn(query, key, value, starts, starts, longest, longest, window_size=causal)
         assert isinstance(attended, Tensor)
         return attended.flatten(1)
     plan = how.plan(query.device)
+    if how.window:
+        return _attend_near(query, key, value, how, plan)
     layouts = ((query, plan.queries), (key, plan.keys), (value, plan.keys))
     dense = [[block.transpose(1, 2) for block in layout.spread(rows)] for rows, layout in layouts]
     masks, past_only = plan.masks, how.causal
@@ -145,6 +168,22 @@ def attend(
         attend_dense(q, k, v, mask, how.drop, past_only) for q, k, v, mask in zip(*dense, masks, strict=True)
     ]
     return plan.queries.packed([block.transpose(1, 2) for block in found])
+
+
+def _attend_near(query: Tensor, key: Tensor, value: Tensor, how: Attention, plan: _Plan) -> Tensor:
+    """`attend` within a window: every block that is longer than three windows in pieces."""
+    found = []
+    spread = (plan.queries.spread(rows) for rows in (query, key, value))
+    for q, k, v, mask in zip(*spread, plan.masks, strict=True):
+        count, length = q.shape[:2]
+        if local.pays(length, how.window):
+            pieces = local.in_blocks(q, k, v, how.window)
+            made = attend_dense(*pieces, mask=mask, drop=how.drop).transpose(1, 2)
+            found.append(made.reshape(count, -1, *q.shape[2:])[:, :length])
+        else:
+            made = attend_dense(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, how.drop)
+            found.append(made.transpose(1, 2))
+    return plan.queries.packed(found)
 
 
 def attend_dense(

@@ -46,11 +46,13 @@ class Layout:
         device: of the rows.
 
     Attributes:
+        device: of the rows.
         shapes: (sequences, longest) of each block.
         filled: of each block the places that are no padding, bool (sequences, longest), or None where all are.
     """
 
     def __init__(self, blocks: Sequence[Sequence[int]], device: torch.device) -> None:
+        self.device = device
         self.shapes = [(len(block), max(block)) for block in blocks]
         self.filled: list[Tensor | None] = [None] * len(blocks)
         self._num = sum(map(sum, blocks))

@@ -16,10 +16,11 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xling.models import adapters, parts
+from xling.models import adapters, parts, windows
 from xling.models.attention import Attention, Runs, attend
 from xling.models.dropout import dropout
 from xling.models.loss import linear_cross_entropy
+from xling.models.rope import Rotation, dtype_of_angles, rotated, rotation
 from xling.models.setting import ENCODER, Side
 from xling.models.shape import Shape, plain
 
@@ -29,13 +30,21 @@ if TYPE_CHECKING:
 PAD = 1
 COMPILER = "inductor"
 BUCKETS, FARTHEST = 32, 128  # of relative positions
-NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
-POSITIONS = ("learnt", "relative")
+NORMS: dict[str, Callable[..., nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "rms": nn.RMSNorm,
+    "unshifted": partial(nn.LayerNorm, bias=False),
+}
+POSITIONS = ("learnt", "relative", "rope")
+INITS = ("bert", "megatron")
 FFNS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "gated_gelu": partial(F.gelu, approximate="tanh"),
+    "geglu": F.gelu,
+    "swiglu": F.silu,
 }
+GATED = ("gated_gelu", "geglu", "swiglu")
 """What stands between the two matrices of a feed-forward block, or is its gate."""
 
 
@@ -94,17 +103,26 @@ def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
 
 
 class Layer(nn.Module):
-    """One transformer layer on packed tokens (N, D)."""
+    """One transformer layer on packed tokens (N, D).
 
-    def __init__(self, cfg: EncoderConfig) -> None:
+    Args:
+        cfg: the shape of the model.
+        index: of the layer, from 0.
+    """
+
+    def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
         super().__init__()
         assert cfg.ffn in FFNS, f"ffn {cfg.ffn!r}: {', '.join(FFNS)}"
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
+        self.out_dropout = cfg.dropout if cfg.attention_out_dropout < 0 else cfg.attention_out_dropout
         self.compiled, self.ffn = cfg.compile, cfg.ffn
-        inner = cfg.heads * (cfg.head_dim or cfg.dim // cfg.heads)
+        width = cfg.head_dim or cfg.dim // cfg.heads
+        inner = cfg.heads * width
         self.qkv = nn.Linear(cfg.dim, 3 * inner, cfg.biases)
         self.out = nn.Linear(inner, cfg.dim, cfg.biases)
-        self.attn_norm = make_norm(cfg)
+        self.attn_norm = make_norm(cfg, cfg.first_norm or index > 0)
+        norms = (nn.RMSNorm(width, cfg.norm_eps) for _ in range(2))
+        self.qk_norms = nn.ModuleList(norms) if cfg.qk_norm else None
         self.up = nn.Linear(cfg.dim, (1 + is_gated(cfg.ffn)) * cfg.ffn_dim, cfg.biases)
         self.down = nn.Linear(cfg.ffn_dim, cfg.dim, cfg.biases)
         self.ffn_norm = make_norm(cfg)
@@ -113,21 +131,28 @@ class Layer(nn.Module):
     def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
         """(N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
-        query, key, value = before(self, x).unbind(1)
+        query, key, value = before(self, x, how.turn).unbind(1)
         return after(self, x, attend(query, key, value, how))
 
 
 def projections(
-    layer: Layer, x: Float[Tensor, "tokens dim"]
+    layer: Layer, x: Float[Tensor, "tokens dim"], turn: Rotation | None = None
 ) -> Float[Tensor, "tokens 3 {layer.heads} head_dim"]:
-    """(N, D) -> queries, keys and values (N, 3, H, C)."""
-    qkv: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
-    return qkv.view(len(x), 3, layer.heads, -1)
+    """(N, D) -> queries, keys and values (N, 3, H, C), the first two normed and turned where the model does so."""
+    flat: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
+    qkv = flat.view(len(x), 3, layer.heads, -1)
+    if turn is None and layer.qk_norms is None:
+        return qkv
+    both, value = qkv.split([2, 1], 1)
+    if layer.qk_norms is not None:
+        both = torch.stack([norm(side) for norm, side in zip(layer.qk_norms, both.unbind(1), strict=True)], 1)
+    both = both if turn is None else rotated(both, turn)
+    return torch.cat([both, value], 1)
 
 
 def is_gated(ffn: str) -> bool:
     """Whether half of what goes up is a gate for the other half."""
-    return ffn.startswith("gated_")
+    return ffn in GATED
 
 
 def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
@@ -144,7 +169,7 @@ def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, 
 
 def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
     """The layer's input and what was attended to, both (N, D), -> its output (N, D)."""
-    x = x + dropout(layer.out(attended), layer.dropout, layer.training)
+    x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
     made = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
     made = dropout(made, layer.dropout, layer.training)
@@ -185,9 +210,9 @@ class Encoder(nn.Module):
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
         self.segments = nn.Embedding(2, cfg.dim) if cfg.segment_embeddings else None
         self.norm = make_norm(cfg, cfg.embedding_norm)
-        self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg.layers))
+        self.layers = nn.ModuleList(Layer(cfg, index) for index in range(cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
-        self.apply(initialise)
+        initialise_all(self, cfg)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
         adapters.add(self, adapters.TASK, cfg.task_adapter)
@@ -256,20 +281,40 @@ class Encoder(nn.Module):
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
+        hows = self.by_layer(how, positions, x)
+        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
+        for block, seen in zip(self.layers[:layer], hows, strict=False):
+            # Dropout draws from torch's state, which is put back for the second time.
+            x = checkpoint(block, x, seen, use_reentrant=False) if again else block(x, seen)
+            yield x
+
+    def by_layer(
+        self, how: Attention, positions: Int[Tensor, " tokens"], x: Float[Tensor, "tokens dim"]
+    ) -> list[Attention]:
+        """Of each layer what it attends to, with its window and the biases or angles of positions."""
         if self.relative is not None:
             how = replace(how, bias=self.relative(how.longest, x.device))
-        again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
-        for block in self.layers[:layer]:
-            # Dropout draws from torch's state, which is put back for the second time.
-            x = checkpoint(block, x, how, use_reentrant=False) if again else block(x, how)
-            yield x
+        seen = windows.of(self.cfg.attention, self.cfg.layers)
+        hows, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
+        for window in dict.fromkeys(seen):
+            theta = self.cfg.local_theta if window else self.cfg.global_theta
+            turns = self.cfg.positions == "rope"
+            turn = rotation(positions, width, theta, dtype_of_angles(x)) if turns else None
+            hows[window] = replace(how, window=window, turn=turn)
+        return [hows[window] for window in seen]
 
 
 def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embedding | None, Relative | None]:
-    """The position embeddings of a side of a model, or its relative biases."""
+    """The position embeddings of a side of a model, or its relative biases, or neither.
+
+    A decoder turns nothing: with ``rope`` in the encoder it has learnt positions.
+    """
     assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
     if cfg.positions == "relative":
+        assert cfg.attention == windows.GLOBAL, "relative positions see the whole sequence"
         return None, Relative(cfg.heads, causal)
+    if cfg.positions == "rope" and not causal:
+        return None, None
     return nn.Embedding(cfg.max_positions, cfg.dim), None
 
 
@@ -285,6 +330,7 @@ class LMHead(nn.Module):
         dim: of the states.
         weight: the embedding matrix, (V, D).
         eps: of the layer norm.
+        biases: whether the dense layer and the norm have biases; the output has one in any case.
         invertible: of the encoder, undone before the embeddings; it stays the encoder's own.
     """
 
@@ -296,11 +342,12 @@ class LMHead(nn.Module):
         weight: Float[Tensor, " vocab {dim}"],
         eps: float = 1e-5,
         invertible: adapters.Invertible | None = None,
+        biases: bool = True,
     ) -> None:
         super().__init__()
         self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once
-        self.dense = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim, eps)
+        self.dense = nn.Linear(dim, dim, biases)
+        self.norm = nn.LayerNorm(dim, eps, bias=biases)
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(len(weight)))
         self.dense.apply(initialise)
@@ -330,7 +377,7 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
         self.cfg = cfg
         self.encoder = Encoder(cfg, vocab_size, num_langs)
         words, invertible = self.encoder.tokens.weight, self.encoder.invertible
-        self.lm_head = LMHead(cfg.dim, words, cfg.norm_eps, invertible)
+        self.lm_head = LMHead(cfg.dim, words, cfg.norm_eps, invertible, cfg.head_biases)
         self.extras = nn.ModuleDict()
 
     @classmethod
@@ -375,6 +422,20 @@ def initialise(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.02)
         if module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def initialise_all(side: Encoder | Any, cfg: EncoderConfig) -> None:
+    """The first weights of an encoder or a decoder, by ``cfg.init``.
+
+    Source: Shoeybi et al. 2019, section 5 (output projections by the depth).
+    """
+    assert cfg.init in INITS, f"init {cfg.init!r}: {', '.join(INITS)}"
+    side.apply(initialise)
+    if cfg.init == "megatron":
+        for layer in side.layers:
+            for name in ("out", "down", "cross_out"):
+                if (part := getattr(layer, name, None)) is not None:
+                    nn.init.normal_(part.weight, std=0.02 / math.sqrt(2 * len(side.layers)))
 
 
 def num_parameters(model: nn.Module) -> int:

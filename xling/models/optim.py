@@ -1,4 +1,4 @@
-"""Fused AdamW on float32 master weights, registered with fairseq as ``xling_adamw``."""
+"""AdamW, StableAdamW or Muon on float32 master weights, registered with fairseq as ``xling_adamw``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from omegaconf import II
 from torch import Tensor
 
 from xling.models import ddp
+from xling.models.rules import Rules
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -29,20 +30,26 @@ class NotFiniteError(ArithmeticError):
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
-    """Hyper-parameters; the defaults are XLM-R's."""
+    """Hyper-parameters; the defaults are XLM-R's. ``rule``: see `xling.models.rules.RULES`; ``momentum``: Muon's."""
 
     beta1: float = 0.9
     beta2: float = 0.98
     eps: float = 1e-6
     weight_decay: float = 0.01
+    rule: str = "adamw"
+    momentum: float = 0.95
     lr: list[float] = II("optimization.lr")
 
 
 class Share(NamedTuple):
-    """How a parameter learns: ``scale`` times the learning rate, with weight decay (of matrices) or without."""
+    """How a parameter learns: ``scale`` times the learning rate, with weight decay (of matrices) or without.
+
+    ``parts`` above 0 is the number of hidden matrices that a parameter is made of, which Muon updates.
+    """
 
     scale: float = 1.0
     decays: bool = True
+    parts: int = 0
 
 
 @register_optimizer("xling_adamw", dataclass=AdamWConfig)
@@ -76,8 +83,10 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             self, _remove, hooks
         )  # another optimiser of the same parameters has hooks of its own
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
-        for master, share in zip(self.masters, shares or [Share()] * len(self.masters), strict=True):
-            key = share._replace(decays=share.decays and master.dim() > 1)
+        given = shares or [Share()] * len(self.masters)
+        for param, master, share in zip(self.working, self.masters, given, strict=True):
+            parts = getattr(param, "parts", 0) if cfg.rule == "muon" else 0
+            key = share._replace(decays=share.decays and master.dim() > 1, parts=parts)
             alike.setdefault(key, []).append(master)
         groups = [
             {
@@ -85,16 +94,19 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
                 "weight_decay": cfg.weight_decay if share.decays else 0.0,
                 "lr": cfg.lr[0] * share.scale,
                 "lr_scale": share.scale,
+                "rule": "muon" if share.parts else "adamw" if cfg.rule == "muon" else cfg.rule,
+                "parts": share.parts,
             }
             for share, masters in alike.items()
         ]
-        self._optimizer = torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=cfg.lr[0],
-            betas=(cfg.beta1, cfg.beta2),
-            eps=cfg.eps,
-            fused=True,
-        )
+        kept, betas = [group for group in groups if group["params"]], (cfg.beta1, cfg.beta2)
+        self._optimizer: torch.optim.Optimizer
+        if cfg.rule == "adamw":
+            for group in kept:
+                del group["rule"], group["parts"]
+            self._optimizer = torch.optim.AdamW(kept, lr=cfg.lr[0], betas=betas, eps=cfg.eps, fused=True)
+        else:
+            self._optimizer = Rules(kept, cfg.lr[0], betas, cfg.eps, cfg.momentum)
 
     @property
     def params(self) -> Iterable[Float[Tensor, " ..."]]:

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ class Writer:
         state["extra_state"] |= {
             "format": FORMAT,
             "train_iterator": position(epoch_itr),
+            "processes": ddp.size(),
             "batches_per_update": ddp.size() * self.accumulate,
             "code": code.described(),
             "run_key": json.dumps(run_key, sort_keys=True),
@@ -150,7 +152,7 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
 def position(epoch_itr: Any) -> dict[str, Any]:
     """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
     done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = epoch_itr.end_of_epoch()
+    ended = compat.is_at_the_end(epoch_itr)
     epoch = epoch_itr.epoch + ended
     # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
     return {
@@ -171,7 +173,13 @@ def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
     return epoch_itr
 
 
-def resume(trainer: Any, directory: Path, run_key: dict[str, Any], cfg: Any) -> tuple[Any, int]:
+def resume(
+    trainer: Any,
+    directory: Path,
+    run_key: dict[str, Any],
+    cfg: Any,
+    enter: Callable[[int], None] = lambda update: None,
+) -> tuple[Any, int]:
     """Load the newest good checkpoint, if any.
 
     What a checkpoint holds is looked at before anything is loaded; one with other content than it should have is passed
@@ -182,6 +190,7 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any], cfg: Any) -> 
         directory: where the checkpoints are.
         run_key: ``config``, plain values, and ``data``, digests of content by path.
         cfg: the settings that ``config`` was made from.
+        enter: gets the updates made before the data are opened.
 
     Returns:
         The training iterator where it stood, and how many batches each process has in an update.
@@ -205,7 +214,9 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any], cfg: Any) -> 
             logger.warning(SOMETHING_ELSE, path)
             continue
         try:
-            epoch_itr = iterator_at(trainer, trainer.load_checkpoint(str(path))["train_iterator"])
+            where = trainer.load_checkpoint(str(path))["train_iterator"]
+            enter(trainer.get_num_updates())
+            epoch_itr = iterator_at(trainer, where)
         except Exception as error:  # half of it may be loaded, so that no other one can be tried
             told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {directory}") from error
@@ -215,6 +226,7 @@ def resume(trainer: Any, directory: Path, run_key: dict[str, Any], cfg: Any) -> 
         raise UserError(
             f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to begin anew"
         )
+    enter(0)
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr, cfg.train.accumulate
@@ -229,7 +241,14 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
             f"{FORMAT}",
             "go on with the version that wrote it",
         )
-    wanted = {"format": int, "train_iterator": dict, "batches_per_update": int, "code": str, "run_key": str}
+    wanted = {
+        "format": int,
+        "train_iterator": dict,
+        "processes": int,
+        "batches_per_update": int,
+        "code": str,
+        "run_key": str,
+    }
     for name, kind in wanted.items():
         if not isinstance(extra[name], kind):
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
@@ -271,6 +290,14 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
     accumulate = new["train"]["accumulate"]
     if accumulate == old["train"]["accumulate"] and group % ddp.size() == 0:
         accumulate = group // ddp.size()
+    derived = accumulate != new["train"]["accumulate"] and any(
+        p.get("tokens") for p in new.get("phases", {}).values()
+    )
+    if derived or (new["train"].get("batch_warmup") and ddp.size() != extra["processes"]):
+        raise UserError(
+            f"{path}: {extra['processes']} process(es) wrote it, {ddp.size()} go on, with lengths in tokens",
+            f"{extra['processes']} process(es)" + (f", or train.accumulate={accumulate}" if derived else ""),
+        )
     if accumulate * ddp.size() != group:
         raise UserError(
             f"{path}: an update has {group} batches, {ddp.size()} process(es) with"
@@ -278,7 +305,8 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
             f"a number of processes times train.accumulate that is {group}",
         )
     new["train"]["accumulate"] = old["train"]["accumulate"]
-    if cfg.train.updates > before:
+    longer = new["train"]["updates"] > before
+    if longer:
         new["train"]["updates"] = before
     changed = differences(
         (old, made["data"]), (new, {name: (digest,) for name, digest in run_key["data"].items()}), cfg
@@ -289,20 +317,19 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
             fix=f"give the old settings again, choose another out=, or delete {path.parent}",
         )
     if ddp.rank() == 0:
-        _tell(extra, cfg, path, (before, accumulate))
+        _tell(extra, cfg, path, accumulate, before if longer else 0)
     return int(accumulate)
 
 
-def _tell(extra: dict[str, Any], cfg: Any, path: Path, made: tuple[int, int]) -> None:
+def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
     """Say what differs from the run that wrote a checkpoint and is taken all the same."""
-    before, accumulate = made
     if extra["code"] != code.described():
         say(
             f"xling: {path} was made by xling {extra['code']}, this is {code.described()}: the result may differ"
         )
     if accumulate != cfg.train.accumulate:
         say(f"xling: an update keeps its {extra['batches_per_update']} batches: {ddp.size()} x {accumulate}")
-    if cfg.train.updates > before:
+    if before:
         say(
             f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate goes on"
             f" from the schedule of {cfg.train.updates}, so the result is not that of one run of that length"

@@ -29,7 +29,7 @@ from xling.models.encoder import (
     Layer,
     LMHead,
     feed_forward,
-    initialise,
+    initialise_all,
     make_norm,
     make_positions,
     projections,
@@ -81,8 +81,8 @@ class PlainHead(nn.Module):
 class DecoderLayer(Layer):
     """A layer that attends to its own past, then to the source."""
 
-    def __init__(self, cfg: Seq2SeqConfig) -> None:
-        super().__init__(cfg)
+    def __init__(self, cfg: Seq2SeqConfig, index: int = 0) -> None:
+        super().__init__(cfg, index)
         inner = self.out.in_features
         self.cross_query = nn.Linear(cfg.dim, inner, cfg.biases)
         self.cross_kv = nn.Linear(cfg.dim, 2 * inner, cfg.biases)
@@ -117,7 +117,7 @@ class DecoderLayer(Layer):
 
 def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
     """A layer's input and what it found in the past, both (M, D), -> the states and queries (M, H, C)."""
-    x = x + dropout(layer.out(attended), layer.dropout, layer.training)
+    x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
     query: Tensor = layer.cross_query(layer.cross_norm(x) if layer.pre_norm else x)
     return x, query.view(len(x), layer.heads, -1)
@@ -156,13 +156,13 @@ class Decoder(nn.Module):
         self.positions, self.relative = make_positions(cfg, causal=True)
         self.langs = nn.Embedding(num_langs, cfg.dim) if num_langs else None
         self.norm = make_norm(cfg, cfg.embedding_norm)
-        self.layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.decoder_layers or cfg.layers))
+        self.layers = nn.ModuleList(DecoderLayer(cfg, i) for i in range(cfg.decoder_layers or cfg.layers))
         self.final_norm = make_norm(cfg, cfg.pre_norm)
-        self.apply(initialise)
+        initialise_all(self, cfg)
         self.head: LMHead | PlainHead = (
             PlainHead(weight, cfg.unbiased_head, cfg.untied_head)
             if cfg.plain_head
-            else LMHead(cfg.dim, weight, cfg.norm_eps)
+            else LMHead(cfg.dim, weight, cfg.norm_eps, biases=cfg.head_biases)
         )
         parts.attach(self)
 

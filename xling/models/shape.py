@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xling.core import ranges
 from xling.core.errors import UserError
 from xling.core.ranges import COUNT, POSITIVE, SHARE, Range
+from xling.models import windows
 from xling.models.parts import PARTS
 from xling.models.setting import DECODER, ENCODER, Side, setting
 
@@ -54,12 +55,22 @@ class _Settings:
         invertible: an adapter on the word vectors.
         scale_embeddings: word vectors are multiplied by the square root of ``dim`` (Vaswani et al. 2017, section 3.4).
         norm_eps: what norms add to the variance, 1e-12 in BERT.
-        norm: ``rms`` neither centres nor shifts (T5).
+        norm: ``rms`` neither centres nor shifts (T5), ``unshifted`` centres only (ModernBERT).
         embedding_norm: a norm on the embeddings.
         biases: in the matrices of layers.
-        positions: a learnt vector for each place, or biases by distance (T5), see `xling.models.encoder.Relative`.
-        ffn: what stands between the two matrices of a feed-forward block, or is its gate (mT5, T5 1.1).
+        positions: a learnt vector for each place, biases by distance (T5), see `xling.models.encoder.Relative`, or
+            angles of queries and keys, see `xling.models.rope`; a decoder beside such an encoder has learnt ones.
+        ffn: what stands between the two matrices of a feed-forward block, or is its gate (mT5, T5 1.1; ``geglu`` in
+            ModernBERT, ``swiglu``).
         head_dim: numbers of a head, 0 for ``dim / heads``.
+        attention: of the encoder: ``global``, or ``local:W/global:K``, see `xling.models.windows.of`.
+        local_theta, global_theta: bases of ``positions=rope`` in layers with a window and in the others.
+        qk_norm: norms on every query and key (Dehghani et al. 2023).
+        first_norm: a norm before the attention of the first layer; ModernBERT has none.
+        head_biases: in the dense layer and the norm of the LM head.
+        attention_out_dropout: behind the attention, where it is not ``dropout``, which -1 stands for.
+        init: of fresh weights; ``megatron`` divides those of what is added to the states by the square root of twice
+            the layers.
     """
 
     layers: int = setting(4, COUNT)
@@ -84,14 +95,24 @@ class _Settings:
     invertible: bool = setting(False, only=ENCODER)
     scale_embeddings: bool = setting(False, same=True)
     norm_eps: float = setting(1e-5, POSITIVE, same=True)
-    norm: Literal["layer", "rms"] = setting("layer", same=True)
+    norm: Literal["layer", "rms", "unshifted"] = setting("layer", same=True)
     embedding_norm: bool = setting(True, same=True)
     biases: bool = setting(True, same=True)
-    positions: Literal["learnt", "relative"] = setting("learnt", same=True)
-    ffn: Literal["gelu", "relu", "gated_gelu"] = setting("gelu", same=True)
+    positions: Literal["learnt", "relative", "rope"] = setting("learnt", same=True)
+    ffn: Literal["gelu", "relu", "gated_gelu", "geglu", "swiglu"] = setting("gelu", same=True)
     head_dim: int = setting(0, _width("dim / heads"))
     untied_head: bool = setting(False, only=DECODER, same=True)
     source_lang: bool = setting(True, only=DECODER, same=True)
+    attention: str = setting(windows.GLOBAL, same=True)
+    local_theta: float = setting(10_000.0, POSITIVE)
+    global_theta: float = setting(160_000.0, POSITIVE)
+    qk_norm: bool = setting(False, same=True)
+    first_norm: bool = setting(True, same=True)
+    head_biases: bool = setting(True, same=True)
+    attention_out_dropout: float = setting(
+        -1.0, Range(least=-1, below=1, words="a share from 0, below 1, or -1 for dropout"), own=True
+    )
+    init: Literal["bert", "megatron"] = setting("bert", own=True)
 
     def __post_init__(self) -> None:
         """Refuse what has no model.
@@ -105,6 +126,13 @@ class _Settings:
         for name in ("unbiased_head", "untied_head"):
             if getattr(self, name) and not self.plain_head:
                 raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
+        windowed = any(windows.of(self.attention, self.layers))
+        if windowed and self.positions == "relative":
+            raise UserError(
+                f"model.attention={self.attention} with model.positions=relative", "rope or learnt"
+            )
+        if self.positions == "rope" and (self.head_dim or self.dim // self.heads) % 2:
+            raise UserError(f"model.positions=rope with heads of {self.dim // self.heads}", "an even width")
         if self.invertible and self.dim % 2:
             raise UserError(f"model.invertible with model.dim={self.dim}", "an even width")
 

@@ -16,14 +16,15 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, running
+from xling.models import checkpoint, ddp, rules, running
 from xling.models.adapters import is_adapter
+from xling.models.schedules import ScheduleConfig
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, names, wrong_side
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.text import vocab
-from xling.training.settings import PretrainConfig
+from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
 EMBEDDINGS = (
@@ -33,14 +34,20 @@ EMBEDDINGS = (
     "decoder.head.weight",
     "decoder.head.bias",
 )
+_RULE = (
+    ("beta1", "beta1"),
+    ("beta2", "beta2"),
+    ("eps", "eps"),
+    ("rule", "optimizer"),
+    ("momentum", "momentum"),
+)
 WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder)
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     """The Trainer and task of fairseq for a recipe."""
     full = fairseq_config(cfg, save_dir)
-    task = tasks.setup_task(full.task)
-    _check_sizes(cfg, task.max_positions())
+    task = build_task(cfg)
     torch.manual_seed(cfg.seed)
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
@@ -57,7 +64,15 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
             decoder = getattr(model, "decoder", None)
             layers = [*model.encoder.layers, *(decoder.layers if decoder else [])]
             criterion.around = ddp.shard(model.cuda() if torch.cuda.is_available() else model, layers)
+    rules.mark(model)
     return SafeTrainer(full, task, model, criterion), task
+
+
+def build_task(cfg: PretrainConfig) -> Any:
+    """The task of fairseq for a recipe."""
+    task = tasks.setup_task(fairseq_config(cfg, Path()).task)
+    _check_sizes(cfg, task.max_positions())
+    return task
 
 
 def _leaves_embeddings(cfg: PretrainConfig) -> bool:
@@ -113,14 +128,17 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     """The recipe as fairseq's own configuration."""
-    task_name, task_settings = _task_of(cfg)
+    (task_name, task_settings), train = _task_of(cfg), cfg.train
     full = OmegaConf.structured(FairseqConfig)
     with_name: dict[str, tuple[str, Any]] = {
         "task": (task_name, task_settings),
         "model": _model_of(cfg),
         "criterion": ("xling_objective", OmegaConf.create({})),
-        "optimizer": ("xling_adamw", OmegaConf.create({"beta1": 0.9, "beta2": cfg.train.beta2, "eps": 1e-6})),
-        "lr_scheduler": ("polynomial_decay", OmegaConf.create({"warmup_updates": cfg.train.warmup})),
+        "optimizer": (
+            "xling_adamw",
+            OmegaConf.create({name: getattr(train, theirs) for name, theirs in _RULE}),
+        ),
+        "lr_scheduler": _schedule_of(train),
     }
     for key, (registered, value) in with_name.items():
         plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
@@ -128,15 +146,6 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
         OmegaConf.update(full, key, node, force_add=True)
     full.optimizer.weight_decay = cfg.train.weight_decay
     full.optimizer.lr = [cfg.train.lr]
-    full.lr_scheduler.update(
-        {
-            "lr": [cfg.train.lr],
-            "force_anneal": None,
-            "end_learning_rate": 0.0,
-            "power": 1.0,
-            "total_num_update": float(cfg.train.updates),
-        }
-    )
     full.common.seed = cfg.seed
     full.common.cpu = not torch.cuda.is_available()
     full.common.log_format = "none"
@@ -152,6 +161,29 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.checkpoint.load_checkpoint_on_all_dp_ranks = True
     ddp.configure(full.distributed_training)
     return full
+
+
+def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
+    """Name and settings of the schedule for fairseq, which has a linear one itself."""
+    if train.schedule == "linear":
+        settings = {
+            "warmup_updates": train.warmup,
+            "force_anneal": None,
+            "end_learning_rate": 0.0,
+            "power": 1.0,
+            "total_num_update": float(train.updates),
+        }
+        return "polynomial_decay", OmegaConf.create(settings | {"lr": [train.lr]})
+    made = ScheduleConfig(
+        name=train.schedule,
+        warmup=train.warmup,
+        updates=train.updates,
+        decay=train.decay,
+        shape=train.decay_shape,
+        final=train.final_lr,
+        lr=[train.lr],
+    )
+    return "xling_schedule", made
 
 
 def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:

@@ -16,6 +16,7 @@ from fairseq.trainer import Trainer
 from xling.core import manifest, records
 from xling.core.progress import say
 from xling.models import ddp
+from xling.training import speed
 from xling.training.track import Show
 from xling.training.update import Updates
 
@@ -58,13 +59,15 @@ class Log:
         self._late = ""  # lines that found no room on the disk
         metrics.reset_meters("train")  # of a run before this one in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
+        self._work = 0.0
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
         seen = [event for event in events if event.get("split") == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
-    def count(self, samples: list[Any]) -> None:
-        """Count the real tokens of an update."""
+    def count(self, trainer: Trainer, samples: list[Any]) -> None:
+        """Count the real tokens of an update, and its operations."""
         self._tokens += sum(sample["ntokens"] for sample in samples if sample)
+        self._work += speed.work(trainer.get_model(), samples)
 
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; returns it in short for the progress bar.
@@ -73,17 +76,25 @@ class Log:
         """
         values = metrics.get_smoothed_values("train")
         rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
-        self._tokens, self._since = 0, time.perf_counter()
+        seconds = time.perf_counter() - self._since
+        weight = next(trainer.get_model().parameters())
+        most, _ = speed.peak(weight.device.type, weight.dtype)
+        used = self._work / seconds / most if most else math.nan
+        self._tokens, self._work, self._since = 0, 0.0, time.perf_counter()
         metrics.reset_meters("train")
         # A language that had no turn since the last line has an empty meter.
         losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
         counts = {
             "tokens_per_s": round(rate),
+            **({"mfu": round(used, 4)} if most else {}),
+            "lr": updates.rate,
+            "gnorm": round(float(values.get("gnorm") or math.nan), 4),
             **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
         }
         counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
-        return f"loss {losses.get('loss', math.nan):.3f}, {rate:,.0f} tokens/s"
+        shown = f", MFU {used:.1%}" if most else ""
+        return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s{shown}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:
         """Its number and tokens by language, ``drawn/sw``, when it has not been written yet."""

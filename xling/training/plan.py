@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,14 +14,23 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from xling.core.answer import Answer
 from xling.models.encoder import num_parameters
+from xling.training.batches import Batches
+from xling.training.phases import Part, in_all
+from xling.training.settings import TrainConfig
 
 WARM, TIMED = 1, 3
 _BYTES_OF_STATE = 3 * 4  # a gradient and AdamW's two moments, all float32
 _BYTES_OF_MASTER = 4  # where the weights are not float32
 
 
-def describe(trainer: Any, updates: int, accumulate: int) -> Answer:
+def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callable[..., Any]) -> Answer:
     """The plan: model, data, floating point operations, memory and time.
+
+    Args:
+        trainer: of the first phase; of no use afterwards.
+        train: of the whole run.
+        parts: its phases.
+        build: from the settings of a phase to its task.
 
     The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``, which is of no use afterwards.
     Operations are those of matrix products and attention, counted by torch in one update.
@@ -30,18 +39,21 @@ def describe(trainer: Any, updates: int, accumulate: int) -> Answer:
     num_batches = len(epoch_itr)
     dataset, model = trainer.task.dataset("train"), trainer.get_model()
     trainer.lr_step(1)
-    tokens, flops, seconds = _warm_up(trainer, _endless(trainer, epoch_itr, accumulate))
-    epochs = updates * accumulate / num_batches
-    total = updates * tokens
+    tokens, flops, seconds = _warm_up(trainer, _endless(trainer, epoch_itr, train.accumulate))
+    updates, batches = train.updates, Batches.of(train)
+    made = batches.total(updates)
+    epochs, total = made / num_batches, made * tokens / train.accumulate
+    seconds_in_all = seconds * made / train.accumulate
+    by_phase = _phases(parts, build, batches, tokens / train.accumulate) if len(parts) > 1 else {}
     lines = [
         f"model      {_model_line(model)}",
         f"data       an epoch: {len(dataset):,} examples, {num_batches:,} batches, {int(dataset.sizes.sum()):,} tokens",
-        *_mixture_lines(dataset, epochs),
+        *(_phase_lines(by_phase) if by_phase else _mixture_lines(dataset, epochs)),
         f"training   {updates:,} updates of about {tokens:,.0f} tokens: {total:,.0f} tokens, {epochs:.2f} epochs",
         f"operations {flops / tokens / 1e6:,.2f} MFLOP a token, {flops / tokens * total / 1e15:,.3f} PFLOP in all",
         f"memory     {_memory_line(trainer, model)}",
         f"speed      {seconds:.3f} s an update, {tokens / seconds:,.0f} tokens/s, {flops / seconds / 1e9:,.1f} GFLOP/s",
-        f"time       {_duration(updates * seconds)} without validation",
+        f"time       {_duration(seconds_in_all)} without validation",
     ]
     facts = {
         "parameters": num_parameters(model),
@@ -55,9 +67,44 @@ def describe(trainer: Any, updates: int, accumulate: int) -> Answer:
         "epochs": round(epochs, 4),
         "flop": flops / tokens * total,
         "tokens_per_s": round(tokens / seconds),
-        "seconds": round(updates * seconds, 1),
+        "seconds": round(seconds_in_all, 1),
     }
+    if by_phase:
+        facts["seen"] = in_all(by_phase)
     return Answer("\n".join(lines), facts)
+
+
+def _phases(
+    parts: list[Part], build: Callable[..., Any], batches: Batches, tokens: float
+) -> dict[str, dict[str, Any]]:
+    """What each phase will read of each language, from the draw of its first epoch and ``tokens`` a batch."""
+    made, before = {}, 0
+    for part in parts:
+        task = build(part.cfg)
+        task.load_dataset("train")
+        mixture = task.dataset("train").mixture()
+        epoch = max(sum(drawn for _, drawn in mixture.values()), 1)
+        total = (batches.total(part.end) - batches.total(before)) * tokens
+        seen = {
+            n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()
+        }
+        made[part.name] = {"updates": part.end - before, "epochs": round(total / epoch, 4), "tokens": seen}
+        before = part.end
+    return made
+
+
+def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:
+    """Each phase with the tokens of its languages, then all of them."""
+    lines = []
+    for name, seen in (*by_phase.items(), ("in all", in_all(by_phase))):
+        told = f": {seen['updates']:,} updates, {seen['epochs']:.2f} epochs" if "updates" in seen else ""
+        lines.append(f"phase      {name}{told}")
+        lines += [
+            f"           {lang:<16} {one['there']:>14,} tokens, {one['read']:>14,} read, seen "
+            f"{one['read'] / max(one['there'], 1):.2f} times"
+            for lang, one in seen["tokens"].items()
+        ]
+    return lines
 
 
 def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.data import iterators
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
@@ -29,9 +28,11 @@ from xling.core.stage import STAGES
 from xling.models import checkpoint, ddp, running
 from xling.models.encoder import num_parameters
 from xling.text import vocab, wordbyword
-from xling.training import memory, plan, track
-from xling.training.assemble import build_trainer, frozen_digest
+from xling.training import memory, phases, plan, track
+from xling.training.assemble import build_task, build_trainer, frozen_digest
+from xling.training.batches import Batches
 from xling.training.log import Clock, Log
+from xling.training.phases import Course
 from xling.training.settings import PretrainConfig
 from xling.training.update import Updates
 
@@ -78,10 +79,11 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     for message in ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook"):
         warnings.filterwarnings("ignore", message=message)
     if cfg.dry_run:
+        whole, parts = phases.planned(cfg)
         with tempfile.TemporaryDirectory() as folder:
-            trainer, _ = build_trainer(cfg, Path(folder))
+            trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
-                return plan.describe(trainer, cfg.train.updates, cfg.train.accumulate)
+                return plan.describe(trainer, whole.train, parts, build_task)
     with ddp.joined(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         ddp.wait()
@@ -93,9 +95,11 @@ def _train_and_publish(
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
-    trainer, task = build_trainer(cfg, partial)
+    cfg, parts = phases.planned(cfg, ddp.size())
+    trainer, task = build_trainer(parts[0].cfg, partial)
+    course = Course(parts, trainer, build_task, partial)
     frozen = frozen_digest(trainer.get_model()) if cfg.freeze != "none" else {}
-    updates, seen = _train(cfg, trainer, partial, run_key, watch, log)
+    updates, seen = _train(cfg, trainer, course, partial, run_key, watch, log)
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
@@ -109,14 +113,14 @@ def _train_and_publish(
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, made.path / "model.pt")
         else:
-            checkpoint.save_model(made.path / "model.pt", model, task.langs, data, state)
+            checkpoint.save_model(made.path / "model.pt", model, course.langs(task.langs), data, state)
         made.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(model),
             "skipped_updates": updates.skipped,
             "halved_batches": updates.halved,
-            "langs": task.langs,
-            "mixture": task.dataset("train").mixture(),
+            "langs": course.langs(task.langs),
+            "mixture": trainer.task.dataset("train").mixture(),
             "frozen": frozen,
             "seen": seen,
             "last": json.loads((partial / "log.jsonl").read_text().splitlines()[-1]),
@@ -127,21 +131,21 @@ def _train_and_publish(
 def _train(
     cfg: PretrainConfig,
     trainer: Trainer,
+    course: Course,
     partial: Path,
     run_key: dict[str, Any],
     watch: Watch | None,
     log_to: str,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg)
-    trainer.task.load_dataset("valid")
-    if not len(trainer.task.dataset("valid")):
-        raise UserError(
-            f"no validation text in {cfg.data}: every language is a single document",
-            fix="separate documents by blank lines, or give more text",
-        )
+    epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
+    _check_validation(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
-    told, clock = 0, Clock(f"pretrain {cfg.out}")
+    told, clock, batches = (
+        0,
+        Clock(f"pretrain {cfg.out}"),
+        Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size()),
+    )
     writer = running.Writer(partial, cfg.train.keep, accumulate)
     title, seen = f"pretrain {cfg.out}", dict[str, Any]()
     shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
@@ -153,21 +157,23 @@ def _train(
     ):
         progress.update(trainer.get_num_updates())
         while trainer.get_num_updates() < cfg.train.updates:
-            for samples in _updates(trainer, epoch_itr, accumulate):
+            for samples in _updates(trainer, epoch_itr, batches):
                 if not updates.make(samples):
                     continue
                 done = trainer.get_num_updates()
-                log.count(samples)
+                log.count(trainer, samples)
                 clock.made(cfg.train.updates - done)
                 last = done == cfg.train.updates
                 stop = ddp.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:
                     progress.update(done - progress.done, log.write_train(trainer, updates))
                     job.beat(done, cfg.train.updates, "updates", log.tokens_per_s * ddp.size())
-                if done % cfg.train.valid_every == 0 or last:
+                if done % cfg.train.valid_every == 0 or last or course.ends(done):
                     losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
-                if done % cfg.train.save_every == 0 or last or stop:
+                if turns := course.ends(done):
+                    epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
+                if done % cfg.train.save_every == 0 or last or stop or turns:
                     _save(writer, trainer, epoch_itr, run_key)
                     if last or stop:
                         writer.wait()
@@ -176,12 +182,23 @@ def _train(
                     job.beat(done, cfg.train.updates, "updates", saved=told)
                 if last:
                     seen = text_seen(trainer, epoch_itr)
-                    break
-                if stop:
+                if stop and not last:
                     ddp.wait()
                     raise job.Stopped
-            epoch_itr = _next_epoch(trainer, epoch_itr)
-    return updates, seen or text_seen(trainer, epoch_itr)
+                if last or turns:
+                    break
+            else:
+                epoch_itr = _next_epoch(trainer, epoch_itr)
+    return updates, course.read(seen or text_seen(trainer, epoch_itr))
+
+
+def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
+    trainer.task.load_dataset("valid")
+    if not len(trainer.task.dataset("valid")):
+        raise UserError(
+            f"no validation text in {cfg.data}: every language is a single document",
+            fix="separate documents by blank lines, or give more text",
+        )
 
 
 def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
@@ -216,11 +233,11 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
     return {"epochs": round(epochs, 4), "tokens": tokens}
 
 
-def _updates(trainer: Trainer, epoch_itr: Any, accumulate: int) -> Iterator[list[Any]]:
-    """The batches of the current epoch, ``accumulate`` to an update."""
+def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
+    """The batches of the current epoch, as many to an update as its number says."""
     trainer.begin_epoch(epoch_itr.next_epoch_idx)
     itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
-    yield from iterators.GroupedIterator(itr, accumulate)
+    yield from batches.grouped(itr, trainer.get_num_updates)
 
 
 def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:

@@ -41,11 +41,13 @@ class Updates:
     Attributes:
         skipped: updates skipped since the start.
         halved: batches halved since the start.
+        rate: learning rate of the last update.
     """
 
     def __init__(self, trainer: Any, dump: Path, limit: int) -> None:
         self._trainer, self._dump, self._limit = trainer, dump, limit
         self.skipped = self.halved = self._in_a_row = 0
+        self.rate = 0.0
 
     def make(self, samples: list[Any]) -> bool:
         """Make one update of ``samples``; False when it was skipped.
@@ -53,6 +55,7 @@ class Updates:
         Raises:
             UserError: too many were skipped in a row, or not even batches of one example fit.
         """
+        self.rate = float(self._trainer.get_lr())
         while True:
             try:
                 self._trainer.train_step(samples, raise_oom=True)

@@ -23,11 +23,12 @@ from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.eval import results, run
 from xling.eval.metrics import METRICS
-from xling.eval.report import artifacts, comparison, figure, sheet, stage
-from xling.eval.report.sheet import Sheet
+from xling.eval.report import artifacts, comparison, stage
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.settings import EvalConfig
+from xling.pages import figure, sheet
+from xling.pages.sheet import Sheet
 
 LANGS = ("en", "de", "sw")
 RIGHT = {"one": {"en": 12, "sw": 6, "de": 9}, "two": {"en": 12, "sw": 12, "de": 10}}

@@ -1,6 +1,6 @@
-"""Three small plots as inline SVG: a survival funnel, histograms on a logarithmic axis, a confusion matrix.
+"""Three small charts as inline SVG without any package: a funnel, histograms on a logarithmic axis, a matrix.
 
-Colours are CSS classes (``kept``, ``lost``), defined by the page from the Okabe-Ito palette, which people with
+Colours are CSS classes (``kept``, ``lost``) of `xling.pages.page`, from the Okabe-Ito palette, which people with
 any colour vision can tell apart; what is lost is hatched as well. Every mark carries its number as a tooltip.
 """
 
@@ -10,8 +10,6 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from xling.corpora.tally import BINS_PER_DECADE
 
 WIDTH = 760
 _LABEL, _NUMBER, _ROW = 150, 150, 30
@@ -27,13 +25,27 @@ class Step:
     title: str
 
 
-def _svg(height: float, body: Sequence[str], label: str) -> str:
-    return (
-        f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(label)}">'
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a matrix: what is written in it, how dark it is from 0 to 1, and its tooltip."""
+
+    text: str
+    shade: float
+    title: str
+
+
+def _svg(height: float, body: Sequence[str], label: str, width: float = 0) -> str:
+    """A chart as wide as the page, or ``width`` pixels wide."""
+    drawn, fixed = "".join(body), f' style="width: {width:.0f}px"' if width else ""
+    hatch = (
         '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><rect width="6" height="6" class="lost-ground"/>'
         '<line x1="0" y1="0" x2="0" y2="6" class="lost-line"/></pattern></defs>'
-        f"{''.join(body)}</svg></div>"
+    )
+    return (
+        f'<div class="scroll"><svg class="chart" viewBox="0 0 {width or WIDTH:.0f} {height:.0f}" role="img" '
+        f'aria-label="{html.escape(label)}"{fixed}>'
+        f"{hatch if 'lost' in drawn else ''}{drawn}</svg></div>"
     )
 
 
@@ -79,21 +91,26 @@ def funnel(steps: Sequence[Step]) -> str:
 
 
 def histogram(
-    kept: Mapping[int, int], dropped: Mapping[int, int], unit: str, marks: Mapping[str, float] | None = None
+    kept: Mapping[int, int],
+    dropped: Mapping[int, int],
+    unit: str,
+    marks: Mapping[str, float] | None = None,
+    bins_per_decade: int = 10,
 ) -> str:
     """Two histograms over one logarithmic axis, kept above the line and dropped below it.
 
     Args:
-        kept: bin of `xling.corpora.tally.log_bin` -> documents.
+        kept: bin -> documents; bin 0 begins at 1.
         dropped: the same for dropped documents.
         unit: label of the axis.
         marks: name -> value: vertical lines, for example cut-offs.
+        bins_per_decade: bins from a number to ten times as much.
     """
-    bins = [*kept, *dropped, *(BINS_PER_DECADE * math.log10(v) for v in (marks or {}).values())]
+    bins = [*kept, *dropped, *(bins_per_decade * math.log10(v) for v in (marks or {}).values())]
     if not bins:
         return ""
-    low = math.floor(min(bins) / BINS_PER_DECADE) * BINS_PER_DECADE
-    high = math.ceil((max(bins) + 1) / BINS_PER_DECADE) * BINS_PER_DECADE
+    low = math.floor(min(bins) / bins_per_decade) * bins_per_decade
+    high = math.ceil((max(bins) + 1) / bins_per_decade) * bins_per_decade
     step = (WIDTH - 20) / (high - low)
     up, down = max(kept.values(), default=0), max(dropped.values(), default=0)
     scale = 170 / (up + down or 1)
@@ -102,65 +119,79 @@ def histogram(
     for counts, css in ((kept, "kept"), (dropped, "lost")):
         for number, count in sorted(counts.items()):
             x, height = 10 + (number - low) * step, count * scale
-            start, end = (10 ** (b / BINS_PER_DECADE) for b in (number, number + 1))
+            start, end = (10 ** (b / bins_per_decade) for b in (number, number + 1))
             word = "kept" if css == "kept" else "dropped"
-            title = f"{_short(start)} to {_short(end)} {unit}: {count:,} documents {word}"
+            title = f"{short(start)} to {short(end)} {unit}: {count:,} documents {word}"
             body.append(_bar(x + 0.5, base - height if css == "kept" else base, step - 1, height, css, title))
     body.append(f'<line x1="10" x2="{WIDTH - 10}" y1="{base:.1f}" y2="{base:.1f}" class="axis"/>')
     foot = base + down * scale
     for row, (name, value) in enumerate(sorted((marks or {}).items(), key=lambda item: item[1])):
-        x = 10 + (BINS_PER_DECADE * math.log10(value) - low) * step
+        x = 10 + (bins_per_decade * math.log10(value) - low) * step
         body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{foot:.1f}" class="mark"/>')
         at_end = x > WIDTH - 90
         label = _text(
             x - 4 if at_end else x + 4,
             12 + 13 * row,
-            f"{name} {_short(value)}",
+            f"{name} {short(value)}",
             "end" if at_end else "start",
             "quiet",
         )
         body.append(label)
-    for number in range(low, high + 1, BINS_PER_DECADE):
+    for number in range(low, high + 1, bins_per_decade):
         x = 10 + (number - low) * step
         body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{foot:.1f}" y2="{foot + 5:.1f}" class="axis"/>')
-        body.append(_text(x, foot + 18, _short(10 ** (number / BINS_PER_DECADE)), "middle", "quiet"))
+        body.append(_text(x, foot + 18, short(10 ** (number / bins_per_decade)), "middle", "quiet"))
     body.append(_text(WIDTH / 2, foot + 34, unit, "middle", "quiet"))
     return _svg(foot + 40, body, f"documents by {unit}")
 
 
-def matrix(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:
-    """A confusion matrix; the darker a cell, the larger its share of its row.
+def matrix(
+    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell], label: str
+) -> str:
+    """Numbers by row and column, the larger the darker; what is missing stays empty.
 
     Args:
         rows: names of the rows, for example languages that sources declare.
         columns: names of the columns, for example languages that were identified.
-        counts: ``(row, column)`` -> documents.
+        cells: ``(row, column)`` -> what stands there.
+        label: what is read out in its place.
     """
-    left, top, size = 96, 26, min(52.0, (WIDTH - 96) / max(len(columns), 1))
-    height = 26.0
+    size, height = max(36.0, 8.0 * max(map(len, columns), default=0)), 26.0
+    left, top = 24 + 7.5 * max(map(len, rows), default=0), 26
     body = [_text(left + (i + 0.5) * size, top - 8, name, "middle", "name") for i, name in enumerate(columns)]
     for row, name in enumerate(rows):
         y = top + row * height
-        total = sum(counts.get((name, column), 0) for column in columns) or 1
         body.append(_text(left - 8, y + 17, name, "end", "name"))
         for i, column in enumerate(columns):
-            count = counts.get((name, column), 0)
-            if not count:
+            if (cell := cells.get((name, column))) is None:
                 continue
-            share = count / total
-            x = left + i * size
-            opacity = 0.12 + 0.88 * share
+            x, opacity = left + i * size, 0.12 + 0.88 * cell.shade
             body.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{size - 2:.1f}" height="{height - 2:.1f}" class="kept" '
-                f'fill-opacity="{opacity:.2f}"><title>{html.escape(f"{name} found as {column}: {count:,}")}'
-                "</title></rect>"
+                f'fill-opacity="{opacity:.2f}"><title>{html.escape(cell.title)}</title></rect>'
             )
-            css = "on-dark" if share > 0.55 else "number"
-            body.append(_text(x + size / 2 - 1, y + 17, _short(count), "middle", css))
-    return _svg(top + len(rows) * height + 6, body, "languages declared and identified")
+            css = "on-dark" if cell.shade > 0.55 else "number"
+            body.append(_text(x + size / 2 - 1, y + 17, cell.text, "middle", css))
+    return _svg(top + len(rows) * height + 6, body, label, left + size * len(columns))
 
 
-def _short(value: float) -> str:
+def confusion(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:
+    """A confusion matrix; the darker a cell, the larger its share of its row.
+
+    Args:
+        rows, columns: as of `matrix`.
+        counts: ``(row, column)`` -> documents.
+    """
+    cells = {}
+    for row in rows:
+        total = sum(counts.get((row, column), 0) for column in columns) or 1
+        for column in columns:
+            if count := counts.get((row, column), 0):
+                cells[row, column] = Cell(short(count), count / total, f"{row} found as {column}: {count:,}")
+    return matrix(rows, columns, cells, "languages declared and identified")
+
+
+def short(value: float) -> str:
     """A number in few characters: 950, 1.2k, 35M."""
     for limit, ending in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:

@@ -1,9 +1,8 @@
-"""Pictures of a report as SVG by Matplotlib: scores, curves, shares and a matrix, each as wide as a phone.
+"""Pictures with axes as SVG by Matplotlib: curves, shares, and what a caller draws, each as wide as a phone.
 
 Small pictures side by side take the place of a large one: they stand below each other on a phone and beside each
 other on paper. Colours are Okabe and Ito's, which people with any colour vision can tell apart, and every line or
-bar differs from the others in its dashes, marker or hatching too; in a matrix the numbers are written out (colour
-map cividis, Nuñez et al. 2018). Equal numbers give equal bytes.
+bar differs from the others in its dashes, marker or hatching. Equal numbers give equal bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xling.eval.report import tables
-from xling.eval.report.tables import Values
-from xling.eval.results import CONTROLS, Score
+from xling.pages import charts
 
 WIDTH_IN, ROW_IN = 3.4, 0.21
 MAX_LINES = 8
@@ -25,7 +22,7 @@ ALL = "all"
 """The line of all languages together: first, and black."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C510A")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _NOT_SHOWN = re.compile(r' xmlns(:\w+)?="[^"]*"| version="[^"]*"|<metadata>.*?</metadata>\s*', re.DOTALL)
 _HATCHES = ("", "////")
 _STYLE = {
@@ -43,16 +40,13 @@ _STYLE = {
 Points = Sequence[tuple[float, float]]
 
 
-def drawn(
-    draw: Callable[[Any], None], caption: str, height_in: float = 2.5, width_in: float = WIDTH_IN
-) -> str:
+def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> str:
     """A figure element with what ``draw`` puts on the axes.
 
     Args:
         draw: called with Matplotlib's axes.
         caption: text under the picture, which is read out in its place too.
         height_in: height in inches.
-        width_in: width in inches; `WIDTH_IN` is a phone's.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -60,7 +54,7 @@ def drawn(
     # Ids inside of the picture are made from this salt; several pictures share one page.
     salt = hashlib.sha256(caption.encode()).hexdigest()[:8]
     with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
-        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
         draw(figure.add_subplot())
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -72,9 +66,13 @@ def drawn(
     # The names of parts are the same in every picture; what nothing refers to needs none.
     used = set(re.findall(r"#([\w-]+)", svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    wide = f' style="min-width: {width_in * 0.7:.1f}in"' if width_in > WIDTH_IN else ""
+    return framed(f'<div class="scroll">{svg}</div>', caption)
+
+
+def framed(picture: str, caption: str, wide: bool = False) -> str:
+    """A figure element: a picture, and its caption under it; a ``wide`` one has the row for itself."""
     return (
-        f'<figure{" class=wide" if wide else ""}><div class="scroll"><div{wide}>{svg}</div></div>'
+        f"<figure{' class=wide' if wide else ''}>{picture}"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
     )
 
@@ -82,44 +80,6 @@ def drawn(
 def grid(figures: Sequence[str]) -> str:
     """Figures beside each other where there is room."""
     return f'<div class="figures">{"".join(figures)}</div>' if figures else ""
-
-
-def dots(suite: str, scores: Sequence[Score]) -> str:
-    """The main metric of a suite: a mark a language for each system, the first joined to the first control's."""
-    table = {c: v for c, v in tables.by_column(scores).items() if c.suite == suite}
-    columns = tables.sorted_columns(table)
-    columns = [c for c in columns if c.metric == columns[0].metric]
-    main, langs = columns[0], tables.languages_of(table, suite)
-    beside = next((c for c in columns[1:] if c.system in CONTROLS), None)
-    systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
-
-    def draw(axes: Any) -> None:
-        rows = range(len(langs))
-        for number, column in enumerate(systems):
-            values = [_mean(table[column], lang) for lang in langs]
-            name = tables.column_name(column, columns)
-            axes.scatter(
-                values, rows, s=22, marker=_MARKERS[number], color=COLOURS[number], zorder=3, label=name
-            )
-        if beside and beside is not main:
-            values = [_mean(table[beside], lang) for lang in langs]
-            axes.scatter(
-                values, rows, s=26, marker="o", facecolors="white", edgecolors="black", zorder=2,
-                label=f"{beside.system} (control)",
-            )  # fmt: skip
-            ends = [(_mean(table[beside], x), _mean(table[main], x), row) for row, x in enumerate(langs)]
-            both = [(a, b, row) for a, b, row in ends if a == a and b == b]
-            if both:
-                left, right, at = zip(*both, strict=True)
-                axes.hlines(at, left, right, color="#9aa5b1", linewidth=1.5, zorder=1)
-        axes.set_yticks(rows, langs)
-        axes.set_ylim(len(langs) - 0.5, -0.5)
-        axes.set_xlim(0, 100)
-        axes.grid(axis="x")
-        axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
-
-    high = 0.65 + 0.15 * -(-(len(systems) + 1) // 2) + ROW_IN * len(langs)
-    return drawn(draw, f"{suite}, {main.metric} by language", high)
 
 
 def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: str = "updates") -> list[str]:
@@ -145,7 +105,7 @@ def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: st
                     colour, width = "#000000", 2.0
                 axes.plot(
                     x, y, label=name, color=colour, linestyle=_DASHES[index], linewidth=width,
-                    marker=_MARKERS[index], markersize=3.5, markevery=(0.02 * index, 0.18),
+                    marker=MARKERS[index], markersize=3.5, markevery=(0.02 * index, 0.18),
                 )  # fmt: skip
             if len(parts) > 1:
                 room = 0.05 * ((max(heights) - min(heights)) or 1.0)
@@ -188,10 +148,10 @@ def shares(before: Mapping[str, float], after: Mapping[str, float], caption: str
     return drawn(draw, caption, 0.9 + 1.5 * ROW_IN * len(names))
 
 
-def matrix(
+def heat(
     rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], float], caption: str
 ) -> str:
-    """A heat map with its numbers; what is missing stays white.
+    """A matrix with its numbers, the largest the darkest; what is missing stays empty.
 
     Args:
         rows: names of the rows.
@@ -199,47 +159,10 @@ def matrix(
         cells: (row, column) -> number.
         caption: text under the picture.
     """
-    low, high = min(cells.values()), max(cells.values())
-    span = (high - low) or 1.0
-
-    def draw(axes: Any) -> None:
-        from matplotlib import colormaps
-
-        grid = [[cells.get((row, column), float("nan")) for column in columns] for row in rows]
-        axes.pcolormesh(grid, cmap="cividis", vmin=low, vmax=low + span, edgecolors="white", linewidth=0.5)
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                if (row, column) in cells:
-                    red, green, blue, _ = colormaps["cividis"]((cells[row, column] - low) / span)
-                    dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.45
-                    ink = "white" if dark else "black"
-                    axes.text(
-                        j + 0.5,
-                        i + 0.5,
-                        f"{cells[row, column]:.1f}",
-                        ha="center",
-                        va="center",
-                        color=ink,
-                        size=7,
-                    )
-        slanted = max(map(len, columns)) > 6
-        turn = {"rotation": 40, "ha": "left", "rotation_mode": "anchor"} if slanted else {}
-        axes.set_xticks([j + 0.5 for j in range(len(columns))], columns, **turn)
-        axes.set_yticks([i + 0.5 for i in range(len(rows))], rows)
-        axes.invert_yaxis()
-        axes.tick_params(length=0, labelbottom=False, labeltop=True)
-        for side in axes.spines.values():
-            side.set_visible(False)
-
-    longest = max(map(len, columns))
-    return drawn(
-        draw,
-        caption,
-        0.4 + (0.045 * longest if longest > 6 else 0) + ROW_IN * len(rows),
-        max(WIDTH_IN, 0.7 + 0.36 * len(columns)),
-    )
-
-
-def _mean(values: Values, lang: str) -> float:
-    found = tables.over_seeds(list(values[lang].values())).value if lang in values else None
-    return float("nan") if found is None else found
+    low = min(cells.values())
+    span = (max(cells.values()) - low) or 1.0
+    drawn = {
+        (row, column): charts.Cell(f"{value:.1f}", (value - low) / span, f"{row}, {column}: {value:.1f}")
+        for (row, column), value in cells.items()
+    }
+    return framed(charts.matrix(rows, columns, drawn, caption), caption, len(columns) > 6)

@@ -1,17 +1,16 @@
-"""A plain table of texts and numbers, as Markdown, CSV, LaTeX or HTML; `tables` has the tables of scores."""
+"""A table of texts and numbers as Markdown, CSV, LaTeX or HTML, and the parts that other tables are made of."""
 
 from __future__ import annotations
 
 import csv
 import html
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xling.eval.report.render import tex
-from xling.eval.report.tables import HOLE
-
 Cell = str | int | float | None
+HOLE = "-"
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,29 @@ def shown(cell: Cell, spec: str) -> str:
     return cell if isinstance(cell, str) else format(cell, spec)
 
 
-def markdown(sheet: Sheet) -> str:
-    """A GitHub table; numbers to the right."""
-    rows = [[name for name, _ in sheet.columns], *([_plain(c) for c in row] for row in sheet.texts())]
-    widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(sheet.columns))]
-    is_number = [bool(spec) for _, spec in sheet.columns]
+def grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
+    """The lines of a GitHub table; the first row is its head, numbers stand to the right."""
+    widths = [max(3 + right, *(len(row[i]) for row in rows)) for i, right in enumerate(is_number)]
 
     def written(row: Sequence[str]) -> str:
         cells = zip(row, widths, is_number, strict=True)
         return "| " + " | ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in cells) + " |"
 
-    rule = (
-        "|"
-        + "|".join(
-            "-" * (w + 1) + (":" if right else "-") for w, right in zip(widths, is_number, strict=True)
-        )
-        + "|"
+    rule = "|".join(
+        "-" * (w + 1) + (":" if right else "-") for w, right in zip(widths, is_number, strict=True)
     )
-    lines = [f"## {sheet.title}", "", written(rows[0]), rule, *map(written, rows[1:])]
+    return [written(rows[0]), f"|{rule}|", *map(written, rows[1:])]
+
+
+def markdown_rows(sheet: Sheet, plain: Callable[[str], str] | None = None) -> list[str]:
+    """The lines of a sheet as a GitHub table, without title and notes; ``plain`` escapes the texts."""
+    body = [[(plain or _plain)(cell) for cell in row] for row in sheet.texts()]
+    return grid([[name for name, _ in sheet.columns], *body], [bool(spec) for _, spec in sheet.columns])
+
+
+def markdown(sheet: Sheet) -> str:
+    """A GitHub table; numbers to the right."""
+    lines = [f"## {sheet.title}", "", *markdown_rows(sheet)]
     return "\n".join([*lines, "", *(f"- {note}" for note in sheet.notes)]).rstrip() + "\n"
 
 
@@ -111,9 +115,25 @@ def html_table(sheet: Sheet, heading: bool = True) -> str:
         + "</tr>"
         for row in sheet.texts()
     )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in sheet.notes)
-    return (
-        (f"<h3>{html.escape(sheet.title)}</h3>\n" if heading else "")
-        + f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n'
-        + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
-    )
+    title = f"<h3>{html.escape(sheet.title)}</h3>\n" if heading else ""
+    return title + html_grid(f"<tr>{head}</tr>", body, sheet.notes)
+
+
+def html_grid(head: str, body: str, notes: Sequence[str] = ()) -> str:
+    """A table element, from its rows, in a box that scrolls sideways, with notes under it."""
+    listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    table = f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table>"
+    return f'<div class="scroll">{table}</div>\n' + (f'<ul class="notes">{listed}</ul>\n' if listed else "")
+
+
+def without_html(text: str) -> str:
+    """Markdown in which no name opens an element of HTML; a lone ``<`` stays."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+
+
+def tex(text: str) -> str:
+    """Text with LaTeX's own signs escaped."""
+    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    signs |= {"±": r"$\pm$", "–": "--"}
+    return "".join(signs.get(character, character) for character in text)

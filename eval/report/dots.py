@@ -1,0 +1,54 @@
+"""The main metric of a suite by language and system, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xling.eval.report import tables
+from xling.eval.report.tables import Values
+from xling.eval.results import CONTROLS, Score
+from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
+
+
+def dots(suite: str, scores: Sequence[Score]) -> str:
+    """The main metric of a suite: a mark a language for each system, the first joined to the first control's."""
+    table = {c: v for c, v in tables.by_column(scores).items() if c.suite == suite}
+    columns = tables.sorted_columns(table)
+    columns = [c for c in columns if c.metric == columns[0].metric]
+    main, langs = columns[0], tables.languages_of(table, suite)
+    beside = next((c for c in columns[1:] if c.system in CONTROLS), None)
+    systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
+
+    def draw(axes: Any) -> None:
+        rows = range(len(langs))
+        for number, column in enumerate(systems):
+            values = [_mean(table[column], lang) for lang in langs]
+            name = tables.column_name(column, columns)
+            axes.scatter(
+                values, rows, s=22, marker=MARKERS[number], color=COLOURS[number], zorder=3, label=name
+            )
+        if beside and beside is not main:
+            values = [_mean(table[beside], lang) for lang in langs]
+            axes.scatter(
+                values, rows, s=26, marker="o", facecolors="white", edgecolors="black", zorder=2,
+                label=f"{beside.system} (control)",
+            )  # fmt: skip
+            ends = [(_mean(table[beside], x), _mean(table[main], x), row) for row, x in enumerate(langs)]
+            both = [(a, b, row) for a, b, row in ends if a == a and b == b]
+            if both:
+                left, right, at = zip(*both, strict=True)
+                axes.hlines(at, left, right, color="#9aa5b1", linewidth=1.5, zorder=1)
+        axes.set_yticks(rows, langs)
+        axes.set_ylim(len(langs) - 0.5, -0.5)
+        axes.set_xlim(0, 100)
+        axes.grid(axis="x")
+        axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
+
+    high = 0.65 + 0.15 * -(-(len(systems) + 1) // 2) + ROW_IN * len(langs)
+    return drawn(draw, f"{suite}, {main.metric} by language", high)
+
+
+def _mean(values: Values, lang: str) -> float:
+    found = tables.over_seeds(list(values[lang].values())).value if lang in values else None
+    return float("nan") if found is None else found

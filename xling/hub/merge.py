@@ -1,0 +1,129 @@
+"""``xling merge``: one model out of several that have a start in common, by averages or by TIES.
+
+Sources: Wortsman et al. 2022 (averages); Yadav et al. 2023 (TIES: trim, elect signs, average what agrees). Marone et
+al. 2025 merge the decays of three language mixes by TIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.hub.config import MergeConfig
+from xling.models import checkpoint
+from xling.text import vocab
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+STAGE = "merge"
+
+
+def run(cfg: MergeConfig) -> manifest.Manifest:
+    """Merge and publish, as ``xling pretrain`` does.
+
+    Raises:
+        UserError: fewer than two models, models of other shapes, languages or vocabularies, weights of another number,
+            TIES without the model that they started from, or a density out of range.
+    """
+    _check(cfg)
+    sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, sources):
+        return done
+    states = [checkpoint.read_published(path / "model.pt", *checkpoint.SHAPES) for path in sources]
+    for path, state in zip(sources, states, strict=True):
+        for name in ("format", "shape", "langs", "vocab_digest"):
+            if state[name] != states[0][name] and not (name == "shape" and _alike(state, states[0])):
+                raise UserError(
+                    f"{path} and {sources[0]} differ in {name}", "models of one run, or of one start"
+                )
+        if checkpoint.INT8 in state:
+            raise UserError(f"{path} is in 8 bits", "checkpoints in float32")
+    weights = [state["weights"] for state in states]
+    num = len(cfg.checkpoints)
+    shares = torch.tensor(cfg.weights or [1.0] * num, dtype=torch.float64)
+    shares = shares / shares.sum()
+    if cfg.method == "ties":
+        merged = ties(weights[:num], weights[num], shares, cfg.density, cfg.scale)
+    else:
+        merged = {name: _mean([w[name] for w in weights], shares) for name in weights[0]}
+    with manifest.publish(cfg.out, STAGE, cfg, sources) as made:
+        torch.save(states[0] | {"weights": merged}, made.path / "model.pt")
+        vocab.copy(cfg.checkpoints[0], made.path)
+        made.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
+    return manifest.read(cfg.out)
+
+
+def _check(cfg: MergeConfig) -> None:
+    if len(cfg.checkpoints) < 2:
+        raise UserError(f"checkpoints={','.join(map(str, cfg.checkpoints))}", "two models or more")
+    if cfg.weights and (len(cfg.weights) != len(cfg.checkpoints) or min(cfg.weights) <= 0):
+        raise UserError(
+            f"weights={','.join(map(str, cfg.weights))} for {len(cfg.checkpoints)} models",
+            "a number above 0 for each",
+        )
+    if (cfg.method == "ties") != (cfg.base is not None):
+        raise UserError(
+            f"method={cfg.method} with base={cfg.base or ''}",
+            "method=ties base=MODEL that all started from, or method=mean",
+        )
+    if not 0 < cfg.density <= 1:
+        raise UserError(f"density={cfg.density}", "a share above 0, at most 1")
+
+
+def _alike(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether shapes differ in nothing that weights depend on."""
+    free = (
+        "dropout",
+        "attention_dropout",
+        "attention_out_dropout",
+        "precision",
+        "compile",
+        "checkpoint_activations",
+    )
+    both = ({k: v for k, v in state["shape"].items() if k not in free} for state in (first, second))
+    return next(both) == next(both)
+
+
+def _mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
+    total = sum(share * tensor.double() for share, tensor in zip(shares.tolist(), tensors, strict=False))
+    assert isinstance(total, Tensor)
+    return total.float()
+
+
+def ties(
+    weights: Sequence[dict[str, Float[Tensor, " ..."]]],
+    base: dict[str, Float[Tensor, " ..."]],
+    shares: Float[Tensor, " models"],
+    density: float,
+    scale: float = 1.0,
+) -> dict[str, Float[Tensor, " ..."]]:
+    """Changes from ``base``, trimmed, with the sign that wins, averaged over the models that agree.
+
+    Args:
+        weights: of the models.
+        base: of the model that all started from.
+        shares: of the models, float64 (models,).
+        density: share of the changes of each model that stays, the largest of the whole model.
+        scale: what the merged change is multiplied with.
+    """
+    cuts = []
+    for model in weights:
+        sizes = torch.cat([(model[name] - base[name]).abs().flatten() for name in base])
+        kept = max(1, round(density * len(sizes)))
+        cuts.append(sizes.kthvalue(len(sizes) - kept + 1).values)
+    merged = {}
+    for name, start in base.items():
+        changes = torch.stack([model[name] - start for model in weights]).double()
+        sizes = torch.stack(cuts).view(-1, *[1] * start.dim())
+        changes = torch.where(changes.abs() >= sizes, changes, 0.0)
+        by_model = shares.view(-1, *[1] * start.dim())
+        agrees = (changes.sign() == (changes * by_model).sum(0).sign()) & (changes != 0)
+        total = (changes * by_model * agrees).sum(0) / (by_model * agrees).sum(0).clamp(min=1e-12)
+        merged[name] = (start.double() + scale * total).float()
+    return merged

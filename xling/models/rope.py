@@ -1,0 +1,50 @@
+"""Rotary positions: queries and keys are turned by angles that grow with their place, so that scores see distances.
+
+Source: Su et al. 2021, section 3.4.2; the halves of a head are paired as in ModernBERT and GPT-NeoX.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Rotation = tuple[Tensor, Tensor]
+"""Cosines and sines of a batch, each float (N, 1, 1, C / 2)."""
+
+
+def rotation(
+    positions: Int[Tensor, " tokens"], width: int, theta: float, dtype: torch.dtype = torch.float32
+) -> tuple[Float[Tensor, "tokens 1 1 half"], Float[Tensor, "tokens 1 1 half"]]:
+    """Cosines and sines of the angles of tokens.
+
+    Args:
+        positions: (N,) int64, from 0 in each sequence.
+        width: C, numbers of a head, even.
+        theta: the base: pair i turns by ``position * theta ** (-2 i / C)``.
+        dtype: of the angles; float64 in gradient checks, float32 otherwise.
+
+    Returns:
+        Two tensors (N, 1, 1, C / 2).
+    """
+    steps = torch.arange(0, width, 2, dtype=dtype, device=positions.device)
+    angles = positions.to(dtype)[:, None] * (1.0 / theta ** (steps / width))
+    return angles.cos()[:, None, None], angles.sin()[:, None, None]
+
+
+def rotated(
+    x: Float[Tensor, "tokens kinds heads head_dim"], turn: Rotation
+) -> Float[Tensor, "tokens kinds heads head_dim"]:
+    """Rows (N, K, H, C) turned by the angles of their tokens; computed in the type of the angles, returned in x's."""
+    cos, sin = turn
+    first, second = x.to(cos.dtype).chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
+
+
+def dtype_of_angles(x: Float[Tensor, " ..."]) -> torch.dtype:
+    """The type in which angles for ``x`` are computed: float64 for float64, else float32."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -1,0 +1,134 @@
+"""Update rules beside AdamW: StableAdamW, and Muon for hidden matrices with AdamW for everything else.
+
+Sources: Wortsman et al. 2023, algorithm 2 (StableAdamW); Jordan et al. 2024 (Muon: momentum made orthogonal by five
+Newton-Schulz steps); Liu et al. 2025, section 2.2 (its scale and decay are AdamW's).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from xling.models import ddp
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+RULES = ("adamw", "stable_adamw", "muon")
+COEFFICIENTS, STEPS = (3.4445, -4.7750, 2.0315), 5
+SCALE = 0.2
+_HIDDEN = re.compile(r"(?:^|\.)layers\.\d+\.(qkv|out|up|down|cross_query|cross_kv|cross_out)\.weight$")
+_PARTS = {"qkv": 3, "cross_kv": 2}
+
+
+def mark(model: nn.Module) -> None:
+    """Write on each hidden matrix of ``model`` of how many matrices it is made, as ``parts``, for Muon.
+
+    Queries, keys and values stand in one matrix, and so do the two halves of a gated block.
+    """
+    for name, parameter in model.named_parameters():
+        if found := _HIDDEN.search(name):
+            kind, parts = found[1], _PARTS.get(found[1], 1)
+            if kind == "up":
+                down = model.get_parameter(name.replace(".up.weight", ".down.weight"))
+                parts = parameter.shape[0] // down.shape[1]
+            parameter.parts = parts  # type: ignore[attr-defined]
+
+
+@torch.no_grad()
+def orthogonal(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
+    """The nearest matrix with singular values near 1, by Newton-Schulz in the type of ``matrix``.
+
+    The five steps bring every singular value of a matrix of norm 1 between about .7 and 1.2.
+    """
+    a, b, c = COEFFICIENTS
+    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    x = x / (x.norm() + 1e-7)
+    for _ in range(STEPS):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+class Rules(torch.optim.Optimizer):
+    """AdamW, StableAdamW and Muon over groups with a ``rule`` each, on float32 parameters, whole or sharded.
+
+    Args:
+        groups: each with ``params``, ``rule``, ``lr`` and ``weight_decay`` (decoupled, times the learning rate);
+            ``parts`` of a Muon group says of how many matrices its parameters are made.
+        lr: of groups that name none.
+        betas, eps: of AdamW.
+        momentum: of Muon.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.98),
+        eps: float = 1e-6,
+        momentum: float = 0.95,
+    ) -> None:
+        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "momentum": momentum, "parts": 1})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient; all processes of a sharded model must call it."""
+        for group in self.param_groups:
+            rule: Callable[..., None] = self._muon if group["rule"] == "muon" else self._adamw
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    rule(parameter, parameter.grad, self.state[parameter], group)
+
+    def _adamw(
+        self, parameter: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any]
+    ) -> None:
+        if not state:
+            state["step"] = torch.zeros(())
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        weight, g, mean, square = map(ddp.local, (parameter, grad, state["exp_avg"], state["exp_avg_sq"]))
+        mean.lerp_(g, 1 - beta1)
+        square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        step = float(state["step"])
+        first, second = 1 - beta1**step, 1 - beta2**step
+        change = mean / (square / second).sqrt_().add_(group["eps"])
+        rate: float | Tensor = group["lr"]
+        if group["rule"] == "stable_adamw":  # the divisor stays on the device
+            ratio = g.square() / (square / second).clamp(min=group["eps"] ** 2)
+            rate = rate / _mean(ratio, parameter).sqrt().clamp(min=1.0)
+        weight.mul_(1 - rate * group["weight_decay"])
+        weight.sub_(change.mul_(rate / first))
+
+    def _muon(self, parameter: Tensor, grad: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        keep, buffer = group["momentum"], state["momentum"]
+        ddp.local(buffer).lerp_(ddp.local(grad), 1 - keep)
+        wanted = torch.zeros_like(parameter)
+        ddp.local(wanted).copy_(ddp.local(grad).lerp(ddp.local(buffer), keep))
+        # A matrix that is cut over processes is made whole in each of them; the product is that of one process.
+        whole = wanted.full_tensor() if ddp.is_part(wanted) else wanted
+        dtype = torch.bfloat16 if whole.is_cuda else whole.dtype
+        made = [
+            SCALE * max(part.shape) ** 0.5 * orthogonal(part.to(dtype))
+            for part in whole.chunk(group["parts"])
+        ]
+        change = ddp.shard_like(torch.cat(made).to(whole.dtype), parameter)
+        weight = ddp.local(parameter)
+        weight.mul_(1 - group["lr"] * group["weight_decay"])
+        weight.add_(ddp.local(change), alpha=-group["lr"])
+
+
+def _mean(values: Tensor, parameter: Tensor) -> Tensor:
+    """Mean over a whole parameter of what this process holds of ``values``."""
+    total = values.sum()
+    if ddp.is_part(parameter):
+        dist.all_reduce(total)
+    return total / parameter.numel()

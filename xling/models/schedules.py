@@ -1,0 +1,69 @@
+"""Learning rates by the number of updates, registered with fairseq as ``xling_schedule``.
+
+Each is a function of the update alone, so that a resumed run has the rate that it would have had.
+Sources: Loshchilov & Hutter 2017 (cosine); Vaswani et al. 2017 (inverse square root); Hu et al. 2024 (warm-up, stable,
+decay); Hägele et al. 2024 (1 - sqrt).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from omegaconf import II
+
+NAMES = ("linear", "cosine", "wsd", "inverse_sqrt")
+DECAYS = ("sqrt", "linear")
+
+
+@dataclass
+class ScheduleConfig(FairseqDataclass):
+    """``decay`` is the last share of ``updates``, in which ``wsd`` decays by ``shape`` to ``final`` of the peak."""
+
+    name: str = "linear"
+    warmup: int = 100
+    updates: int = 1000
+    decay: float = 0.2
+    shape: str = "sqrt"
+    final: float = 0.0
+    lr: list[float] = II("optimization.lr")
+
+
+def factor(cfg: Any, update: int) -> float:
+    """The share of the peak with which the update after ``update`` others learns.
+
+    A decay would reach its end with the update after the last.
+
+    Example:
+        >>> [round(factor(ScheduleConfig(name="wsd", warmup=2, updates=8, decay=0.5), n), 2) for n in range(9)]
+        [0.5, 1.0, 1.0, 1.0, 0.55, 0.37, 0.23, 0.11, 0.0]
+    """
+    if update < cfg.warmup:
+        return float((update + 1) / cfg.warmup)
+    if cfg.name == "inverse_sqrt":
+        return math.sqrt(max(cfg.warmup, 1) / (update + 1))
+    begin = round(cfg.updates * (1 - cfg.decay)) if cfg.name == "wsd" else cfg.warmup
+    gone = min(max((update + 1 - begin) / max(cfg.updates + 1 - begin, 1), 0.0), 1.0)
+    if cfg.name == "cosine":
+        left = (1 + math.cos(math.pi * gone)) / 2
+    else:
+        left = 1 - math.sqrt(gone) if (cfg.name, cfg.shape) == ("wsd", "sqrt") else 1 - gone
+    return float(cfg.final + (1 - cfg.final) * left)
+
+
+@register_lr_scheduler("xling_schedule", dataclass=ScheduleConfig)
+class XlingSchedule(FairseqLRScheduler):  # type: ignore[misc]
+    """A rate that `factor` gives; nothing of it is in a checkpoint."""
+
+    def __init__(self, cfg: ScheduleConfig, optimizer: Any) -> None:
+        super().__init__(cfg, optimizer)
+        self.step_update(0)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the rate of the update after ``num_updates``."""
+        self.optimizer.set_lr(self.cfg.lr[0] * factor(self.cfg, num_updates))
+        rate: float = self.optimizer.get_lr()
+        return rate

@@ -1,0 +1,1 @@
+"""Pages, charts and tables for data cards and reports: HTML that needs nothing but itself, Markdown, CSV, LaTeX."""

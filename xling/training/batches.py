@@ -1,0 +1,70 @@
+"""How many batches make an update: always the same number, or ever more while the batch warms up.
+
+The number follows from that of the update alone, so that a resumed run takes the same batches.
+Source: Warner et al. 2024, section 2.2.1 (batches that grow over the first tokens).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class Batches:
+    """Batches of an update by its number.
+
+    Attributes:
+        most: of an update when the warm-up is over.
+        tokens: of a batch of all processes, as far as it is filled.
+        warmup: tokens over which updates grow from one batch to ``most``, 0 for none.
+    """
+
+    most: int
+    tokens: int
+    warmup: int = 0
+    _growing: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Work out the updates of the warm-up."""
+        seen = 0
+        while seen < self.warmup and self.most > 1:
+            self._growing.append(max(1, math.ceil(self.most * seen / self.warmup)))
+            seen += self._growing[-1] * self.tokens
+
+    @classmethod
+    def of(cls, train: Any, processes: int = 1) -> Batches:
+        """Those of a `xling.training.settings.TrainConfig`."""
+        return cls(train.accumulate, train.batch_tokens * processes, train.batch_warmup)
+
+    def at(self, update: int) -> int:
+        """Batches of the update after ``update`` others."""
+        return self._growing[update] if update < len(self._growing) else self.most
+
+    def updates(self, tokens: int, start: int = 0) -> int:
+        """Updates that read ``tokens`` after ``start`` others."""
+        made = 0
+        while tokens > 0 and start + made < len(self._growing):
+            tokens -= self.at(start + made) * self.tokens
+            made += 1
+        return made + max(0, math.ceil(tokens / (self.most * self.tokens)))
+
+    def total(self, updates: int) -> int:
+        """Batches of the first ``updates``."""
+        growing = self._growing[:updates]
+        return sum(growing) + (updates - len(growing)) * self.most
+
+    def grouped(self, batches: Iterable[T], update: Any) -> Iterator[list[T]]:
+        """The batches of an epoch in updates; the last may be short. ``update()`` is the number made so far."""
+        group: list[T] = []
+        for batch in batches:
+            group.append(batch)
+            if len(group) >= self.at(update()):
+                yield group
+                group = []
+        if group:
+            yield group
