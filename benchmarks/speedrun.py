@@ -20,7 +20,7 @@ from xling.core.stage import run_local
 from xling.eval.results import Score, read_scores
 from xling.eval.suite import data_folder, suites
 
-STEPS = ("retrieval", "texts", "tags", "requests")
+STEPS = ("ntrex", "tatoeba", "texts", "tags", "names", "requests")
 SUITES = ("sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid", "tatoeba", "ntrex")
 
 

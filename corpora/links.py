@@ -1,6 +1,7 @@
 """``xling corpus links``: aligned words between one language and every other one, from aligned rows.
 
-The file is described in `xling.text.links`, which reads it. Scripts without spaces are cut into characters.
+The file is described in `xling.text.links`, which reads it. Scripts without spaces are cut into
+likely words (`xling.corpora.unspaced`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.corpora import nway_sources
 from xling.corpora.parallel.align import AlignerSettings, align
-from xling.text.features import WINDOW, tokens
+from xling.corpora.unspaced import merged
+from xling.text.features import WINDOW, is_unspaced, tokens
 from xling.text.links import FILE
 
 STAGE = "corpus links"
@@ -78,8 +80,10 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
             for lang, by_source in sorted(found.items()):
                 share = -(-cfg.pairs // len(by_source))
                 pairs = [pair for drawn in by_source.values() for pair in drawn[:share]]
-                links = align([a for a, _ in pairs], [b for _, b in pairs], cfg.aligner)
-                for (src, tgt), linked in zip(pairs, links, strict=True):
+                sources = [src for src, _ in pairs]
+                targets = merged([tgt for _, tgt in pairs])
+                links = align(sources, targets, cfg.aligner)
+                for src, tgt, linked in zip(sources, targets, links, strict=True):
                     line = {"lang": lang, "src": src, "tgt": tgt, "links": sorted(linked)}
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 counts[lang] = len(pairs)
@@ -95,11 +99,16 @@ def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tup
         a, b = (side[row] for side in sides)
         if a and b:
             src, tgt = words(a), words(b)
-            if 1 < len(src) <= cfg.max_words and 1 < len(tgt) <= cfg.max_words:
+            if 1 < _length(src) <= cfg.max_words and 1 < _length(tgt) <= cfg.max_words:
                 yield src, tgt
                 num_found += 1
         if num_found == cfg.pairs:
             return
+
+
+def _length(text: list[str]) -> float:
+    """Of a text in words; two characters count as one where there are no spaces."""
+    return sum(0.5 if is_unspaced(word) else 1 for word in text)
 
 
 def words(text: str) -> list[str]:

@@ -1,39 +1,31 @@
-"""How much of a test set is in a pre-training corpus: shared 13-grams, and scores on the clean rest.
+"""How much of a test set is in a corpus, by suite, language and side, and scores on the rows that are not.
 
-Source: Brown et al. 2020 (GPT-3), appendix C: 13-grams of lower-cased words without punctuation. Two
-    departures,
-both printed: scripts without spaces are read by character, and a row of fewer than 13 tokens is looked up
-whole if it has at least eight, and counted apart if it has not.
+Every passage of every row is looked for (`xling.text.leaks`): both sides of a pair, contexts, references. A row is
+exposed if any of its passages is in the corpus, and its translation is if that is so of the row with the same id in
+another language, in suites whose rows are translations of each other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
-import xxhash
+from typing import Any
 
 from xling.core.answer import Answer
 from xling.core.errors import UserError
+from xling.core.manifest import write_atomic
 from xling.eval import predictions
-from xling.eval.metrics.text import words
+from xling.eval.leaks import Test, entries, tests_at
 from xling.eval.results import Score
-from xling.eval.suite import Example, Suite, data_folder, load, suites
+from xling.eval.suite import data_folder, load, suites
 from xling.text import reader
+from xling.text.leaks import Leaks
 
-if TYPE_CHECKING:
-    from jaxtyping import UInt64
-
-N = 13
-SHORTEST = 8
-CHUNK_CHARS = 1 << 22
-
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+FORMAT = "xling-exposure 1"
+MAX_CHARS = 1 << 20
+"""A longer document, such as a file without an empty line, is read in parts."""
 
 
 @dataclass(frozen=True)
@@ -41,136 +33,150 @@ class ContaminationConfig:
     """Settings of ``xling eval contamination``.
 
     Args:
-        run: folder of a run whose predictions are scored on the clean rows.
+        run: folder of a run whose predictions are scored on the rows that are not in the corpus.
         corpus: text files (also .jsonl with ``text``), plain or compressed, or folders of them.
         data: folder of the suites' files; default: what XLING_DATA names.
+        out: file of the exposed rows, for ``table.exposure=`` of ``xling eval`` and ``eval rescore``; default: none.
     """
 
     run: Path
     corpus: tuple[Path, ...]
     data: Path | None = None
+    out: Path | None = None
 
 
-@dataclass(frozen=True)
-class Contamination:
-    """What a corpus holds of one language's rows.
+@dataclass
+class Exposure:
+    """What a corpus holds of the rows of one suite, language and split.
 
     Attributes:
-        suite: registry name.
-        lang: language or pair.
-        split: rows looked at.
-        found: ids of rows with a shared n-gram.
-        too_short: ids of rows with fewer than eight tokens, which are not looked up.
         n: number of rows.
+        sides: side -> ids of the rows whose passage of this name is in the corpus.
+        translated: ids of rows that are there in another language.
     """
 
-    suite: str
-    lang: str
-    split: str
-    found: frozenset[str]
-    too_short: frozenset[str]
     n: int
+    sides: dict[str, set[str]] = field(default_factory=dict)
+    translated: set[str] = field(default_factory=set)
 
     @property
-    def share(self) -> float:
-        """Percent of the rows that were looked up and found; 0 when none could be."""
-        looked_up = self.n - len(self.too_short)
-        return 100 * len(self.found) / looked_up if looked_up else 0.0
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """Hashes of the n-grams of one language's rows, by n."""
-
-    suite: Suite
-    lang: str
-    split: str
-    rows: list[Example]
-    grams: list[tuple[int, npt.NDArray[np.uint64]]]
+    def rows(self) -> set[str]:
+        """Ids of the rows of which any passage is in the corpus."""
+        return set().union(*self.sides.values())
 
 
 def run(cfg: ContaminationConfig) -> Answer:
-    """The share of contaminated rows per suite and language, and the scores with and without them."""
+    """The exposed rows by suite, language and side, and the scores with and without them."""
     data = data_folder(cfg.data)
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})
     found = check(tests, corpus_texts(cfg.corpus), data)
-    lines = [
-        "| suite | lang | rows | contaminated | too short | system | all | clean rest |",
-        "|---" * 8 + "|",
-    ]
+    lines = ["| suite | lang | side | rows | exposed |", "|---" * 5 + "|"]
+    for (suite, lang, _), facts in found.items():
+        shown = {**facts.sides, "any": facts.rows, "translation": facts.translated}
+        lines += [
+            f"| {suite} | {lang} | {side} | {facts.n} | {len(ids)} ({100 * len(ids) / facts.n:.1f} %) |"
+            for side, ids in shown.items()
+            if ids or side == "any"
+        ]
+    lines += ["", "| suite | lang | system | all rows | unexposed rows |", "|---" * 5 + "|"]
     rows = []
     for path, origin in zip(files, origins, strict=True):
         facts = found[origin.suite, origin.lang, origin.split]
-        every, clean = scores_on_clean(path, facts, data)
-        rest = f"{clean.value:.1f} ({clean.n} rows)" if clean else "no row is clean"
+        every, clean = scores_on_clean(path, facts.rows, data)
+        rest = f"{clean.value:.1f} ({clean.n} rows)" if clean else "no row is unexposed"
         name = f"{origin.system} {origin.select} seed {origin.seed}"
-        lines.append(
-            f"| {origin.suite} | {origin.lang} | {facts.n} | {facts.share:.1f} % | {len(facts.too_short)} "
-            f"| {name} | {every.value:.1f} | {rest} |"
-        )
-        looked = {"rows": facts.n, "contaminated": sorted(facts.found), "too_short": len(facts.too_short)}
+        lines.append(f"| {origin.suite} | {origin.lang} | {name} | {every.value:.1f} | {rest} |")
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
-        rows.append({"suite": origin.suite, "lang": origin.lang, **looked, **both})
+        rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
+    if cfg.out:
+        listed = [{"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in found.items()]
+        write_atomic(
+            cfg.out, json.dumps({"format": FORMAT, "exposed": listed}, ensure_ascii=False, indent=0) + "\n"
+        )
+        lines += ["", f"written: {cfg.out}"]
     return Answer("\n".join(lines), rows)
 
 
-def scores_on_clean(path: Path, facts: Contamination, data: Path) -> tuple[Score, Score | None]:
-    """The main score on every row, and on the rows that were looked up and not found."""
-    main = [suites()[facts.suite].metric]
-    dirty = facts.found | facts.too_short
-    clean = predictions.score_file(path, data, main, lambda row: row.id not in dirty)
+def _facts(facts: Exposure) -> dict[str, Any]:
+    """An exposure as JSON."""
+    sides = {side: sorted(ids) for side, ids in facts.sides.items() if ids}
+    return {
+        "rows": facts.n,
+        "exposed": sorted(facts.rows),
+        "sides": sides,
+        "translated": sorted(facts.translated),
+    }
+
+
+def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
+    """The exposed rows that `run` has written: (suite, language, split) -> ids.
+
+    Raises:
+        UserError: no such file, or another one.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"no exposure at {path}", fix=f"xling eval contamination RUN corpus=FILES out={path} writes it"
+        )
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']!r}")
+        return {(r["suite"], r["lang"], r["split"]): frozenset(r["exposed"]) for r in document["exposed"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} lists no exposed rows: {error}", FORMAT, "write it anew") from None
+
+
+def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, Score | None]:
+    """The main score on every row, and on the rows that are not in the corpus."""
+    main = [suites()[predictions.read_origin(path).suite].metric]
+    clean = predictions.score_file(path, data, main, lambda row: row.id not in exposed)
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
 
 
-def check(
-    tests: Sequence[tuple[str, str, str]], texts: Iterable[str], data: Path
-) -> dict[tuple[str, str, str], Contamination]:
-    """Look up the rows of (suite, lang, split) in the texts of a corpus, in one pass over it."""
-    wanted = [_wanted(suites()[suite], lang, split, data) for suite, lang, split in tests]
-    lengths = sorted({n for w in wanted for n, _ in w.grams if n})
-    sought = {
-        n: np.unique(np.concatenate([g for w in wanted for m, g in w.grams if m == n])) for n in lengths
-    }
-    hits: dict[int, set[int]] = {n: set() for n in lengths}
+def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
+    """Look for the rows of tests in the texts of a corpus, in one pass over it.
+
+    Of suites whose rows are translations of each other the other languages at hand are looked for too.
+    """
+    parallel = {name for name, _, _ in tests if suites()[name].is_parallel}
+    splits = {split for _, _, split in tests}
+    more = [
+        test
+        for test in tests_at(sorted(parallel), splits, data)
+        if (test[0], test[2]) in {(t[0], t[2]) for t in tests}
+    ]
+    index = Leaks.of(entries(dict.fromkeys([*tests, *more]), data))
+    hits: dict[str, set[str]] = {}
     for text in texts:
-        tokens = hashed_tokens(text)
-        for n in lengths:
-            grams = ngram_hashes(tokens, n)
-            hits[n].update(grams[np.isin(grams, sought[n])].tolist())
-    return {(w.suite.name, w.lang, w.split): _facts(w, hits) for w in wanted}
+        for row in index.find(text).tolist():
+            for group, name in index.entries(row):
+                hits.setdefault(group, set()).add(name)
+    found: dict[Test, Exposure] = {}
+    for test in tests:
+        rows = load(suites()[test[0]], test[1], test[2], data)
+        sides = dict.fromkeys(side for row in rows for side in suites()[test[0]].shape.passages(row))
+        found[test] = Exposure(len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides})
+        if test[0] in parallel:
+            found[test].translated = _elsewhere(test, hits) & {row.id for row in rows}
+    return found
 
 
-def row_text(row: Example) -> str:
-    """The text of a row that a model would have to have seen: a question, both sides of a pair."""
-    fields = row.fields
-    names = ("text_a", "text_b", "text", "premise", "question", "word")
-    parts = [fields[name] for name in names if isinstance(fields.get(name), str)]
-    parts += [" ".join(fields["tokens"])] if "tokens" in fields else []
-    parts += list(fields.get("choices", ()))
-    return " ".join(parts)
-
-
-def hashed_tokens(text: str) -> UInt64[np.ndarray, " tokens"]:
-    """Hashes of a text's lower-cased words, in scripts without spaces of its characters; uint64 (n,)."""
-    hashes = [xxhash.xxh3_64_intdigest(token.encode()) for token in words(text)]
-    return np.array(hashes, dtype=np.uint64)
-
-
-def ngram_hashes(tokens: UInt64[np.ndarray, " tokens"], n: int) -> UInt64[np.ndarray, " ngrams"]:
-    """A 64-bit polynomial hash of every n-gram, uint64 (max(0, num_tokens - n + 1),)."""
-    count = len(tokens) - n + 1
-    if count < 1:
-        return np.zeros(0, dtype=np.uint64)
-    total = np.zeros(count, dtype=np.uint64)
-    for i in range(n):
-        total = total * _FACTOR + tokens[i : i + count]
-    return total
+def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
+    """Ids that were found in another language of a suite and split."""
+    parts = [(group.split(" "), ids) for group, ids in hits.items()]
+    others = [
+        ids
+        for (suite, lang, split, _), ids in parts
+        if (suite, split) == (test[0], test[2]) and lang != test[1]
+    ]
+    return set().union(*others)
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Texts of a corpus, each a few million characters of whole lines.
+    """Documents of a corpus.
 
     Raises:
         UserError: nothing is there, a folder holds no text file, or a line cannot be read.
@@ -196,17 +202,19 @@ def _plain_name(path: Path) -> str:
 
 
 def _texts(path: Path) -> Iterator[str]:
+    """Documents: a JSON object each, else what stands between empty lines."""
     as_json = _plain_name(path).endswith(".jsonl")
     held: list[str] = []
     size = 0
     for number, line in enumerate(reader.lines(path), 1):
-        if as_json and not line.strip():
-            continue
-        held.append(_text_of(path, number, line) if as_json else line)
-        size += len(held[-1])
-        if size > CHUNK_CHARS:
-            yield "\n".join(held)
-            held, size = [], 0
+        if as_json and line.strip():
+            yield _text_of(path, number, line)
+        elif not as_json:
+            held.append(line)
+            size += len(line)
+            if not line.strip() or size > MAX_CHARS:
+                yield "\n".join(held)
+                held, size = [], 0
     if held:
         yield "\n".join(held)
 
@@ -220,25 +228,3 @@ def _text_of(path: Path, number: int, line: str) -> str:
     if not isinstance(text, str):
         raise UserError(f"{path} line {number}: no object with a text", '{"text": "..."}')
     return text
-
-
-def _wanted(suite: Suite, lang: str, split: str, data: Path) -> _Wanted:
-    rows = load(suite, lang, split, data)
-    grams = []
-    for row in rows:
-        tokens = hashed_tokens(row_text(row))
-        n = min(N, len(tokens)) if len(tokens) >= SHORTEST else 0
-        grams.append((n, ngram_hashes(tokens, n) if n else np.zeros(0, dtype=np.uint64)))
-    return _Wanted(suite, lang, split, rows, grams)
-
-
-def _facts(wanted: _Wanted, hits: dict[int, set[int]]) -> Contamination:
-    pairs = list(zip(wanted.rows, wanted.grams, strict=True))
-    return Contamination(
-        wanted.suite.name,
-        wanted.lang,
-        wanted.split,
-        frozenset(row.id for row, (n, grams) in pairs if n and not hits[n].isdisjoint(grams.tolist())),
-        frozenset(row.id for row, (n, _) in pairs if not n),
-        len(wanted.rows),
-    )

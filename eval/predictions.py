@@ -290,9 +290,11 @@ def score_file(
     return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
 
 
-def answered_file(path: Path, data: Path) -> list[tuple[Score, Answered]]:
+def answered_file(
+    path: Path, data: Path, keep: Callable[[Example], bool] | None = None
+) -> list[tuple[Score, Answered]]:
     """The scores of `score_file`, each with the row statistics that averages are made of."""
-    return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data)]
+    return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data, (), keep)]
 
 
 def _score(scored: Scored, data: Path) -> Score:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from xling.core.answer import Answer
 from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.eval import predictions, results, stats
+from xling.eval.contamination import read_exposure
 from xling.eval.groups import GROUPS, group_notes
+from xling.eval.leaks import Test
 from xling.eval.metrics import METRICS
 from xling.eval.predictions import Origin
 from xling.eval.protocols import PROTOCOLS
@@ -25,7 +28,7 @@ from xling.eval.report.sizes import read_sizes
 from xling.eval.report.tables import Column, Table
 from xling.eval.results import Average, Score
 from xling.eval.stats import Answered
-from xling.eval.suite import data_digest, data_folder, suites
+from xling.eval.suite import Example, data_digest, data_folder, suites
 from xling.pages import page
 
 
@@ -38,6 +41,8 @@ class TableConfig:
         allow_missing: take averages over the languages that have a score and print which have not.
         by: further averages by ``family`` or ``script``.
         published: put published results of the same suites and protocol beside.
+        exposure: what ``xling eval contamination`` has written with ``out=``: beside every system its scores on
+            the rows that are not in that corpus.
         corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
     """
 
@@ -45,6 +50,7 @@ class TableConfig:
     allow_missing: bool = False
     by: tuple[str, ...] = ()
     published: bool = False
+    exposure: Path | None = None
     corpus_sizes: Path | None = None
 
 
@@ -70,10 +76,17 @@ def publish(
     """
     check_columns([predictions.read_origin(path) for path in files])
     settings = {"table": cfg, "suites": named, "rows": _rows_digest(files, data)}
-    inputs = [*files, *([cfg.corpus_sizes] if cfg.corpus_sizes else []), *([FILE] if cfg.published else [])]
+    inputs = [
+        *files,
+        *([cfg.exposure] if cfg.exposure else []),
+        *([cfg.corpus_sizes] if cfg.corpus_sizes else []),
+        *([FILE] if cfg.published else []),
+    ]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
         return _answer(out)
     answered = score_files(files, data, num_workers)
+    if cfg.exposure:
+        answered += on_unexposed(files, read_exposure(cfg.exposure), data)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, named, scores, averages, data)
@@ -140,6 +153,33 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
         found = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
         return [pair for pairs in found for pair in pairs]
+
+
+def on_unexposed(
+    files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
+) -> list[tuple[Score, Answered]]:
+    """The scores of files on the rows that are not in a corpus, each system under a name that says so.
+
+    Raises:
+        UserError: the rows of a file were not looked for.
+    """
+    found = []
+    for path in files:
+        origin = predictions.read_origin(path)
+        test = (origin.suite, origin.lang, origin.split)
+        if test not in exposed:
+            raise UserError(
+                f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
+                fix="write it anew: xling eval contamination RUN corpus=FILES out=FILE",
+            )
+        for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
+            name = f"{score.system}, unexposed rows"
+            found.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
+    return found
+
+
+def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
+    return row.id not in exposed
 
 
 class Averages:

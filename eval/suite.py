@@ -85,6 +85,7 @@ class Suite:
         split_codes: our split name -> the one in file names, where they differ.
         keep: (example, split) -> whether the row is in the split, when one file holds several splits.
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
+        is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first at hand.
     """
 
@@ -113,6 +114,7 @@ class Suite:
     keep: Callable[[Example, str], bool] | None = None
     official: tuple[Layout, ...] = ()
     test_sets: tuple[str, ...] = ()
+    is_parallel: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", self.metrics or self.shape.metrics)

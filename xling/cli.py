@@ -231,7 +231,9 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         key, sign, value = word.removeprefix("--").partition("=")
         if sign and _KEY.fullmatch(key):
             overrides.append(f"{key}={value}")
-        elif word.endswith((".yaml", ".yml")):
+        elif word.endswith((".yaml", ".yml")) or (
+            not stage.positional and (RECIPES / f"{word}.yaml").is_file()
+        ):
             recipe = recipe_path(word)
         elif word.startswith("--"):
             name = word[2:].replace("-", "_")
@@ -240,7 +242,8 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
             bare.append(word)
     if bare and not stage.positional:
         raise UserError(
-            f"xling {stage.name} cannot use {bare[0]!r}", "a recipe ending in .yaml, or key=value"
+            f"xling {stage.name} cannot use {bare[0]!r}",
+            "the name of a recipe, one ending in .yaml, or key=value",
         )
     names = stage.positional.split()
     if len(names) > 1 and len(bare) > len(names):

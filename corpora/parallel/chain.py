@@ -45,6 +45,8 @@ class Chain:
         """The pairs of a batch that survive, and those that do not with ``stage`` and ``reason``."""
         lost: list[pl.DataFrame] = []
         for item in self.batch:
+            for event, count in item.notes(pairs, self.context).items():
+                ledger.note(event, count)
             pairs, dropped = split(pairs, item.judge(pairs, self.context), item.name, ledger)
             lost.append(dropped)
         return pairs, pl.concat(lost) if lost else with_reason(pairs.clear(), "", "")

@@ -17,6 +17,7 @@ from xling.core.errors import UserError
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
 from xling.text import reader
 from xling.text.document import Document
+from xling.text.leaks import read as read_leaks
 from xling.text.units import units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -33,14 +34,21 @@ class Contamination(Stage):
             plain or compressed with gzip, bzip2, xz or zstd.
         n: units in a row that make an overlap.
         min_units: shorter evaluation texts are not sought.
+        leaks: index of test rows that ``xling eval leaks`` has made; the card counts the documents that hold any, by
+            suite, language, split and side.
+        block: whether documents with overlap are dropped; else they are only counted.
     """
 
     files: tuple[Path, ...] = ()
     n: int = 13
     min_units: int = 8
+    leaks: Path | None = None
+    block: bool = True
 
     name: ClassVar[str] = "contamination"
-    reasons: ClassVar[dict[str, str]] = {"overlap": "it shares a run of n words with an evaluation file"}
+    reasons: ClassVar[dict[str, str]] = {
+        "overlap": "it holds a row of a test set, or shares a run of n words with an evaluation file"
+    }
     examples = tuple(
         Example(reason, text, settings={"files": ("evaluation.tsv",), "n": 5, "min_units": 3}, files=_EXAMPLE)
         for reason, text in (
@@ -53,7 +61,11 @@ class Contamination(Stage):
     def edit(self, doc: Document) -> Verdict:
         """Drop a document with overlap; the ledger notes the overlaps by evaluation file."""
         file = self._index.find(doc.text) if self._index else ""
-        return Verdict("overlap", notes={f"overlap with {file}": 1}) if file else Verdict()
+        notes = {f"overlap with {file}": 1} if file else {}
+        if self.leaks:
+            index = read_leaks(self.leaks)
+            notes |= {f"test rows of {group}": 1 for group in index.groups_of(index.find(doc.text).tolist())}
+        return Verdict("overlap" if notes and self.block else None, notes=notes)
 
     @cached_property
     def _index(self) -> Index | None:

@@ -130,6 +130,13 @@ class Kind:
         """Answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
+    def passages(self, row: Example) -> dict[str, str]:
+        """What of a row a model must not have read before: field -> text, references among them."""
+        given = {name: row.fields.get(name, "") for name in self.fields}
+        return {
+            name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
+        }
+
     # Protocols.
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:

@@ -29,6 +29,10 @@ class Dictionary(Kind):
         """The first accepted translation."""
         return row.label[0]
 
+    def passages(self, row: Example) -> dict[str, str]:
+        """Lines of the dictionary; words by themselves are everywhere."""
+        return {"entry": f"{row.fields['word']} {row.label[0]}"}
+
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """The nearest target word of the pair's dictionaries for each source word."""
         known = [*question.rows, *question.training()]

@@ -20,6 +20,10 @@ class Generation(Kind):
     is_slow = True
     with_intervals = "translation"
 
+    def passages(self, row: Example) -> dict[str, str]:
+        """The source and the reference."""
+        return {**super().passages(row), "reference": row.label}
+
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Nothing."""
         return None

@@ -32,6 +32,10 @@ class Mining(Kind):
         """Ids of rows of the other side."""
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
+    def passages(self, row: Example) -> dict[str, str]:
+        """The sentence."""
+        return {row.fields["side"]: row.fields["text"]}
+
     def right_answer(self, row: Example) -> Any:
         """A list, as JSON has it."""
         return list(row.label)

@@ -30,6 +30,7 @@ SUITES.add(
         ),
         files=recorded_files(__name__),
         metrics=("accuracy",),
+        is_parallel=True,
         licence="CC BY-SA 4.0",
         citation=(
             "Ebrahimi et al. 2022, AmericasNLI: Evaluating zero-shot natural language understanding in "

@@ -13,6 +13,7 @@ SUITES.add(
         reader=squad,
         patterns=("mlqa/{split}/{split}-context-{lang}-question-{lang}.json",),
         metrics=("mlqa_f1", "mlqa_em"),
+        is_parallel=True,
         licence="CC BY-SA 3.0",
         citation="Lewis et al. 2020, MLQA: Evaluating cross-lingual extractive question answering",
         url="https://github.com/facebookresearch/MLQA",

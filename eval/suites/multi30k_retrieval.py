@@ -24,6 +24,7 @@ SUITES.add(
         test_sets=("test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"),
         files=FILES,
         metrics=("retrieval_accuracy",),
+        is_parallel=True,
         licence="non-commercial research and education; Flickr30K terms",
         citation="Elliott et al. 2016, Multi30K: Multilingual English-German image descriptions",
         url="https://github.com/multi30k/dataset",

@@ -41,6 +41,7 @@ SUITES.add(
         official=(Layout(("NTREX/NTREX-128/newstest2019-???.{code}.txt",), codes=CODES),),
         files=FILES,
         metrics=("retrieval_accuracy",),
+        is_parallel=True,
         licence="CC BY-SA 4.0",
         citation="Federmann et al. 2022, NTREX-128: News test references for MT evaluation of 128 languages",
         url="https://github.com/MicrosoftTranslator/NTREX",

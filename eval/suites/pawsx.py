@@ -23,6 +23,7 @@ SUITES.add(
         ),
         metrics=("accuracy",),
         licence="may be freely used for any purpose; attribution to Google appreciated",
+        is_parallel=True,
         citation=(
             "Yang et al. 2019, PAWS-X: A cross-lingual adversarial dataset for paraphrase identification"
         ),

@@ -35,6 +35,7 @@ SUITES.add(
         ),
         metrics=("accuracy",),
         licence="CC BY-SA 4.0 (sentences), Apache-2.0 (labels)",
+        is_parallel=True,
         citation=(
             "Adelani et al. 2024, SIB-200: A simple, inclusive, and big evaluation dataset for topic "
             "classification"

@@ -4,6 +4,25 @@ from xling.eval.readers import columns, conllu
 from xling.eval.suite import SUITES, Layout, Suite, recorded_files
 
 _CODES = "en af ar bg de el es et eu fa fi fr he hi hu id it ja kk ko mr nl pt ru ta te th tl tr ur vi yo zh"
+LABELS = (
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+)
 
 SUITES.add(
     "udpos",
@@ -13,25 +32,7 @@ SUITES.add(
         languages=tuple(_CODES.split()),
         extra=("wo",),
         splits=("train", "dev", "test"),
-        labels=(
-            "ADJ",
-            "ADP",
-            "ADV",
-            "AUX",
-            "CCONJ",
-            "DET",
-            "INTJ",
-            "NOUN",
-            "NUM",
-            "PART",
-            "PRON",
-            "PROPN",
-            "PUNCT",
-            "SCONJ",
-            "SYM",
-            "VERB",
-            "X",
-        ),
+        labels=LABELS,
         reader=columns(),
         patterns=("ud/{lang}.{split}.tsv",),
         official=(

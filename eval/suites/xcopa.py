@@ -30,6 +30,7 @@ SUITES.add(
         ),
         metrics=("choice_accuracy",),
         licence="CC BY 4.0",
+        is_parallel=True,
         citation="Ponti et al. 2020, XCOPA: A multilingual dataset for causal commonsense reasoning",
         url="https://github.com/cambridgeltl/xcopa",
         protocol=(

@@ -29,6 +29,7 @@ SUITES.add(
         ),
         metrics=("accuracy",),
         licence="CC BY-NC 4.0 (XNLI); MultiNLI terms (train); ko CC BY-SA 4.0",
+        is_parallel=True,
         citation="Conneau et al. 2018, XNLI: Evaluating cross-lingual sentence representations",
         url="https://github.com/facebookresearch/XNLI",
         protocol="accuracy; trained on MultiNLI (train.fr is its machine translation)",

@@ -36,6 +36,7 @@ SUITES.add(
         ),
         metrics=("squad_f1", "squad_em"),
         licence="CC BY-SA 4.0",
+        is_parallel=True,
         citation="Artetxe et al. 2020, On the cross-lingual transferability of monolingual representations",
         url="https://github.com/deepmind/xquad",
         protocol="token F1 and exact match by SQuAD 1.1's rules in every language; trained on squad",

@@ -37,6 +37,7 @@ SUITES.add(
         split_codes={"dev": "valid"},
         files=recorded_files(__name__),
         metrics=("slot_f1", "intent_accuracy", "fully_correct"),
+        is_parallel=True,
         licence="CC BY-SA 4.0",
         citation=(
             "van der Goot et al. 2021, From masked language modeling to translation: Non-English "

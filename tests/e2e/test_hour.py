@@ -99,12 +99,23 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_hour_in_seconds(data: Path, tmp_path: Path) -> None:
-    words = [f"data={data}", f"out={tmp_path / 'hour'}", "seeds=1", "encoder.updates=80", "encoder.rows=64"]
-    words += ["encoder.model.dim=32", "encoder.model.bits=12", "pairs=200"]
+    words = [
+        f"data={data}",
+        f"out={tmp_path / 'hour'}",
+        "seeds=1",
+        "dim=32",
+        "bits=12",
+        "pairs=200",
+        "names.fit.epochs=30",
+    ]
+    for name, updates in (("encoder", 80), ("encoder_ntrex", 10), ("encoder_all", 10)):
+        words += [f"{name}.updates={updates}", f"{name}.rows=64"]
     made = pipeline.read(RECIPES / "hour.yaml", words)
     for name, step in made.steps.items():
         run_local(step.stage, made.settings(name))
-    folders = [tmp_path / "hour" / name for name in ("retrieval", "texts", "tags", "requests")]
+    folders = [
+        tmp_path / "hour" / name for name in ("ntrex", "tatoeba", "texts", "tags", "names", "requests")
+    ]
     scores = {
         (score.suite, score.lang, score.system, score.metric): score.value
         for folder in folders

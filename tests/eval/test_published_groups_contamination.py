@@ -8,22 +8,28 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+import polars as pl
 import pytest
 import yaml
 from eval_helpers import Epochs
 
 from xling.core.errors import UserError
-from xling.eval import contamination, run
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.filters.overlap import Overlap
+from xling.corpora.stages.contamination import Contamination
+from xling.eval import contamination, leaks, publish, results, run
 from xling.eval.contamination import ContaminationConfig
 from xling.eval.groups import GROUPS, group_notes, group_scores
+from xling.eval.kinds.base import KINDS
 from xling.eval.metrics import METRICS
 from xling.eval.protocols import PROTOCOLS
+from xling.eval.publish import RescoreConfig, TableConfig
 from xling.eval.published import FILE, audit, beside, differences, published, trained_rows
 from xling.eval.report.tables import language_table
 from xling.eval.results import AVERAGE, Score
 from xling.eval.settings import EvalConfig
-from xling.eval.suite import suites
+from xling.eval.suite import Example, suites
+from xling.text.document import Document, Ledger
 
 
 def test_every_published_number_is_cited_and_of_a_known_suite() -> None:
@@ -194,48 +200,112 @@ def test_a_group_with_a_hole_has_no_average() -> None:
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 
 
-def test_ngrams_equal_a_loop() -> None:
-    tokens = contamination.hashed_tokens(LONG.upper() + ", the END.")
-    assert (tokens == contamination.hashed_tokens(LONG + " the end")).all()
-    grams = contamination.ngram_hashes(tokens, 13)
-    assert len(grams) == len(tokens) - 12
-    again = contamination.ngram_hashes(contamination.hashed_tokens("zero " + LONG), 13)
-    assert set(grams.tolist()) & set(again.tolist()) == set(again[1:].tolist())
-    assert len(contamination.ngram_hashes(tokens[:5], 13)) == 0
-    assert not set(grams.tolist()) & set(contamination.ngram_hashes(tokens[::-1], 13).tolist())
-    assert len(contamination.hashed_tokens("今天天气很好 ok")) == 7
-    assert np.unique(grams).size == grams.size
-
-
-def test_contamination_of_a_run(tmp_path: Path) -> None:
-    data = tmp_path / "data/nli"
-    data.mkdir(parents=True)
+def leaked(tmp_path: Path) -> tuple[EvalConfig, Path]:
+    """A run on four rows in two languages, and a corpus that holds a premise and a hypothesis in English."""
     rows = [
         (LONG, "a", "entailment"),
-        ("a b c d e f g", "h i j", "neutral"),
+        ("a b c d e f g", "that other words came of what no corpus here has at all my friend", "neutral"),
         ("short", "one", "contradiction"),
-        ("other words that no corpus here has at all my friend believe me", "please", "neutral"),
+        ("some words that no corpus here has at all my friend believe me", "please", "neutral"),
     ]
-    for lang in ("en",):
+    for lang, order in (("en", 1), ("de", -1)):
         for split in ("train", "dev", "test"):
-            text = "\n".join("\t".join(row) for row in rows)
-            (data / f"{lang}.{split}.tsv").write_text(f"premise\thypothesis\tlabel\n{text}\n")
-    cfg = EvalConfig(("toy_xnli",), tmp_path / "out", tmp_path / "data", seeds=(1,))
-    run.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2]})])
+            texts = [(*(" ".join(text.split()[::order]) for text in row[:2]), row[2]) for row in rows]
+            text = "\n".join("\t".join(row) for row in texts)
+            path = tmp_path / f"data/nli/{lang}.{split}.tsv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"premise\thypothesis\tlabel\n{text}\n")
+    cfg = EvalConfig(("toy_xnli",), tmp_path / "out", tmp_path / "data", langs=("en", "de"), seeds=(1,))
+    run.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2], "de": [3, 2, 2, 2]})])
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.txt.gz").write_bytes(gzip.compress(f"Before. {LONG.title()}! After.\n".encode()))
-    (corpus / "b.jsonl").write_text(json.dumps({"text": "x A b, c d e f g h i J y"}) + "\n")
+    (corpus / "b.jsonl").write_text(json.dumps({"text": f"x y\n{rows[1][1]}, x"}) + "\n")
+    return cfg, corpus
+
+
+def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg, corpus = leaked(tmp_path)
+    assert cfg.data is not None
+    known = {"toy_xnli": replace(suites()["toy_xnli"], is_parallel=True)}
+    for module in (contamination, leaks):
+        monkeypatch.setattr(module, "suites", lambda: known)
     found = contamination.check(
-        [("toy_xnli", "en", "test")], contamination.corpus_texts([corpus]), cfg.data or corpus
+        [("toy_xnli", "en", "test"), ("toy_xnli", "de", "test")],
+        contamination.corpus_texts([corpus]),
+        cfg.data,
     )
-    facts = found["toy_xnli", "en", "test"]
-    assert (facts.found, facts.too_short, facts.n) == (frozenset("01"), frozenset("2"), 4)
-    assert facts.share == pytest.approx(200 / 3)
-    text = contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data))
-    assert (
-        "| toy_xnli | en | 4 | 66.7 % | 1 | pretrained source-dev seed 1 | 100.0 | 100.0 (1 rows) |" in text
-    )
+    english, german = found["toy_xnli", "en", "test"], found["toy_xnli", "de", "test"]
+    assert (english.sides, english.rows, english.n) == ({"text_a": {"0"}, "text_b": {"1"}}, {"0", "1"}, 4)
+    assert german.rows == english.translated == set()
+    assert german.translated == {"0", "1"}
+    file = tmp_path / "exposed.json"
+    text = contamination.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file))
+    assert "| toy_xnli | en | text_b | 4 | 1 (25.0 %) |" in text
+    assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
+    assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text
+    assert "| toy_xnli | en | pretrained source-dev seed 1 | 100.0 | 100.0 (2 rows) |" in text
+    table = publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+    assert "pretrained, unexposed rows" in table
+    scores = {(s.lang, s.system): (s.value, s.n) for s in results.read_scores(cfg.out / "tables/scores.json")}
+    assert scores["en", "pretrained, unexposed rows"] == (100.0, 2)
+    assert scores["de", "pretrained, unexposed rows"] == scores["de", "pretrained"]
+    document = json.loads(file.read_text())
+    document["exposed"] = document["exposed"][:1]
+    file.write_text(json.dumps(document))
+    with pytest.raises(UserError, match="exposure does not say which test rows of toy_xnli in en"):
+        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+    file.write_text("{}")
+    with pytest.raises(UserError, match="lists no exposed rows"):
+        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
+
+
+def test_every_side_of_every_kind_is_looked_for() -> None:
+    fields = {
+        "pair": ({"text_a": "a", "text_b": "b"}, "neutral", {"text_a": "a", "text_b": "b"}),
+        "tag": ({"tokens": ("a", "b")}, ("O", "O"), {"tokens": "a b"}),
+        "span": ({"context": "c", "question": "q", "paragraph": 1}, (("c", 0),), {"context": "c", "question": "q"}),
+        "mt": ({"text": "a"}, "b", {"text": "a", "reference": "b"}),
+        "choice": (
+            {"premise": "p", "question": "cause", "choices": ("a", "b")}, 0,
+            {"premise": "p", "choice0": "a", "choice1": "b"},
+        ),
+        "bli": ({"word": "a"}, ("b", "c"), {"entry": "a b"}),
+        "mining": ({"text": "a", "side": "tgt"}, (), {"tgt": "a"}),
+    }  # fmt: skip
+    for kind, (given, label, wanted) in fields.items():
+        assert KINDS[kind].passages(Example("0", given, label)) == wanted
+
+
+def test_the_index_of_all_suites_is_published_and_used(world: Path, tmp_path: Path) -> None:
+    (world / "nli/en.test.tsv").write_text(f"premise\thypothesis\tlabel\n{LONG}\tb\tneutral\n")
+    said = leaks.run(leaks.LeaksConfig(tmp_path / "leaks", world))
+    assert said.startswith("38 texts") or "texts" in said
+    card = Ledger()
+    docs = [
+        Document("0", f"So it begins. {LONG}."),
+        Document("1", "Nothing that anybody asked for in a test is here."),
+    ]
+    kept = list(Contamination(leaks=tmp_path / "leaks")(docs, card))
+    assert [doc.id for doc in kept] == ["1"]
+    assert card.notes == {"test rows of toy_xnli en test text_a": 1}
+    card = Ledger()
+    assert len(list(Contamination(leaks=tmp_path / "leaks", block=False)(docs, card))) == 2
+    assert card.notes == {"test rows of toy_xnli en test text_a": 1}
+    pairs = pl.DataFrame({"src": ["x", f"a {LONG}", "y"], "tgt": ["b", "c", "d"], "id": ["0", "1", "2"]})
+    context = Context.of_pair("en-de")
+    block = Overlap(leaks=tmp_path / "leaks")
+    assert block.judge(pairs, context).to_list() == [None, "heldout_src", None]
+    assert block.notes(pairs, context) == {"test rows of toy_xnli en test text_a": 1}
+    count = replace(block, block=False)
+    assert count.judge(pairs, context).to_list() == [None] * 3
+    assert count.notes(pairs, context) == block.notes(pairs, context)
+    with pytest.raises(UserError, match="no rows of bucc below"):
+        leaks.run(leaks.LeaksConfig(tmp_path / "none", world, ("bucc",)))
+
+
+def test_what_a_corpus_may_not_be(tmp_path: Path) -> None:
+    cfg, corpus = leaked(tmp_path)
     for name, content, message in (
         ("a.txt", "caf\u00e9\n".encode("latin-1"), r"a\.txt line 1: byte 0xe9"),
         ("b.jsonl", b'{"text": "a"}\n{"words": "a"}\n', r"b\.jsonl line 2: no object with a text"),
@@ -252,7 +322,7 @@ def test_contamination_of_a_run(tmp_path: Path) -> None:
     assert list(contamination.corpus_texts([tmp_path / "bad/plain.txt.gz"])) == ["not compressed"]
     (corpus / "c.jsonl.bz2").write_bytes(bz2.compress(b'{"text": "more"}\n\n'))
     (corpus / "empty.txt").touch()
-    assert [text.strip()[:4] for text in contamination.corpus_texts([corpus])] == ["Befo", "x A ", "more"]
+    assert [text.strip()[:4] for text in contamination.corpus_texts([corpus])] == ["Befo", "x y\n", "more"]
     with pytest.raises(UserError, match="no corpus at"):
         contamination.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
     (tmp_path / "empty").mkdir()

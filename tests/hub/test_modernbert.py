@@ -9,10 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.hub.conftest import LABELS, ROWS
+from xling.core import config, manifest
 from xling.core.errors import UserError
-from xling.data.packing import runs_of
+from xling.data.packing import pack, runs_of
 from xling.hub import modernbert
+from xling.hub.config import ExportConfig, ImportConfig
+from xling.hub.export import run_hf
+from xling.hub.imports import run_hf as import_hf
+from xling.models import checkpoint
 from xling.models.encoder import EncoderModel
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
+from xling.transfer import tune
+from xling.transfer.settings import TuneConfig
 
 SMALL = {
     "vocab_size": 90, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 5, "num_attention_heads": 2,
@@ -112,3 +122,105 @@ def test_settings_that_have_no_equal_are_refused(told: dict[str, Any], said: str
     sizes = {name: SMALL.get(name) for name in modernbert.SIZES}
     with pytest.raises(UserError, match=said):
         modernbert.shape_of(sizes | told, Path("here"))
+
+
+MODERN = (
+    "model.positions=rope", "model.attention=local:8/global:2", "model.ffn=geglu", "model.norm=unshifted",
+    "model.biases=false", "model.pre_norm=true", "model.first_norm=false", "model.head_biases=false",
+    "model.init=megatron",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def modern(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published tiny model of the present generation."""
+    out = tmp_path_factory.mktemp("modern") / "model"
+    words = [*tiny, *MODERN, f"data={shards}", f"out={out}", "train.updates=20", "train.lr=3e-3"]
+    pretrain(config.load(PretrainConfig, overrides=words))
+    return out
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.name not in ("manifest.json", "README.md")
+    }
+
+
+def test_an_exported_model_gives_our_logits_and_comes_back_to_the_byte(modern: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    run_hf(ExportConfig(modern, tmp_path / "hf"))
+    made, report = AutoModelForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert type(made).__name__ == "ModernBertForMaskedLM"
+    assert not report["missing_keys"] and not report["unexpected_keys"] and not report["mismatched_keys"]
+    texts = ["The old woman sees a red boat near the river. " * 2, "two books"]
+    batch = AutoTokenizer.from_pretrained(tmp_path / "hf")(texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        found = made.eval()(**batch).logits
+    ours = checkpoint.load_model(modern)[0].eval()
+    for row, tokens in zip(found, batch["input_ids"].tolist(), strict=True):
+        kept = [token for token in tokens if token != 1]
+        assert len(kept) > 12 or len(kept) < 10
+        with torch.inference_mode():
+            mine = ours.lm_head.logits(ours(torch.tensor(kept), torch.arange(len(kept)), [(1, len(kept))]))
+        assert mine.abs().max() > 0.1 and (row[: len(kept)] - mine).abs().max() <= 1e-5
+    import_hf(ImportConfig(tmp_path / "hf", tmp_path / "again", langs=("ar", "en", "th")))
+    before, after = (
+        torch.load(path / "model.pt", weights_only=True) for path in (modern, tmp_path / "again")
+    )
+    assert before["weights"].keys() == after["weights"].keys()
+    assert all(torch.equal(before["weights"][name], after["weights"][name]) for name in before["weights"])
+    run_hf(ExportConfig(tmp_path / "again", tmp_path / "second"))
+    assert bytes_of(tmp_path / "hf") == bytes_of(tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("kind", "class_"),
+    [("classify", "SequenceClassification"), ("pair", "SequenceClassification"), ("tag", "TokenClassification"),
+     ("span", "QuestionAnswering")],
+)  # fmt: skip
+def test_classifiers_answer_alike_here_and_there_and_come_back(
+    modern: Path, tmp_path: Path, kind: str, class_: str
+) -> None:
+    import transformers
+
+    cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
+    labels = () if kind == "span" else LABELS
+    tuned = tune.fit(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    with manifest.publish(tmp_path / "task", "finetune", cfg, [modern]) as out:
+        tune.save(tuned, out.path, modern, ["ar", "en", "th"])
+    run_hf(ExportConfig(tmp_path / "task", tmp_path / "hf"))
+    there = getattr(transformers, f"ModernBertFor{class_}").from_pretrained(tmp_path / "hf").eval()
+    tuned = tune.load(tmp_path / "task")
+    for _, example in tuned.encode(ROWS[kind]):
+        batch = pack([example])
+        with torch.inference_mode():
+            mine = tuned.model(batch)
+            made = there(torch.from_numpy(example["tokens"])[None])
+        theirs = torch.stack([made.start_logits, made.end_logits], -1) if kind == "span" else made.logits
+        rows = theirs[0][example["chosen"]] if theirs.dim() == 3 else theirs
+        seen = mine > -1e30  # some labels are barred here
+        assert seen.any() and (rows - mine)[seen].abs().max() <= 1e-5
+    import_hf(ImportConfig(tmp_path / "hf", tmp_path / "again", langs=("ar", "en", "th")))
+    again = tune.load(tmp_path / "again")
+    assert again.predict(ROWS[kind]) == tuned.predict(ROWS[kind]) and again.model.task.name == kind
+    run_hf(ExportConfig(tmp_path / "again", tmp_path / "second"))
+    assert bytes_of(tmp_path / "hf") == bytes_of(tmp_path / "second")
+
+
+def test_a_model_that_modernbert_has_not_is_refused(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    words = [
+        *tiny,
+        *MODERN,
+        "model.qk_norm=true",
+        f"data={shards}",
+        f"out={tmp_path / 'm'}",
+        "train.updates=2",
+    ]
+    pretrain(config.load(PretrainConfig, overrides=words))
+    with pytest.raises(UserError, match=r"model\.qk_norm=true"):
+        run_hf(ExportConfig(tmp_path / "m", tmp_path / "hf"))

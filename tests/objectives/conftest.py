@@ -65,14 +65,6 @@ def _publish_teacher(folder: Path) -> None:
         checkpoint.save_model(made.path / "model.pt", model, ["ar", "en", "th"], made.path)
 
 
-# Settings that fit every objective onto the tiny corpus and model.
-SETTINGS: dict[str, dict[str, str]] = {
-    "xlco": {"queue_size": "64", "momentum": "0.9"},
-    "hictl": {"num_words": "16"},
-    "umt": {"reuse": "2", "pool": "2", "sample": "true", "pairs": "en-ar,en-th"},
-}
-
-
 @pytest.fixture(scope="session")
 def build(bitext: Path) -> Build:
     """A Trainer and its task on the shards: ``build("tlm", "model.layers=1", ...)``."""
@@ -94,11 +86,17 @@ def recipe() -> Build:
 def _recipe(data: Path, names: str, out: Path, *words: str) -> Any:
     """The settings of a tiny run of one or several objectives, joined by ``+``."""
     from xling.core import config
+    from xling.objectives import OBJECTIVES
     from xling.training.settings import PretrainConfig
 
-    objectives = {n: {"tokens_per_sample": "64", **SETTINGS.get(n, {})} for n in names.split("+")}
-    if "distill" in objectives:
-        objectives["distill"] = {"teacher": f"{data.parent}/teacher"} | objectives["distill"]
+    objectives = {
+        name: {"tokens_per_sample": "64"}
+        | {
+            key: value.format(teacher=data.parent / "teacher")
+            for key, value in OBJECTIVES[name].trial.settings.items()
+        }
+        for name in names.split("+")
+    }
     base = config.from_dict(
         PretrainConfig, {"data": str(data), "out": str(out), "objectives": objectives}, "test"
     )

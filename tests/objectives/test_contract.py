@@ -21,8 +21,9 @@ from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig
 from xling.training import train
 
-MIXES = ("mmlm+tlm+xlco", "mmlm+camlm+btmlm", "mmlm+mbart+translation")
-SHRINKING = ("dae", "mass", "mbart", "span_corruption")  # noise leaves fewer tokens than it may
+MIXES = [
+    "+".join((*entry.trial.mixed_with, name)) for name, entry in OBJECTIVES.items() if entry.trial.mixed_with
+]
 EVERY = [*OBJECTIVES, *MIXES]
 
 
@@ -58,7 +59,7 @@ def test_starts_from_the_words_of_fairseq_train(name: str, bitext: Path) -> None
     dataset = task.dataset("train")
     sides = 2 if OBJECTIVES[name].decoder else 1
     assert dataset.sizes.max() <= 48 * sides
-    if sides == 2 and name != "umt":  # whose sources are made in training
+    if sides == 2 and not OBJECTIVES[name].trial.makes_sources:
         made = [dataset[i] for i in np.argsort(dataset.sizes)[-5:]]
         assert max(len(example[key]) for example in made for key in ("tokens", "target")) <= 48
         assert max(example["prev_positions"].max() for example in made) < 48
@@ -96,7 +97,7 @@ def run(monkeypatch: pytest.MonkeyPatch, cfg: Any, stop_at: int | None = None) -
 def test_trains_alone_logs_by_language_and_resumes_exactly(
     name: str, recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mode = "mix=sum" if name == MIXES[0] else "mix=alternate"
+    mode = "mix=sum" if name == MIXES[-1] else "mix=alternate"
     cfg = recipe(bitext, name, tmp_path / "whole", mode)
     whole = run(monkeypatch, cfg)
     cut = dataclasses.replace(cfg, out=str(tmp_path / "cut"))
@@ -147,7 +148,7 @@ def test_a_batch_names_its_examples(name: str, build: Any) -> None:
         assert sorted(sample["id"].tolist()) == sorted(batch.tolist())
         assert sorted(i for half in dataset.halves(batch) for i in half.tolist()) == sorted(batch.tolist())
     flat = [int(i) for batch in batches for i in batch]
-    uses = 2 if name == "umt" else 1  # as the settings of the tests say
+    uses = int(getattr(task.objectives[name].cfg, "reuse", 1)) if name in OBJECTIVES else 1
     assert len(flat) == uses * len(set(flat))
 
 
@@ -162,18 +163,18 @@ def test_sizes_are_those_of_the_examples(name: str, build: Any) -> None:
         for batch in batches[:3]:
             sample = dataset.collater([dataset[int(i)] for i in batch])
             room = dataset.sizes[batch].sum() - sample["ntokens"]
-            if name in SHRINKING:
+            if OBJECTIVES[name].trial.shrinks:
                 assert 0 <= room < 0.5 * sample["ntokens"]
             else:
-                assert abs(room) <= (len(batch) if name in ("xlco", "hictl") else 0)
+                assert abs(room) <= len(batch) * OBJECTIVES[name].trial.spare
             assert sample["ntokens"] <= 256 + len(batch)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_overfits_one_batch(name: str, build: Any) -> None:
     settings = ["model.dropout=0", "train.lr=1e-2", "train.warmup=1", "train.clip=1", "train.updates=1000"]
-    if name == "xlco":
-        settings += ["objectives.xlco.momentum=0", "objectives.xlco.mix=0", "objectives.xlco.queue_size=1"]
+    more = OBJECTIVES[name].trial.overfits_with
+    settings += [f"objectives.{name}.{key}={value}" for key, value in more.items()]
     trainer, task = build(name, *settings)
     task.load_dataset("train")
     dataset = task.dataset("train")

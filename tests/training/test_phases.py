@@ -75,14 +75,14 @@ def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
 def test_a_batch_grows_with_the_tokens_that_were_read() -> None:
     batches = Batches(4, 100, 1000)
     sizes = [batches.at(update) for update in range(8)]
-    # 0, 100, 200, 300, 500, 700 and 1,000 tokens were read before.
-    assert sizes == [1, 1, 1, 2, 2, 3, 4, 4] and batches.total(8) == sum(sizes)
-    assert batches.updates(700) == 5 and batches.updates(1700) == 8 and batches.updates(400, start=6) == 1
-    assert [batches.at(n) for n in range(3)] == [1, 1, 1] and Batches(4, 100).at(0) == 4
+    # 1 + 3 x the share of 1,000 tokens: 0, 100, 300, 500 and 800 were read before.
+    assert sizes == [1, 2, 2, 3, 4, 4, 4, 4] and batches.total(8) == sum(sizes)
+    assert batches.updates(800) == 4 and batches.updates(1600) == 6 and batches.updates(400, start=5) == 1
+    assert Batches(4, 100).at(0) == 4 and Batches(4, 100, 1000, 3).at(0) == 3
     made: list[list[int]] = []
     for group in batches.grouped(range(10), lambda: len(made)):
         made.append(group)
-    assert made == [[0], [1], [2], [3, 4], [5, 6], [7, 8, 9]]
+    assert made == [[0], [1, 2], [3, 4], [5, 6, 7], [8, 9]]
 
 
 def test_phases_read_what_they_name_and_decay_at_the_end(pretrain: Pretrain) -> None:

@@ -76,6 +76,20 @@ def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path
     assert float(encoder.table.pow(2).mean()) < 0.1
 
 
+def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
+    static.run(training(corpus, tmp_path / "first", updates=60))
+    start = LatentConfig(encoder=tmp_path / "first")
+    static.run(training(corpus, tmp_path / "second", updates=1, lr=1e-6, start=start))
+    first, second = (model.load(tmp_path / name) for name in ("first", "second"))
+    assert torch.allclose(first.table, second.table, atol=1e-3)
+    assert accuracy(second) > 0.9
+    other = training(corpus, tmp_path / "third", start=start, model=StaticConfig(dim=8, bits=10, sketch=0))
+    with pytest.raises(UserError, match=r"start\.encoder=.* has StaticConfig\(dim=16"):
+        static.run(other)
+    with pytest.raises(UserError, match="learn nothing"):
+        training(corpus, tmp_path / "fourth", updates=0, minutes=0, start=start)
+
+
 def test_a_stopped_training_goes_on_to_the_same_weights(corpus: Path, tmp_path: Path) -> None:
     static.run(training(corpus, tmp_path / "whole", updates=20))
     cfg = training(corpus, tmp_path / "stopped", updates=20, save_minutes=1e-9)
@@ -197,7 +211,7 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"updates": -1}, "updates=-1; valid: numbers from 0"),
-        ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 start.rounds=0 learn nothing"),
+        ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
         ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
         ({"temperature": 0}, "temperature=0; valid: more than 0"),

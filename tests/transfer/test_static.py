@@ -248,7 +248,7 @@ def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -
     right = {}
     for folder in (None, tmp_path / "links"):
         backend = system(tmp_path / "model")
-        (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=20, project=folder))
+        (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=40, project=folder))
         found = backend.predict(head, suite, other, "de")
         gold = [tag for row in other for tag in row.label]
         right[folder] = share_right([tag for tags in found for tag in tags], gold)

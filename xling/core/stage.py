@@ -297,6 +297,26 @@ for _stage in (
         help="score the saved predictions of a run again; needs no model",
     ),
     Stage(
+        "eval leaks",
+        config="xling.eval.leaks:LeaksConfig",
+        run="xling.eval.leaks:run",
+        help="index every test row at hand, for corpora to be checked against",
+    ),
+    Stage(
+        "eval seal",
+        config="xling.eval.seal:SealConfig",
+        run="xling.eval.seal:seal",
+        positional="run",
+        help="put a result with its answers, digests and versions into one file",
+    ),
+    Stage(
+        "eval verify",
+        config="xling.eval.seal:VerifyConfig",
+        run="xling.eval.seal:verify",
+        positional="file",
+        help="compute a sealed result again and refuse any change",
+    ),
+    Stage(
         "eval contamination",
         config="xling.eval.contamination:ContaminationConfig",
         run="xling.eval.contamination:run",

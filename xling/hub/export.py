@@ -17,7 +17,7 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import card, layouts, mbart, t5, tokenizer
+from xling.hub import card, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
@@ -54,9 +54,9 @@ class Model:
 def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
 
-    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, one that is fine-tuned the class that its task names,
-    a model with a decoder an ``MBartForConditionalGeneration`` or, with relative positions, an
-    ``MT5ForConditionalGeneration``, with its generation config.
+    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a ``ModernBertForMaskedLM``, one
+    that is fine-tuned the class that its task names, a model with a decoder an ``MBartForConditionalGeneration`` or,
+    with relative positions, an ``MT5ForConditionalGeneration``, with its generation config.
 
     Raises:
         UserError: the model has a part that these classes have not, or there is no model.
@@ -68,7 +68,8 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     segments = model.shape.segment_embeddings
     fast = tokenizer.of_model(cfg.checkpoint, model.symbols, segments)
     both = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    settings, weights = _as_seq2seq(model) if both else _as_xlmr(model)
+    one_side = _as_modernbert if _is_modern(model.shape) else _as_xlmr
+    settings, weights = _as_seq2seq(model) if both else one_side(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
     with manifest.publish(cfg.out, "export hf", cfg, inputs) as made:
         save_file(weights, made.path / "model.safetensors", metadata={"format": "pt"})
@@ -142,7 +143,14 @@ def _read(directory: Path) -> Model:
     else:
         loaded, _ = checkpoint.load_model(directory)
         model, odd = Model(loaded.cfg, loaded.state_dict(), {"architectures": ["XLMRobertaForMaskedLM"]}), []
-    if model.symbols is None:
+    if model.symbols is None and _is_modern(model.shape):
+        family, said = "ModernBERT", modernbert.unfit(model.shape)
+        odd = [
+            *odd,
+            *said,
+            *([] if model.facts["architectures"][0] in modernbert.CLASSES else ["such a head"]),
+        ]
+    elif model.symbols is None:
         odd += _oddities(model.shape)
     if odd:
         raise UserError(
@@ -162,6 +170,8 @@ def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
     if not model.task.xlmr_class:
         odd.append(f"a head for {model.task.name}")
     facts: dict[str, Any] = {"architectures": [model.task.xlmr_class]}
+    if _is_modern(model.encoder.cfg):
+        facts[modernbert.TASK] = model.task.name
     if model.labels:
         names = dict(enumerate(model.labels))
         facts |= {
@@ -192,6 +202,19 @@ def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
         for kind in ("weight", "bias"):
             weights[f"{there}.{kind}"] = model.state[f"{here}.{kind}"].detach().float().clone()
     return settings, weights
+
+
+def _is_modern(shape: EncoderConfig) -> bool:
+    """Whether ModernBERT's classes are the nearest."""
+    return shape.positions == "rope"
+
+
+def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and weights of ModernBERT's class for the model."""
+    weights = modernbert.outwards(model.state, model.shape)
+    name = modernbert.CLASSES[model.facts["architectures"][0]]
+    settings = modernbert.hf_config(model.shape, len(weights[modernbert.TOKENS]), PAD, BOS, EOS)
+    return settings | model.facts | {"architectures": [name]}, weights
 
 
 def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:

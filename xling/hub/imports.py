@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from torch import Tensor
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import bert, extend, files, layouts, mbart, t5, tokenizer
+from xling.hub import bert, extend, files, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.transfer import tune
+from xling.transfer.heads import TaskModel
 
 UNFIT = {
     "umt5": "umT5 has biases of relative positions in every layer, where T5 and models here share those of the first",
@@ -28,15 +30,19 @@ UNFIT = {
 }
 """Why a type that looks near cannot be taken."""
 
+TASK_LENGTH = 512  # sub-tokens that an imported classifier reads at once
+
 
 @dataclass(frozen=True)
 class Foreign:
-    """A model of others in our terms: what `_publish` writes."""
+    """A model of others in our terms: what `_publish` writes; ``task`` is that of a classifier, with its labels."""
 
     shape: EncoderConfig
     weights: dict[str, Tensor]
     vocabulary: files.Vocabulary
     langs: list[str]
+    task: tuple[str, list[str]] | None = None
+    head: dict[str, Tensor] = field(default_factory=dict)
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
@@ -150,7 +156,19 @@ def _t5(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: l
     return Foreign(shape, weights, ids.vocabulary, ids.langs)
 
 
-READERS = {"xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart, "t5": _t5, "mt5": _t5}
+def _modernbert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+    shape, task = modernbert.shape_of(config, folder), modernbert.task_of(config)
+    vocabulary = files.sentencepiece(folder)
+    files.check_tokenizer(folder, vocabulary.pieces)
+    weights = modernbert.inwards(state, shape, str(folder))
+    return Foreign(
+        shape, weights, vocabulary, langs, task, modernbert.head_of(state, str(folder)) if task else {}
+    )
+
+
+READERS = {
+    "xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart, "t5": _t5, "mt5": _t5, modernbert.TYPE: _modernbert,
+}  # fmt: skip
 
 
 def _same_languages(given: list[str], known: list[str], what: Path) -> None:
@@ -174,11 +192,24 @@ def _publish(cfg: ImportConfig, stage: str, folder: Path, found: Foreign) -> man
     model = _filled(found.shape, weights, rows, cfg.source)
     with manifest.publish(cfg.out, stage, cfg, inputs) as made:
         vocabulary.write(made.path)
-        checkpoint.save_model(made.path / "model.pt", model, found.langs, made.path)
+        if found.task is None:
+            checkpoint.save_model(made.path / "model.pt", model, found.langs, made.path)
+        else:
+            _save_task(found, model, made.path)
         kind = checkpoint.SEQ2SEQ if isinstance(model, Seq2SeqModel) else checkpoint.ENCODER
         shape = checkpoint.shape_of(found.shape, kind)
         made.counts |= {"langs": found.langs, "vocabulary": rows, "shape": shape} | counts
     return manifest.read(cfg.out)
+
+
+def _save_task(found: Foreign, model: EncoderModel, out: Path) -> None:
+    """Write a classifier as `xling finetune` does."""
+    assert found.task is not None
+    kind, labels = found.task
+    made = TaskModel(model.encoder, kind, labels, 0.0)
+    made.load_state_dict({name: found.head[name] for name in modernbert.HEAD}, strict=False)
+    length = min(found.shape.max_positions, TASK_LENGTH)
+    tune.save(tune.Tuned(made, None, length, langs=tuple(found.langs)), out, out, found.langs)
 
 
 def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: Path) -> EncoderModel:

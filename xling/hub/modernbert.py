@@ -44,6 +44,17 @@ _PARTS = {
     "ffn_norm": "mlp_norm",
 }  # fmt: skip
 TOKENS = "model.embeddings.tok_embeddings.weight"
+HEAD = {"dense.weight": "head.dense.weight", "head_norm.weight": "head.norm.weight"} | {
+    f"classifier.{kind}": f"classifier.{kind}" for kind in ("weight", "bias")
+}
+"""Our names of the weights of a classifier, each with theirs."""
+TASK = "xling_task"
+KINDS = {
+    "ModernBertForSequenceClassification": "classify",
+    "ModernBertForTokenClassification": "tag",
+    "ModernBertForQuestionAnswering": "span",
+}
+"""The task of a class, where ``config.json`` does not say ours under `TASK`."""
 CLASSES = {
     "XLMRobertaForMaskedLM": "ModernBertForMaskedLM",
     "XLMRobertaForSequenceClassification": "ModernBertForSequenceClassification",
@@ -165,13 +176,35 @@ def inwards(
     return made
 
 
+def task_of(config: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """Our task and the labels of a classifier, None of a language model."""
+    kind = KINDS.get(str((config.get("architectures") or [""])[0]))
+    if kind is None:
+        return None
+    names_of = config.get("id2label") or {}
+    labels = [] if kind == "span" else [names_of[key] for key in sorted(names_of, key=int)]
+    return str(config.get(TASK, kind)), labels
+
+
+def head_of(state: Mapping[str, Shaped[Tensor, " ..."]], what: str) -> dict[str, Float32[Tensor, " ..."]]:
+    """The weights of a classifier under our names.
+
+    Raises:
+        UserError: one is missing.
+    """
+    if missing := [theirs for theirs in HEAD.values() if theirs not in state]:
+        raise UserError(
+            f"{what} has no weight {missing[0]}", "all weights of its class", "copy the whole of it"
+        )
+    return {ours: state[theirs].detach().float() for ours, theirs in HEAD.items()}
+
+
 def outwards(
     state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """Our weights under their names, float32; those of the LM head where there are any."""
-    return layouts.plain(
-        {theirs: state[ours] for ours, theirs in names(shape.layers).items() if ours in state}
-    )
+    """Our weights under their names, float32, with the LM head or the classifier that there is."""
+    both = names(shape.layers) | HEAD
+    return layouts.plain({theirs: state[ours] for ours, theirs in both.items() if ours in state})
 
 
 def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from xling.core.sampling import rng
 from xling.data import mixer
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
+from xling.objectives.trial import Trial
 from xling.text import shards
 from xling.text.vocab import vocab_digest
 
@@ -92,6 +93,7 @@ class Objective(ABC):
     config: type[TaskConfig]
     decoder: ClassVar[bool] = False  # whether it needs a model with one
     shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
+    trial: ClassVar[Trial] = Trial()
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         """Raises UserError where alpha or tokens_per_sample is out of range."""

@@ -28,6 +28,7 @@ from xling.data.packing import Example, pack
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
+from xling.objectives.trial import Trial
 from xling.text import shards
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Pieces(nn.Module):
 class Btmlm(Objective):
     """Masked LM beside a translation of the model's own."""
 
+    trial = Trial(mixed_with=("mmlm", "camlm"))
     config = BtmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -17,6 +17,7 @@ from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
@@ -53,6 +54,7 @@ def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
 class Dae(Seq2SeqObjective):
     """A sentence from a noisy copy of it."""
 
+    trial = Trial(shrinks=True)
     config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

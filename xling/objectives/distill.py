@@ -32,6 +32,7 @@ from xling.models.attention import Attention, Runs
 from xling.models.encoder import EncoderModel, Layer, projections
 from xling.objectives.base import Loss, objective
 from xling.objectives.mmlm import MaskConfig, Mmlm
+from xling.objectives.trial import Trial
 from xling.text.vocab import vocab_digest
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Lesson(nn.Module):
 class Distill(Mmlm):
     """A smaller encoder learns from a larger one."""
 
+    trial = Trial({"teacher": "{teacher}"})
     config = DistillConfig
     shardable = False
 

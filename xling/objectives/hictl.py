@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from xling.core.errors import UserError
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig
+from xling.objectives.trial import Trial
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, check_contrast, example, sentence_vectors
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def sentence_rows(
 class Hictl(Objective):
     """Contrast of sentences and of words."""
 
+    trial = Trial({"num_words": "16"}, spare=1)
     config = HictlConfig
     shardable = False
 

@@ -23,6 +23,7 @@ from xling.data.symbols import Symbols
 from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -73,6 +74,7 @@ def example(
 class Mass(Seq2SeqObjective):
     """A span of a sentence from the rest of it."""
 
+    trial = Trial(shrinks=True)
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -21,6 +21,7 @@ from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.dae import cost
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
@@ -71,6 +72,7 @@ def noisy(
 class Mbart(Seq2SeqObjective):
     """A text from a noisy copy of it."""
 
+    trial = Trial(shrinks=True)
     config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -22,6 +22,7 @@ from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.objectives.base import EOS, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -55,6 +56,7 @@ def split_spans(
 class SpanCorruption(Seq2SeqObjective):
     """The spans of a text from the rest of it."""
 
+    trial = Trial(shrinks=True)
     config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -31,6 +31,7 @@ from xling.objectives.seq2seq import (
     pairs_of_directions,
     sequence_loss,
 )
+from xling.objectives.trial import Trial
 from xling.text import shards
 from xling.text.vocab import vocab_digest
 
@@ -68,6 +69,7 @@ def bottleneck(made: Example, source: Int[np.ndarray, " length"]) -> Example:
 class Translation(Seq2SeqObjective):
     """A sentence from its translation."""
 
+    trial = Trial(mixed_with=("mmlm", "mbart"))
     config = TranslationConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

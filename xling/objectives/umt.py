@@ -34,6 +34,7 @@ from xling.models.generate import generate_all
 from xling.models.search import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
+from xling.objectives.trial import Trial
 from xling.text import shards, vocab, wordbyword
 from xling.text.shards import UNK
 
@@ -161,6 +162,7 @@ class Made(nn.Module):
 class Umt(Seq2SeqObjective):
     """A sentence from the model's own translation of it."""
 
+    trial = Trial({"reuse": "2", "pool": "2", "sample": "true", "pairs": "en-ar,en-th"}, makes_sources=True)
     config = UmtConfig
     shardable = False
 

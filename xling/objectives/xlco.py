@@ -34,6 +34,7 @@ from xling.models.encoder import Encoder
 from xling.models.seq2seq import POOLINGS, pool
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -206,6 +207,12 @@ class ContrastState(nn.Module):
 class Xlco(Objective):
     """Contrast of translations against a queue."""
 
+    trial = Trial(
+        {"queue_size": "64", "momentum": "0.9"},
+        {"momentum": "0", "mix": "0", "queue_size": "1"},
+        spare=1,
+        mixed_with=("mmlm", "tlm"),
+    )
     config = XlcoConfig
     shardable = False
 

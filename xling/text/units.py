@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt64
+    from jaxtyping import Bool, Int64, UInt8, UInt64
 
 # Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, kana, bopomofo and
 # the Han ideographs. Hangul is written with spaces.
@@ -62,12 +62,16 @@ def units(text: str) -> list[str]:
     classes = _classes()[points]
     points = np.where(classes == _BREAK, np.uint32(ord(" ")), points)
     if (classes == _SINGLE).any():
-        # A unit ends before every letter of an unspaced script, and after one with its marks.
-        carrier = np.maximum.accumulate(np.where(classes == _MARK, 0, np.arange(len(classes))))
-        before = np.concatenate([[_BREAK], classes[carrier][:-1]])
-        starts = (classes == _SINGLE) | ((classes == _SPACED) & (before == _SINGLE))
-        points = np.insert(points, np.flatnonzero(starts), np.uint32(ord(" ")))
+        points = np.insert(points, np.flatnonzero(_starts(classes)), np.uint32(ord(" ")))
     return points.tobytes().decode("utf-32-le", "surrogatepass").split()
+
+
+def _starts(classes: UInt8[np.ndarray, " points"]) -> Bool[np.ndarray, " points"]:
+    """Where a unit ends for another reason than a break: before every letter of an unspaced script, and behind it."""
+    carrier = np.maximum.accumulate(np.where(classes == _MARK, 0, np.arange(len(classes))))
+    before = np.concatenate([[_BREAK], classes[carrier][:-1]])
+    found: Bool[np.ndarray, " points"] = (classes == _SINGLE) | ((classes == _SPACED) & (before == _SINGLE))
+    return found
 
 
 def unspaced_share(text: str) -> float:
@@ -94,3 +98,26 @@ def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " ru
     for k, power in enumerate(_powers(n)):
         out += mixed[k : k + num] * power
     return out
+
+
+def hashed_units(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarray, " units"]]:
+    """A hash of every unit of ``text`` and the number of its line from 0, without a string for any of them."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    points = np.frombuffer(text.lower().encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    classes = _classes()[points]
+    inside = np.flatnonzero(classes != _BREAK)
+    if not len(inside):
+        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+    kept = classes[inside]
+    starts = np.diff(inside, prepend=-2) > 1
+    if (kept == _SINGLE).any():
+        starts |= _starts(classes)[inside]
+    first = np.flatnonzero(starts)
+    lengths = np.diff(first, append=len(kept))
+    place = np.arange(len(kept)) - np.repeat(first, lengths)
+    factors = np.array(_powers(64), dtype=np.uint64)[place % 64]
+    hashes = np.add.reduceat((points[inside].astype(np.uint64) + np.uint64(1)) * factors, first)
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+    lines = np.cumsum(points == ord("\n"))[inside[first]]
+    return hashes ^ (hashes >> np.uint64(32)), lines

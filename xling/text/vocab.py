@@ -39,7 +39,9 @@ class VocabConfig:
         alpha: exponent of the language shares, by characters.
         num_sentences: lines to train on, over all languages.
         coverage: share of characters that get a piece of their own.
-        model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe``.
+        model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe`` (Gemma, mmBERT).
+        byte_fallback: cut characters without a piece into bytes instead of calling them unknown; 256 of the pieces.
+        normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text as it is.
     """
 
     corpora: dict[str, tuple[str, ...]]
@@ -49,6 +51,8 @@ class VocabConfig:
     num_sentences: int = 500_000
     coverage: float = 0.9998
     model: Literal["unigram", "bpe"] = "unigram"
+    byte_fallback: bool = False
+    normalize: bool = True
     num_threads: int = 1
     seed: int = 1
 
@@ -110,6 +114,9 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
             model_prefix=str(out / "spm"),
             vocab_size=cfg.size,
             model_type=cfg.model,
+            byte_fallback=cfg.byte_fallback,
+            normalization_rule_name="nmt_nfkc" if cfg.normalize else "identity",
+            remove_extra_whitespaces=cfg.normalize,
             character_coverage=cfg.coverage,
             num_threads=cfg.num_threads,
             max_sentence_length=4 * MAX_LINE_CHARS,

@@ -21,25 +21,28 @@ class Batches:
     Attributes:
         most: of an update when the warm-up is over.
         tokens: of a batch of all processes, as far as it is filled.
-        warmup: tokens over which updates grow from one batch to ``most``, 0 for none.
+        warmup: tokens over which updates grow to ``most``, 0 for none.
+        first: batches of the first update then.
     """
 
     most: int
     tokens: int
     warmup: int = 0
+    first: int = 1
     _growing: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Work out the updates of the warm-up."""
         seen = 0
-        while seen < self.warmup and self.most > 1:
-            self._growing.append(max(1, math.ceil(self.most * seen / self.warmup)))
+        while seen < self.warmup and self.most > self.first:
+            grown = self.first + (self.most - self.first) * seen / self.warmup
+            self._growing.append(math.ceil(grown))
             seen += self._growing[-1] * self.tokens
 
     @classmethod
     def of(cls, train: Any, processes: int = 1) -> Batches:
         """Those of a `xling.training.settings.TrainConfig`."""
-        return cls(train.accumulate, train.batch_tokens * processes, train.batch_warmup)
+        return cls(train.accumulate, train.batch_tokens * processes, train.batch_warmup, train.batch_first)
 
     def at(self, update: int) -> int:
         """Batches of the update after ``update`` others."""

@@ -20,7 +20,7 @@ class TrainConfig:
         updates: optimiser steps.
         batch_tokens: real tokens in a batch of one process.
         accumulate: batches per update.
-        batch_warmup: tokens over which updates grow from one batch to ``accumulate``, 0 for none.
+        batch_warmup: tokens over which updates grow from ``batch_first`` batches to ``accumulate``, 0 for none.
         optimizer: ``adamw``, ``stable_adamw`` (Wortsman et al. 2023), or ``muon`` for the matrices of layers with AdamW
             for the rest, see `xling.models.rules`.
         beta1, beta2, eps: of AdamW; .98 is RoBERTa's and XLM-R's second, .999 BERT's.
@@ -45,6 +45,7 @@ class TrainConfig:
     lr: float = ranged(5e-4, POSITIVE)
     warmup: int = ranged(100, NOT_NEGATIVE)
     batch_warmup: int = ranged(0, NOT_NEGATIVE)
+    batch_first: int = ranged(1, COUNT)
     optimizer: Literal["adamw", "stable_adamw", "muon"] = "adamw"
     beta1: float = ranged(0.9, SHARE)
     beta2: float = ranged(0.98, Range(above=0, below=1, words="a number between 0 and 1"))

@@ -1,9 +1,9 @@
 """``xling pretrain static``: one static encoder for every language of an n-way corpus.
 
-It starts from latent vectors (`xling.training.latent`) and learns by contrast. Each update draws rows and two of the
-languages of each, and asks each text for its translation among the texts of the other rows. The encoder is linear in
-its table, so the gradient of a row of the table is summed up by hand and its step is that of Adagrad with one sum for
-each row: an update touches the rows of its words alone.
+It starts from latent vectors (`xling.training.latent`) or from another encoder and learns by contrast. Each update
+draws rows and two of the languages of each, and asks each text for its translation among the texts of the other rows.
+The encoder is linear in its table, so the gradient of a row of the table is summed up by hand and its step is that of
+Adagrad with one sum for each row: an update touches the rows of its words alone.
 
 Sources: loss: Feng et al. 2022, Language-agnostic BERT sentence embedding, section 2 (in-batch negatives, additive
 margin, both directions); step: Duchi et al. 2011, with one sum of squares a row as the rowwise Adagrad of FBGEMM.
@@ -30,6 +30,7 @@ from xling.models.static import (
     FREQUENT,
     StaticEncoder,
     fresh_table,
+    load,
     save,
     unit,
     word_hash,
@@ -216,12 +217,13 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     Raises:
         UserError: ``data`` is no n-way corpus, or has nothing to train on.
     """
-    if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.data]):
+    inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
+    if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     sets, hashes, ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batches = Batches(sets, cfg)
-    with manifest.publish(cfg.out, STAGE, cfg, [cfg.data]) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
         table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
         trainer = Trainer(cfg, hashes, ends, weights, table)
         made.counts |= _train(cfg, trainer, batches)
@@ -236,7 +238,20 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
 def _start(
     cfg: StaticTraining, sets: Sequence[RowSet], hashes: np.ndarray, ends: np.ndarray, weights: np.ndarray
 ) -> Tensor | None:
-    """The latent table at the scale of a fresh one, or None for a fresh one."""
+    """The table of an encoder, or the latent one at the scale of a fresh one, or None for a fresh one.
+
+    Raises:
+        UserError: the encoder has another shape.
+    """
+    if cfg.start.encoder:
+        encoder = load(cfg.start.encoder)
+        if encoder.cfg != cfg.model:
+            raise UserError(
+                f"start.encoder={cfg.start.encoder} has {encoder.cfg}, and this training has {cfg.model}",
+                "an encoder with the same model.* settings",
+                "give those of the encoder, or train without start.encoder",
+            )
+        return encoder.table
     if not cfg.start.rounds:
         return None
     shape = (1 << cfg.model.bits, cfg.model.dim)
@@ -322,7 +337,8 @@ class _State:
 
 
 def _key(cfg: StaticTraining) -> str:
-    return repr((to_dict(cfg), manifest.digest(cfg.data)))
+    start = manifest.digest(cfg.start.encoder) if cfg.start.encoder else ""
+    return repr((to_dict(cfg), manifest.digest(cfg.data), start))
 
 
 def _state_path(cfg: StaticTraining) -> Path:

@@ -23,15 +23,18 @@ MASS = {
 
 @dataclass(frozen=True)
 class LatentConfig:
-    """Settings of `latent_table`.
+    """Settings of `latent_table`, or an encoder instead of it.
 
     Attributes:
+        encoder: output of ``xling pretrain static`` of the same ``model.*`` that is trained further; no latent vectors
+            are computed then.
         rounds: of subspace iteration; 0 starts from a random table instead.
         fit_rounds: of conjugate gradients.
         ridge: strength of the pull to zero, relative to the median weight of a feature.
         mass: weight of a text by source, 1 where none is given; a row weighs as much as its texts together.
     """
 
+    encoder: Path | None = None
     rounds: int = 3
     fit_rounds: int = 5
     ridge: float = 0.3
@@ -50,7 +53,7 @@ class StaticTraining:
         updates: so many updates instead; then a run that was stopped and goes on ends in the same weights.
         shares: of the rows by source; the others share what is left over evenly. Within a source a set of aligned
             files counts by the root of its rows.
-        start: latent vectors to start from.
+        start: latent vectors, or an encoder, to start from.
         rows: of one update.
         english: share of the rows of three languages and more that English is one side of.
         drop: share of the words of a text that are left out.
@@ -86,8 +89,10 @@ class StaticTraining:
         """
         if self.updates < 0 or self.minutes < 0:
             raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
-        if not self.updates and not self.minutes and not self.start.rounds:
-            raise UserError("minutes=0 updates=0 start.rounds=0 learn nothing", "one of them above 0")
+        if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
+            raise UserError(
+                "minutes=0 updates=0 learn nothing here", "one of them above 0, or latent vectors"
+            )
         for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
             if not low <= getattr(self, name) <= high:
                 raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")

@@ -44,12 +44,16 @@ class TaskModel(nn.Module):
         self.features: Features = features if self.task.two_texts else "cls"
         width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
-        self.dense = nn.Linear(width, dim) if self.task.pooled else None
+        # ModernBERT has the head of its language model under every classifier: dense, gelu and norm without biases.
+        biases = encoder.cfg.head_biases
+        self.dense = nn.Linear(width, dim, biases) if self.task.pooled or not biases else None
+        self.head_norm = None if biases else nn.LayerNorm(dim, encoder.cfg.norm_eps, bias=False)
         self.classifier = nn.Linear(dim, self.task.num_outputs(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
                 nn.init.normal_(layer.weight, std=0.02)
-                nn.init.zeros_(layer.bias)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
 
     def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Float[Tensor, "chosen labels"]:
         """Logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
@@ -80,7 +84,8 @@ class TaskModel(nn.Module):
                 chosen = torch.cat([chosen, matched(hidden, sample["sides"], inputs["runs"])], 1)
             hidden = chosen
         if self.dense is not None:
-            hidden = torch.tanh(self.dense(dropout(hidden, self.drop, self.training)))
+            made = self.dense(dropout(hidden, self.drop, self.training))
+            hidden = torch.tanh(made) if self.head_norm is None else self.head_norm(F.gelu(made))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
         return self.task.masked(logits, inputs["positions"][sample["chosen"]], self.labels)
 

@@ -7,75 +7,26 @@ scored.
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from xling.core import languages, manifest
-from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
-from xling.models import checkpoint, ddp
+from xling.models import checkpoint
 from xling.models import shape as shapes
 from xling.models.shape import ModelConfig
 from xling.objectives.seq2seq import pairs_of_directions
 from xling.text import shards
-from xling.training import train
 from xling.training.settings import PretrainConfig
+from xling.transfer import trained
 from xling.transfer.settings import MtConfig
 from xling.transfer.translate import Translator
-
-STAGE = "finetune mt"
-
-
-def run(cfg: MtConfig) -> manifest.Manifest:
-    """Train, translate, score and publish; a rerun after a kill goes on where the training stood.
-
-    Raises:
-        UserError: no parallel text, an unknown direction, a checkpoint of another vocabulary or shape, a test set that
-            is missing or whose sides differ in length.
-    """
-    log, cfg = cfg.log, replace(cfg, log="none")
-    out = Path(cfg.out)
-    tests = {pair: [Path(name) for name in names] for pair, names in cfg.test.items()}
-    for pair, names in tests.items():
-        if len(names) != 2:
-            raise UserError(
-                f"test {pair}: {len(names)} files", "source and reference", f"test.{pair}=SRC,REF"
-            )
-    inputs = [Path(name) for name in (cfg.data, cfg.checkpoint, cfg.back_translated) if name]
-    inputs += [name for names in tests.values() for name in names]
-    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
-        return done
-    sides = {pair: aligned(pair, *names) for pair, names in tests.items()}
-    trained = out.with_name(f"{out.name}.train")
-    settings = replace(pretraining(cfg, trained), log=log)
-    for pair in sides:
-        if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
-            raise UserError(f"test {pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
-    model = train.run(settings)
-    if not ddp.is_first():
-        assert isinstance(model, manifest.Manifest)
-        return model
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        for path in trained.iterdir():
-            if path.name != manifest.FILE_NAME:
-                shutil.copy(path, made.path / path.name)
-        translator = Translator(trained, cfg.search, precision=cfg.precision)
-        scores = {pair: score(translator, pair, two[0], two[1], made.path) for pair, two in sides.items()}
-        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-        made.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
-    shutil.rmtree(trained)
-    for pair, found in scores.items():
-        print(
-            f"{pair}: BLEU {found['bleu']:.2f}, chrF {found['chrf']:.2f} ({found['signature']})", flush=True
-        )
-    return manifest.read(out)
 
 
 def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
@@ -165,19 +116,37 @@ def _back_pairs(cfg: MtConfig) -> list[str]:
     return shards.pairs_in(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
-def aligned(pair: str, source: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """The lines of two aligned files.
+def run(cfg: MtConfig) -> manifest.Manifest:
+    """Train, translate, score and publish; a rerun after a kill goes on where the training stood.
 
     Raises:
-        UserError: one is missing, or they differ in length.
+        UserError: no parallel text, an unknown direction, a checkpoint of another vocabulary or shape, a test set that
+            is missing or whose sides differ in length.
     """
-    sides = []
-    for path in (source, reference):
-        if not path.is_file():
-            raise UserError(f"test {pair}: no file at {path}", fix="check the path")
-        sides.append(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(
-            f"test {pair}: {len(sides[0])} lines in {source}, {len(sides[1])} in {reference}", "as many"
-        )
-    return sides[0], sides[1]
+    return trained.run(STAGE, cfg)
+
+
+def scores_of_tests(
+    cfg: MtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
+) -> dict[str, Any]:
+    """The scores of every test set; writes the translations to ``folder``."""
+    translator = Translator(model, cfg.search, precision=cfg.precision)
+    return {pair: score(translator, pair, *two, folder) for pair, two in tests.items()}
+
+
+def report(scores: dict[str, Any]) -> str:
+    """The scores in lines."""
+    return "\n".join(
+        f"{pair}: BLEU {found['bleu']:.2f}, chrF {found['chrf']:.2f} ({found['signature']})"
+        for pair, found in scores.items()
+    )
+
+
+STAGE = trained.Stage[MtConfig](
+    "finetune mt",
+    inputs=lambda cfg: (cfg.data, cfg.checkpoint, cfg.back_translated, *trained.files(cfg.test)),
+    sets=lambda cfg: {"test": cfg.test},
+    pretraining=pretraining,
+    scores=scores_of_tests,
+    report=report,
+)

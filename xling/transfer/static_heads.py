@@ -35,6 +35,8 @@ MIN_RESCALED = 20
 """Rows below which features are left as they are: they say too little about their language."""
 WARMUP_STEPS = 50
 MORE = 3
+DROP, SPAN_DROP = 0.15, 0.3
+"""Words hidden in training; the more, the less a name's own spelling decides."""
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 _QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
 
@@ -253,7 +255,7 @@ class Tagger(nn.Module):
         drop: share of the words whose vectors are hidden in training, and half that of single numbers.
     """
 
-    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = 0.15) -> None:
+    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
         super().__init__()
         self.labels, self.drop = tuple(labels), drop
         self.enter = nn.Linear(dim + NUM_SHAPES, width)
@@ -326,10 +328,8 @@ def tagger(
         more: sentences with tags, of which every epoch draws `MORE` for each of ``sentences``.
     """
     torch.manual_seed(seed)
-    net, number = (
-        Tagger(encoder.dim + encoder.cfg.sketch, labels),
-        {label: i for i, label in enumerate(labels)},
-    )
+    net = Tagger(encoder.dim + encoder.cfg.sketch, labels, drop=SPAN_DROP if spans else DROP)
+    number = {label: i for i, label in enumerate(labels)}
     rows = [*zip(sentences, tags, strict=True), *more]
     prepared = _Prepared(encoder, [words for words, _ in rows])
     learning = None

@@ -230,7 +230,8 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
 
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
     """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
-    vocab.copy(ckpt, directory)
+    if ckpt != directory:
+        vocab.copy(ckpt, directory)
     model = tuned.model
     facts = {
         "shape": checkpoint.shape_of(model.encoder.cfg),

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,67 +29,19 @@ from xling.objectives.umt import count_pieces
 from xling.text import shards, vocab, wordbyword
 from xling.training import train
 from xling.training.settings import PretrainConfig
-from xling.transfer.mt import aligned, scores_of, start_of
+from xling.transfer import trained
+from xling.transfer.mt import scores_of, start_of
 from xling.transfer.settings import UmtConfig
+from xling.transfer.trained import aligned
 from xling.transfer.translate import Translator
 from xling.transfer.unsupervised import Examiner, Held, check_alive
 
-STAGE = "umt"
 TOKEN = re.compile(r"\w+|[^\w\s]")
 SELECTION = {
     "two_way": "two_way: round trips of monolingual text, no parallel text",
     "oracle": "ORACLE: BLEU on parallel text, so this run is not unsupervised",
     "last": "last: the weights of the last update",
 }
-
-
-def run(cfg: UmtConfig) -> manifest.Manifest:
-    """Train, select, translate, score and publish; a rerun after a kill goes on where the training stood.
-
-    Raises:
-        UserError: a language twice or without text, a checkpoint that has never seen it, a collapsed run, a test set
-            that is missing or whose sides differ in length.
-    """
-    log, cfg = cfg.log, replace(cfg, log="none")
-    out = Path(cfg.out)
-    named = [("oracle", *item) for item in cfg.oracle.items()] + [
-        ("test", *item) for item in cfg.test.items()
-    ]
-    for kind, pair, names in named:
-        if len(names) != 2:
-            raise UserError(
-                f"{kind}.{pair}: {len(names)} files", "source and reference", f"{kind}.{pair}=SRC,REF"
-            )
-    inputs = [Path(name) for name in (cfg.data, cfg.checkpoint, cfg.parallel_data) if name]
-    inputs += [Path(name) for two in (*cfg.oracle.values(), *cfg.test.values()) for name in two]
-    inputs += wordbyword.paths(cfg.back.get("dictionaries", ""))
-    if done := manifest.up_to_date(out, STAGE, cfg, inputs):
-        return done
-    tests = {pair: aligned(pair, Path(two[0]), Path(two[1])) for pair, two in cfg.test.items()}
-    trained = out.with_name(f"{out.name}.train")
-    settings = replace(pretraining(cfg, trained), log=log)
-    for kind, pair, _ in named:
-        if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
-            raise UserError(f"{kind}.{pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
-    for pair in cfg.pairs:
-        warn_of_strangers(Path(cfg.data), pair)
-    model = train.run(settings, Watcher(cfg, settings))
-    if not ddp.is_first():
-        assert isinstance(model, manifest.Manifest)
-        return model
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        for path in trained.iterdir():
-            if path.name != manifest.FILE_NAME:
-                shutil.copy(path, made.path / path.name)
-        scores = summary(cfg, trained / "log.jsonl")
-        translator = Translator(trained, cfg.search)
-        for pair, two in tests.items():
-            scores["test"][pair] = score(cfg, translator, pair, *two, made.path)
-        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-        made.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
-    shutil.rmtree(trained)
-    print(report(scores), flush=True)
-    return manifest.read(out)
 
 
 def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
@@ -282,3 +232,46 @@ def report(scores: dict[str, Any]) -> str:
                 f"{found['tokenised_bleu']:.2f} ({found['signature']})"
             )
     return "\n".join(lines)
+
+
+def run(cfg: UmtConfig) -> manifest.Manifest:
+    """Train, select, translate, score and publish; a rerun after a kill goes on where the training stood.
+
+    Raises:
+        UserError: a language twice or without text, a checkpoint that has never seen it, a collapsed run, a test set
+            that is missing or whose sides differ in length.
+    """
+    return trained.run(STAGE, cfg)
+
+
+def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
+    """What is called at every validation; says first what is to be expected of the languages."""
+    for pair in cfg.pairs:
+        warn_of_strangers(Path(cfg.data), pair)
+    return Watcher(cfg, settings)
+
+
+def scores_of_run(
+    cfg: UmtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
+) -> dict[str, Any]:
+    """How the model was selected, and the scores of every test set; writes the translations to ``folder``."""
+    scores = summary(cfg, model / "log.jsonl")
+    translator = Translator(model, cfg.search)
+    for pair, two in tests.items():
+        scores["test"][pair] = score(cfg, translator, pair, *two, folder)
+    return scores
+
+
+STAGE = trained.Stage[UmtConfig](
+    "umt",
+    inputs=lambda cfg: (
+        *(cfg.data, cfg.checkpoint, cfg.parallel_data),
+        *trained.files(cfg.oracle, cfg.test),
+        *wordbyword.paths(cfg.back.get("dictionaries", "")),
+    ),
+    sets=lambda cfg: {"oracle": cfg.oracle, "test": cfg.test},
+    pretraining=pretraining,
+    scores=scores_of_run,
+    report=report,
+    watch=watch,
+)

@@ -82,6 +82,10 @@ class PairFilter:
         """A reason for each pair of the batch, null where it may stay."""
         raise NotImplementedError(f"{type(self).__name__} has no judge")
 
+    def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
+        """Events in a batch that the card counts beside what is dropped."""
+        return {}
+
 
 class CorpusFilter(PairFilter):
     """Base of filters that compare pairs across the corpus: ``judge`` sees the keys of all batches."""

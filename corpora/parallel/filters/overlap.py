@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import ClassVar
 
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
 from xling.corpora.stages.contamination import Stamped, stamped, texts_of
+from xling.text.leaks import read as read_leaks
 from xling.text.pairs import near_key
 
 
@@ -20,9 +23,14 @@ class Overlap(PairFilter):
 
     Args:
         min_letters: held-out sentences with fewer letters are common phrases and do not count.
+        leaks: index of test rows that ``xling eval leaks`` has made; the card counts the pairs that hold any, by suite,
+            language, split and side.
+        block: whether pairs with such rows are dropped; else they are only counted.
     """
 
     min_letters: int = 10
+    leaks: Path | None = None
+    block: bool = True
 
     name: ClassVar[str] = "overlap"
     reasons: ClassVar[dict[str, str]] = {
@@ -42,11 +50,33 @@ class Overlap(PairFilter):
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
-        if not context.heldout:
-            return pl.repeat(None, pairs.height, dtype=pl.String, eager=True)
-        known = _heldout(stamped(context.heldout), self.min_letters)
-        tests = {f"heldout_{side}": near_key(side).is_in(known.implode()) for side in ("src", "tgt")}
+        tests: dict[str, pl.Expr] = {}
+        for side in ("src", "tgt"):
+            found = pl.col(side).is_null()  # never
+            if context.heldout:
+                known = _heldout(stamped(context.heldout), self.min_letters)
+                found = near_key(side).is_in(known.implode())
+            if self.leaks and self.block:
+                found |= pl.int_range(pl.len()).is_in(
+                    sorted({place for place, _ in self._leaked(pairs[side])})
+                )
+            tests[f"heldout_{side}"] = found
         return first_reason(pairs, tests)
+
+    def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
+        """Pairs that hold test rows, by what the rows belong to."""
+        if not self.leaks:
+            return {}
+        index = read_leaks(self.leaks)
+        held: dict[int, set[int]] = {}
+        for side in ("src", "tgt"):
+            for place, row in self._leaked(pairs[side]):
+                held.setdefault(place, set()).add(row)
+        return Counter(f"test rows of {group}" for rows in held.values() for group in index.groups_of(rows))
+
+    def _leaked(self, texts: pl.Series) -> list[tuple[int, int]]:
+        """Number of a pair and a test row that its side holds."""
+        return read_leaks(self.leaks).find_in(texts.to_list()) if self.leaks else []
 
 
 @lru_cache(maxsize=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 
@@ -104,7 +105,13 @@ class PairSourceExample:
 
 
 class PairReader:
-    """Base of what stands behind a scheme; its examples are Swahili behind English."""
+    """Base of what stands behind a scheme; its examples are Swahili behind English.
+
+    Attributes:
+        lists_inputs: its sources name the files that they read; another library holds those of the others.
+    """
+
+    lists_inputs: ClassVar[bool] = True
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:

@@ -52,6 +52,8 @@ _KNOWN = {
 class HuggingFace(PairReader):
     """One data set; nothing is loaded before its rows are read."""
 
+    lists_inputs = False
+
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """One source; nothing is loaded before its rows are read."""

@@ -1,0 +1,101 @@
+"""Recall of the index of test rows by suite and side, its false alarms on clean text, and what it costs.
+
+Usage: ``python -m benchmarks.leaks [ROWS]`` with XLING_DATA set. ROWS rows of every suite, language, split and side are
+planted, `TOGETHER` neighbours in a document of clean text: as they are, and with each sixth unit replaced. Clean
+text is older than the suites or from sources of none of them: novels, the New Testament, radio news.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from xling.core.sampling import rng
+from xling.eval import leaks
+from xling.eval.suite import suites
+from xling.text.leaks import Entry, Leaks
+from xling.text.units import units
+
+TOGETHER = 5
+FILES = ("mono/eltec.en.txt.gz", "mono/eltec.de.txt.gz", "mono/eltec.fr.txt.gz", "mono/voa.sw.txt.gz")
+LINES = 10
+
+
+def main(rows: str = "50") -> int:
+    """Print a line of JSON for each suite and side, then false alarms and speed."""
+    data = Path(os.environ["XLING_DATA"])
+    tests = leaks.tests_at(
+        [name for name in sorted(suites()) if not suites()[name].synthetic], ("test", "dev"), data
+    )
+    entries = list(leaks.entries(tests, data))
+    began = time.process_time()
+    index = Leaks.of(entries)
+    made = time.process_time() - began
+    clean = list(documents(data))
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    groups = [(group, list(part)) for group, part in groupby(entries, key=lambda entry: entry.group)]
+    by_group: dict[str, list[Entry]] = {}
+    for group, part in groups:
+        by_group.setdefault(group, []).extend(part)
+    for group, part in by_group.items():
+        suite, *_, side = group.split(" ")
+        tally = counts.setdefault((suite, side), Counter())
+        draw = rng("leaks", group)
+        chosen = [e for e in part if units(e.text)]
+        for first in draw.integers(
+            max(1, len(chosen) - TOGETHER + 1), size=max(1, int(rows) // TOGETHER)
+        ).tolist():
+            planted = chosen[first : first + TOGETHER]
+            host = clean[int(draw.integers(len(clean)))].split("\n")
+            for name, texts in (
+                ("verbatim", [e.text for e in planted]),
+                ("sixth", [changed(e.text) for e in planted]),
+            ):
+                document = "\n".join([*host[:3], *texts, *host[3:]])
+                found = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
+                tally[name] += sum((e.group, e.id) in found for e in planted)
+            tally["planted"] += len(planted)
+    for (suite, side), tally in sorted(counts.items()):
+        shares = {name: round(100 * tally[name] / tally["planted"], 2) for name in ("verbatim", "sixth")}
+        print(json.dumps({"suite": suite, "side": side, "planted": tally["planted"], **shares}), flush=True)
+    began = time.process_time()
+    found = [index.find(text).tolist() for text in clean]
+    alarms = Counter(index.entries(rows[0])[0][0] for rows in found if rows)
+    seconds = time.process_time() - began
+    chars = sum(map(len, clean))
+    facts = {"texts": len(entries), "distinct": len(index.ends) - 1, "seconds to index": round(made, 1)}
+    rate = {"million characters a second": round(chars / 1e6 / seconds, 2)}
+    print(
+        json.dumps(
+            {**facts, "clean documents": len(clean), "false alarms": alarms.total(), "of": alarms, **rate}
+        )
+    )
+    return 0
+
+
+def changed(text: str) -> str:
+    """The units of a text, each sixth of them another one; shorter texts have none."""
+    return " ".join("qzx" if place % 6 == 5 else unit for place, unit in enumerate(units(text)))
+
+
+def documents(data: Path) -> Iterator[str]:
+    """Clean documents of a few lines."""
+    for name in FILES:
+        lines = gzip.decompress((data / name).read_bytes()).decode().split("\n")
+        for start in range(0, len(lines), LINES):
+            yield "\n".join(lines[start : start + LINES])
+    for path in sorted((data / "bible_nt").glob("*.tsv.gz")):
+        verses = (line.partition("\t") for line in gzip.decompress(path.read_bytes()).decode().splitlines())
+        for _, chapter in groupby(verses, key=lambda cells: cells[0].rpartition(".")[0]):
+            yield "\n".join(text for _, _, text in chapter)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,36 @@
+"""Belebele: multiple-choice questions on FLORES passages, in 122 language variants."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from xling.eval.readers import json_lines
+from xling.eval.suite import SUITES, Example, Suite
+
+
+def to_example(record: Mapping[str, Any], index: int) -> Example:
+    """A line of the official files; the four answers compete behind passage and question."""
+    choices = tuple(str(record[f"mc_answer{n}"]) for n in (1, 2, 3, 4))
+    premise = f"{record['flores_passage']} {record['question']}"
+    fields = {"premise": premise, "question": "effect", "choices": choices, "document": record["link"]}
+    return Example(
+        f"{record['link']}#{record['question_number']}", fields, int(record["correct_answer_num"]) - 1
+    )
+
+
+SUITES.add(
+    "belebele",
+    Suite(
+        name="belebele",
+        kind="choice",
+        languages=(),
+        splits=("test",),
+        reader=json_lines(to_example),
+        patterns=("Belebele/{code}.jsonl",),
+        licence="CC BY-SA 4.0",
+        citation="Bandarkar et al. 2024, The Belebele benchmark: A parallel reading comprehension dataset",
+        url="https://github.com/facebookresearch/belebele",
+        protocol="accuracy of one answer of four; intervals draw passages; no training rows here: trained on xcopa's",
+        train_from="xcopa",
+        is_parallel=True,
+    ),
+)

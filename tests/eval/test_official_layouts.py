@@ -1,0 +1,160 @@
+"""Files of official repositories, in their layout and unchanged, and which of several test sets is scored."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xling.core.errors import UserError
+from xling.eval.suite import languages_at, load, scored_split, suites
+
+CONLLU = """# newdoc id = n01
+# sent_id = n01001
+# text = Go home!
+1-2\tGohome\t_\t_\t_\t_\t_\t_\t_\t_
+1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\t_
+2\thome\thome\tADV\t_\t_\t1\tadvmod\t_\t_
+2.1\tx\tx\tX\t_\t_\t_\t_\t_\t_
+3\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_
+
+# text = Yes
+1\tYes\tyes\tINTJ\t_\t_\t0\troot\t_\t_
+"""
+PAIRS = "id\tlanguage\tpremise\thypothesis\tlabel\n7\t{}\ta\tb\tneutral\n"
+OFFICIAL = (
+    ("americasnli", "oto", "test", {"americasnli/data/anli_final/test/oto.tsv": PAIRS}, ("0", "a", "neutral")),
+    ("americasnli", "qu", "dev", {"americasnli/data/anli_final/dev/quy.tsv": PAIRS}, ("0", "a", "neutral")),
+    (
+        "mafand", "sw-en", "test",
+        {"lafand-mt/data/text_files/en-swa/test.en": "one\n", "lafand-mt/data/text_files/en-swa/test.swa": "moja\n"},
+        ("0", "moja", "one"),
+    ),
+    (
+        "indonli", "id", "test_expert",
+        {
+            "indonli/data/indonli/test_expert.jsonl":
+            '{"pair_id": 33321, "label": "c", "premise": "p", "hypothesis": "h", "topics": "film"}\n'
+        },
+        ("33321", "p", "contradiction"),
+    ),
+    (
+        "indonli", "id", "dev",
+        {"indonli/data/indonli/val.jsonl": '{"pair_id": 1, "label": "e", "premise": "p", "hypothesis": "h"}\n'},
+        ("1", "p", "entailment"),
+    ),
+    ("farstail", "fa", "test", {"FarsTail/data/Test-word.csv": 'premise\thypothesis\tlabel\n"a ""b"""\tc\tn\n'},
+     ("0", 'a "b"', "neutral")),
+    ("udpos", "cs", "test", {"UD_Czech-PUD/cs_pud-ud-test.conllu": CONLLU},
+     ("n01001", ("Go", "home", "!"), ("VERB", "ADV", "PUNCT"))),
+    ("udpos", "en", "train", {"UD_English-EWT/en_ewt-ud-train.conllu": CONLLU},
+     ("n01001", ("Go", "home", "!"), ("VERB", "ADV", "PUNCT"))),
+    (
+        "multi30k", "en-de", "test_2018_flickr",
+        {f"dataset/data/task1/raw/test_2018_flickr.{x}.gz": f"a {x}\n" for x in ("en", "de")},
+        ("0", "a en", "a de"),
+    ),
+    (
+        "multi30k_retrieval", "de", "test_2017_mscoco",
+        {f"multi30k/data/task1/raw/test_2017_mscoco.{x}.gz": f"a {x}\n" for x in ("en", "de")},
+        ("0", "a de", 0),
+    ),
+    (
+        "belebele", "sw", "test",
+        {
+            "Belebele/swh_Latn.jsonl": json.dumps({
+                "link": "https://a.b/c", "question_number": 2, "flores_passage": "Bahari.", "question": "Nini?",
+                "mc_answer1": "a", "mc_answer2": "b", "mc_answer3": "c", "mc_answer4": "d", "correct_answer_num": "3",
+                "dialect": "swh_Latn", "ds": "2023-05-03",
+            })
+        },
+        ("https://a.b/c#2", "Bahari. Nini?", 2),
+    ),
+    ("afrixnli", "ee", "test", {"afrixnli/data/ewe/test.tsv": "premise\thypothesis\tlabel\na\tb\t2\n"},
+     ("0", "a", "contradiction")),
+    ("afrixnli", "zu", "dev", {"afrixnli/data/zul/dev.tsv": "premise\thypothesis\tlabel\na\tb\tneutral\n"},
+     ("0", "a", "neutral")),
+    ("masakhapos", "sw", "test", {"masakhane-pos/data/swa/test.txt": "Mimi PRON\nnina VERB\n\n"},
+     ("0", ("Mimi", "nina"), ("PRON", "VERB"))),
+    (
+        "xstorycloze", "sw", "test",
+        {
+            "xstorycloze/spring2016.val.sw.tsv.split_20_80_eval.tsv":
+            "InputStoryid\t" + "\t".join(f"InputSentence{n}" for n in (1, 2, 3, 4))
+            + "\tRandomFifthSentenceQuiz1\tRandomFifthSentenceQuiz2\tAnswerRightEnding\n"
+            "x-1\tA.\tB.\tC.\tD.\tE.\tF.\t2\n"
+        },
+        ("x-1", "A. B. C. D.", 1),
+    ),
+    (
+        "xwinograd", "ja", "test",
+        {
+            "xwinograd/test/jp.jsonl":
+            '{"sentence": "The cup hit it as _ was hard.", "option1": "the cup", "option2": "the bag", "answer": "1"}'
+        },
+        ("0", "The cup hit it as", 0),
+    ),
+    (
+        "flores", "en-sw", "test",
+        {
+            "flores200_dataset/devtest/eng_Latn.devtest": "one\n",
+            "flores200_dataset/devtest/swh_Latn.devtest": "moja\n",
+        },
+        ("0", "one", "moja"),
+    ),
+    (
+        "ntrex", "cy", "test",
+        {
+            "NTREX/NTREX-128/newstest2019-src.eng.txt": "one\n",
+            "NTREX/NTREX-128/newstest2019-ref.cym.txt": "un\n",
+            "NTREX/DOCUMENT_IDS.tsv": "bbc.1\n",
+        },
+        ("0", "un", 0),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "lang", "split", "files", "first"), OFFICIAL)
+def test_clones_of_official_repositories_are_read_as_they_are(
+    name: str, lang: str, split: str, files: dict[str, str], first: tuple[Any, ...], tmp_path: Path
+) -> None:
+    for place, text in files.items():
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    suite = suites()[name]
+    row, *_ = load(suite, lang, split, tmp_path)
+    text = next(value for key, value in row.fields.items() if key in ("text_a", "text", "tokens", "premise"))
+    assert (row.id, text, row.label) == first
+    assert lang in languages_at(suite, split, tmp_path) or name == "flores", "pairs of FLORES are named"
+    named = split if split.startswith("test_") else ""
+    assert split == "train" or scored_split(suite, lang, tmp_path, named) == split
+    if name == "ntrex":
+        assert row.fields["document"] == "bbc.1"
+
+
+def test_packed_files_are_discovered(tmp_path: Path) -> None:
+    path = tmp_path / "nli/xnli.test.eu.tsv.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(b"premise\thypothesis\tlabel\na\tb\tneutral\n"))
+    assert languages_at(suites()["xnli"], "test", tmp_path) == ["eu"]
+
+
+def test_a_test_set_is_named_where_there_are_several(tmp_path: Path) -> None:
+    suite = suites()["indonli"]
+    for name in ("test_lay", "val"):
+        path = tmp_path / f"indonli/data/indonli/{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"pair_id": 1, "label": "e", "premise": "p", "hypothesis": "h"}\n')
+    assert scored_split(suite, "id", tmp_path) == "test_lay", "a test set goes before dev rows"
+    with pytest.raises(
+        UserError, match=r"no test_expert rows in 'id': no file .*indonli\.test_expert\.id\.tsv"
+    ):
+        scored_split(suite, "id", tmp_path, "test_expert")
+    with pytest.raises(
+        UserError, match="unknown test set of indonli 'test_2018'; valid: test_expert, test_lay"
+    ):
+        scored_split(suite, "id", tmp_path, "test_2018")
