@@ -7,10 +7,11 @@ import hashlib
 import os
 import shutil
 import subprocess
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(str(resources.files("xling")))
 _NOT_INSTALLED = "testbed"
 _GIT_TIMEOUT_S = 10.0
 

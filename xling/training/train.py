@@ -141,13 +141,9 @@ def _train(
     epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
     _check_validation(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
-    told, clock, batches = (
-        0,
-        Clock(f"pretrain {cfg.out}"),
-        Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size()),
-    )
-    writer = running.Writer(partial, cfg.train.keep, accumulate)
-    title, seen = f"pretrain {cfg.out}", dict[str, Any]()
+    title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
+    batches = Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size())
+    clock, writer = Clock(title), running.Writer(partial, cfg.train.keep, accumulate)
     shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
     with (
         job.resumable(),
