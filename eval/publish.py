@@ -205,7 +205,10 @@ class Averages:
                 (lead if part.lang == column.source else -share) if is_gap else share for part in parts
             ]
             name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
-            ends = stats.average_interval(parts, METRICS[column.metric], name, weights)
+            metric = METRICS[column.metric]
+            ends = stats.average_interval(parts, metric, name, weights)
+            if not is_gap:  # wide intervals of few items reach beyond what a score can be
+                ends = max(0.0, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high
 

@@ -6,13 +6,11 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from xling.core import command
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
-from xling.eval.report import comparison
 from xling.eval.report.artifacts import Event, Made, Run
 from xling.eval.report.comparison import AVERAGE, Test
 from xling.eval.results import CONTROLS, PUBLISHED, Score
@@ -125,9 +123,8 @@ def intervals(scores: Sequence[Score]) -> Chapter:
     return made
 
 
-def significance(runs: Sequence[Run], data: Path | None) -> Chapter:
-    """Every system against the first one, suite by suite."""
-    found, notes = comparison.tests(comparison.systems_of(runs, data))
+def significance(found: Sequence[Test], notes: Sequence[str]) -> Chapter:
+    """Every system against the first one, suite by suite, and what could not be compared."""
     title = "Comparison"
     lead = (
         "Difference in points with its 95 % paired bootstrap interval; p by approximate randomisation, two-sided; "

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from urllib.parse import quote
 
 from xling.core import manifest
 from xling.core.answer import Answer
@@ -19,12 +20,15 @@ from xling.eval.published import FILE, beside
 from xling.eval.report import artifacts, comparison, render, sections, tables
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
+from xling.eval.report.overall import by_weight, counted, overall
 from xling.eval.report.sections import Chapter
 from xling.eval.report.tables import Column, Table, Values
 from xling.eval.results import CONTROLS, Score
 from xling.pages import figure, page, sheet
 
 STAGE = "report"
+WEIGHTIEST = 7
+"""Findings that the page shows unfolded."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class Report:
         title: heading.
         note: a sentence under it.
         leads: warnings.
-        findings: the result in sentences.
+        overall: every system on every suite; None without scores.
+        findings: the result in sentences, the weightiest first.
         tables: of scores, one a suite.
         pictures: of scores, one a suite.
         chapters: the rest, in order.
@@ -69,6 +74,7 @@ class Report:
     title: str
     note: str
     leads: list[str]
+    overall: sheet.Sheet | None
     findings: list[str]
     tables: list[Table]
     pictures: list[str]
@@ -130,10 +136,11 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
             f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
             "not how good a model is on real language."
         )
+    tests, untested = comparison.tests(comparison.systems_of(runs, cfg.data))
     every = [
         sections.transfer(scores),
         sections.intervals(scores),
-        sections.significance(runs, cfg.data),
+        sections.significance(tests, untested),
         sections.training(runs),
         sections.corpus(runs),
         sections.reproduction(runs),
@@ -142,6 +149,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         title=cfg.title,
         note=cfg.note,
         leads=[*leads, *notes],
+        overall=overall(scores, ends, tests) if scores else None,
         findings=summary(scores),
         tables=found,
         pictures=[dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY],
@@ -153,6 +161,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 def files(made: Report) -> dict[str, str]:
     """File name -> content."""
     sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
+    sheets += [made.overall] if made.overall else []
     return {
         "report.html": html_page(made),
         "report.md": markdown(made),
@@ -164,7 +173,8 @@ def files(made: Report) -> dict[str, str]:
 
 def markdown(made: Report) -> str:
     """The report without its pictures."""
-    told = [f"# {made.title}", made.note, *made.leads, "\n".join(f"- {f}" for f in made.findings)]
+    first = sheet.markdown(made.overall).rstrip() if made.overall else ""
+    told = [f"# {made.title}", made.note, *made.leads, first, "\n".join(f"- {f}" for f in made.findings)]
     parts = [sheet.without_html(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in made.tables]
     for chapter in made.chapters:
@@ -181,20 +191,23 @@ def markdown(made: Report) -> str:
 def latex(made: Report) -> str:
     """Every table, for a document with the packages booktabs and longtable."""
     sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
-    return "\n".join([*map(render.latex, made.tables), *map(sheet.latex, sheets)])
+    first = [sheet.latex(made.overall)] if made.overall else []
+    return "\n".join([*first, *map(render.latex, made.tables), *map(sheet.latex, sheets)])
 
 
 def html_page(made: Report) -> str:
     """The whole report as one page."""
     names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
+    rest = made.findings[WEIGHTIEST:]
     body = [
         f"<h1>{html.escape(made.title)}</h1>",
         f"<p>{html.escape(made.note)}</p>" if made.note else "",
         *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in made.leads),
-        "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in made.findings) + "</ul>"
-        if made.findings
-        else "",
+        sheet.html_table(made.overall) if made.overall else "",
+        _list(made.findings[:WEIGHTIEST]),
+        _folded(f"{counted(len(rest), 'more finding')}", _list(rest)) if rest else "",
+        _beside(made),
         f"<nav>{links}</nav>",
     ]
     if made.tables:
@@ -207,6 +220,18 @@ def html_page(made: Report) -> str:
     if made.scores:
         body.append(_folded(f"Signatures of the {len(made.scores)} scores", _signature_table(made.scores)))
     return page.document(made.title, "\n".join(filter(None, body)))
+
+
+def _list(findings: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in findings) + "</ul>" if findings else ""
+
+
+def _beside(made: Report) -> str:
+    """Links to the other files of the report, which lie in the same folder."""
+    names = ["report.md", "report.tex", *(["overall.csv"] if made.overall else [])]
+    names += [f"scores_{table.title}.csv".replace(" ", "_") for table in made.tables]
+    links = " ".join(f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>' for name in names)
+    return f'<p class="quiet">The same as files: {links}</p>'
 
 
 def _score_table(table: Table) -> str:
@@ -257,9 +282,9 @@ def _folded(title: str, inside: str, is_open: bool = False) -> str:
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One sentence per system and suite: its average without the source beside the controls'."""
+    """One sentence per system and suite: its average without the source beside the controls', the farthest first."""
     table = tables.by_column(scores)
-    sentences = []
+    sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):
         langs = tables.transferred(column, tables.averaged_of(table, column.suite))
         if column.system in CONTROLS or not langs:
@@ -267,21 +292,21 @@ def summary(scores: Sequence[Score]) -> list[str]:
         mine = _complete_mean(table[column], langs)
         if mine is None:
             continue
-        beside = []
+        beside, margins = [], []
         for control in (c for c in table if c.suite == column.suite and c.metric == column.metric):
             other = _complete_mean(table[control], langs)
             if control.system in CONTROLS and other is not None:
                 beside.append(f"{control.system} {other:.1f}")
+                margins.append(mine - other)
         against = f" (controls: {', '.join(beside)})" if beside else " (no control was run)"
         over = (
-            f"the {len(langs)} languages other than {column.source}"
+            f"the {counted(len(langs), 'language')} other than {column.source}"
             if column.source
-            else f"{len(langs)} {'pairs' if all('-' in x for x in langs) else 'languages'}"
+            else counted(len(langs), "pair" if all("-" in x for x in langs) else "language")
         )
-        sentences.append(
-            f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
-        )
-    return sentences
+        said = f"{column.suite}, {column.system}: {column.metric} {mine:.1f} on average over {over}{against}."
+        sentences.append((min(margins, key=abs, default=0.0), said))
+    return by_weight(sentences)
 
 
 def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:

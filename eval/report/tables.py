@@ -449,7 +449,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
         how = ", ".join(dict.fromkeys(f"{s.protocol} from {s.source}" for s in trained)) or "no fine-tuning"
         select = ", ".join(dict.fromkeys(s.select for s in trained if s.select != "none"))
         chosen = f" checkpoint chosen by {select};" if select else ""
-        notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed(s).")
+        notes.append(f"{suite}: {how};{chosen} {where}; {len(seeds)} seed{'s' * (len(seeds) != 1)}.")
         notes += _unscored(suite, {s.lang for s in main})
     cited = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
     notes += cited

@@ -161,7 +161,7 @@ def test_a_fine_tuned_checkpoint_is_scored_once_as_it_is(folder: Path, model: Pa
     (score,) = [s for s in read_scores(cfg.out / "tables/scores.json") if s.system == "pretrained"]
     assert (score.seed, score.select) == (-1, "none")
     assert score.signature.startswith("choice_accuracy:1|fine-tuned|data:") and "|seed:-1|" in score.signature
-    assert "±" not in text and "checkpoint chosen by" not in text and "1 seed(s)" in text
+    assert "±" not in text and "checkpoint chosen by" not in text and "1 seed." in text
     before = {p: p.stat().st_mtime_ns for p in predictions.files(cfg.out)}
     run.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
     same = {p for p in before if "pretrained" in p.parts and p.stat().st_mtime_ns == before[p]}

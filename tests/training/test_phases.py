@@ -205,3 +205,29 @@ def test_the_log_says_rate_norm_and_utilisation(pretrain: Pretrain) -> None:
     for event in events(pretrain("out", "train.updates=4", "train.log_every=2", "train.warmup=2")):
         if event["split"] == "train":
             assert event["lr"] > 0 and event["gnorm"] > 0 and 0 < event["mfu"] < 1
+
+
+def test_the_precision_is_said_and_another_one_warns(
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from xling.models import encoder
+
+    fast = {"fast": True}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast["fast"])
+    assert encoder.chosen_dtype("auto") == (torch.bfloat16, "the processor has AMX or AVX512-BF16")
+    words = ("train.updates=8", "train.log_every=2", "model.precision=auto")
+    with monkeypatch.context() as patch:
+        stop_after(5, patch)
+        with pytest.raises(Killed):
+            pretrain("out", *words)
+    assert "was written in" not in caplog.text
+    fast["fast"] = False
+    made = pretrain("out", *words)
+    assert "was written in bfloat16, this machine goes on in float32" in caplog.text
+    told = [event["precision"] for event in events(made) if "precision" in event]
+    assert told == [
+        "bfloat16: the processor has AMX or AVX512-BF16",
+        "float32: the processor has no AMX or AVX512-BF16",
+    ]

@@ -399,17 +399,24 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
 
 
 def working_dtype(precision: str) -> torch.dtype:
-    """The type of the working weights: ``fp32``, ``bf16``, or ``auto`` by what the machine multiplies fast.
+    """The type of the working weights, see `chosen_dtype`."""
+    return chosen_dtype(precision)[0]
 
-    bf16 is taken on a GPU that has it and on a CPU with AMX or AVX512-BF16 instructions.
+
+def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
+    """``fp32``, ``bf16``, or ``auto`` by what the machine multiplies fast, and why.
+
+    bf16 is taken on a GPU that has it and on a CPU with AMX or AVX512-BF16 instructions; one that is emulated is slow.
     """
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
-        return torch.bfloat16 if precision == "bf16" else torch.float32
+        return torch.bfloat16 if precision == "bf16" else torch.float32, f"model.precision={precision}"
     if torch.cuda.is_available():
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-    return torch.bfloat16 if fast else torch.float32
+        fast, has = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {} bfloat16"
+    else:
+        fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        has = "the processor has {} AMX or AVX512-BF16"
+    return torch.bfloat16 if fast else torch.float32, has.format("" if fast else "no").replace("  ", " ")
 
 
 def initialise(module: nn.Module) -> None:

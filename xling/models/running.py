@@ -79,6 +79,7 @@ class Writer:
             "processes": ddp.size(),
             "batches_per_update": ddp.size() * self.accumulate,
             "code": code.described(),
+            "dtype": _dtype_of(trainer),
             "run_key": json.dumps(run_key, sort_keys=True),
         }
         arguments = (snapshot(state, {}), trainer.get_num_updates())
@@ -213,6 +214,12 @@ def resume(
             damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
             logger.warning(SOMETHING_ELSE, path)
             continue
+        if (dtype := extra.get("dtype", _dtype_of(trainer))) != _dtype_of(trainer):
+            logger.warning(
+                "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
+                "model.precision=fp32 or bf16 keeps it",
+                path, dtype, _dtype_of(trainer),
+            )  # fmt: skip
         try:
             where = trainer.load_checkpoint(str(path))["train_iterator"]
             enter(trainer.get_num_updates())
@@ -230,6 +237,11 @@ def resume(
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
     trainer.lr_step(epoch_itr.epoch)
     return epoch_itr, cfg.train.accumulate
+
+
+def _dtype_of(trainer: Any) -> str:
+    """The type of the working weights of a trainer, for example ``bfloat16``."""
+    return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
 def _extra_of(state: Any, path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Log:
         self._late = ""  # lines that found no room on the disk
         metrics.reset_meters("train")  # of a run before this one in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
-        self._work = 0.0
+        self._work, self.precision, self._told = 0.0, "", False
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
         seen = [event for event in events if event.get("split") == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
@@ -84,16 +84,19 @@ class Log:
         metrics.reset_meters("train")
         # A language that had no turn since the last line has an empty meter.
         losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
-        counts = {
+        counts: dict[str, Any] = {
             "tokens_per_s": round(rate),
             **({"mfu": round(used, 4)} if most else {}),
             "lr": updates.rate,
-            "gnorm": round(float(values.get("gnorm") or math.nan), 4),
+            **({"gnorm": round(float(values["gnorm"]), 4)} if values.get("gnorm") is not None else {}),
             **dict(zip(MISHAPS, (updates.skipped, updates.halved), strict=True)),
         }
+        counts |= {"precision": self.precision} if not self._told else {}
+        self._told = True
         counts |= self._of_epoch(trainer.task.dataset("train"))
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         shown = f", MFU {used:.1%}" if most else ""
+        shown += f", {self.precision.partition(':')[0]}"
         return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s{shown}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:

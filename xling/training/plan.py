@@ -13,7 +13,7 @@ from fairseq.data import iterators
 from torch.utils.flop_counter import FlopCounterMode
 
 from xling.core.answer import Answer
-from xling.models.encoder import num_parameters
+from xling.models.encoder import chosen_dtype, num_parameters
 from xling.training.batches import Batches
 from xling.training.phases import Part, in_all
 from xling.training.settings import TrainConfig
@@ -145,10 +145,10 @@ def _model_line(model: Any) -> str:
     extras = num_parameters(model.extras)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     body = num_parameters(model) - embeddings - extras
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    dtype, why = chosen_dtype(model.cfg.precision)
     return (
         f"{body + embeddings:,} parameters ({embeddings:,} embeddings, {body:,} others), {extras:,} of objectives, "
-        f"{trained:,} trained, {dtype}"
+        f"{trained:,} trained, {str(dtype).removeprefix('torch.')} ({why})"
     )
 
 

@@ -26,7 +26,7 @@ from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
 from xling.models import checkpoint, ddp, running
-from xling.models.encoder import num_parameters
+from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab, wordbyword
 from xling.training import memory, phases, plan, track
 from xling.training.assemble import build_task, build_trainer, frozen_digest
@@ -201,6 +201,8 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     """The log of this process and what makes updates, both where a resumed training left them."""
     rank = ddp.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    dtype, why = chosen_dtype(cfg.model.precision)
+    log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
     return log, updates

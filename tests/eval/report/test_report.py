@@ -409,6 +409,38 @@ def test_the_page_loads_nothing_and_says_what_is_synthetic(tmp_path: Path) -> No
         assert foreign not in page
 
 
+def test_the_first_table_says_what_is_better(tmp_path: Path) -> None:
+    world = write_world(tmp_path / "data")
+    for name, right in (("one", [12, 3, 3]), ("two", [12, 12, 12]), ("three", [12, 3, 4])):
+        cfg = EvalConfig(("toy_xnli",), tmp_path / name, world, langs=LANGS, seeds=(1,))
+        given = {lang: [n] * 4 for lang, n in zip(LANGS, right, strict=True)}
+        run.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
+    places = tuple(f"{name}={tmp_path / name}" for name in ("one", "two", "three"))
+    stage.run(ReportConfig(places, tmp_path / "out", data=world))
+    text = (tmp_path / "out/report.md").read_text()
+    cells = dict(csv.reader((tmp_path / "out/overall.csv").read_text().splitlines()))
+    assert cells["system"] == "toy_xnli (accuracy)"
+    assert re.fullmatch(r"25\.0 \[[\d.]+, [\d.]+\] \(a\)", cells["one"])
+    assert re.fullmatch(r"100\.0 \[[\d.]+, [\d.]+\] better", cells["two"])
+    assert re.fullmatch(r"29\.2 \[[\d.]+, [\d.]+\] alike", cells["three"])
+    assert text.index("Overall") < text.index("- toy_xnli, "), "before the findings"
+    page = (tmp_path / "out/report.html").read_text()
+    assert page.index("Overall") < page.index("<nav>")
+    assert 'href="overall.csv"' in page and 'href="report.tex"' in page
+
+
+def test_findings_stand_by_their_weight_and_count_in_words() -> None:
+    scores = [
+        Score(suite, lang, "accuracy", value, 10, 1, system)
+        for suite, mine, other in (("near", 51.0, 50.0), ("far", 20.0, 60.0), ("middle", 60.0, 50.0))
+        for lang in ("en", "sw")
+        for system, value in (("pretrained", mine), ("random", other))
+    ]
+    said = stage.summary(scores)
+    assert [text.partition(",")[0] for text in said] == ["far", "middle", "near"]
+    assert "the 1 language other than en (controls: random 60.0)" in said[0]
+
+
 def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
     file = tmp_path / "run/scores.json"
     results.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])

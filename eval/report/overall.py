@@ -1,0 +1,83 @@
+"""The first table of a report: every system on every suite, with intervals and what of it is significant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xling.eval.report import tables
+from xling.eval.report.comparison import AVERAGE, Test
+from xling.eval.report.tables import Column, Ends
+from xling.eval.results import CONTROLS, Score
+from xling.pages.sheet import Sheet
+
+LEVEL = 0.05
+FIRST, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
+
+
+def overall(scores: Sequence[Score], ends: Ends, tests: Sequence[Test]) -> Sheet:
+    """Systems by suites: the mean of the main metric over the languages other than the source, and its interval.
+
+    Behind it stands how the system compares with the one that the suite's tests are against, ``(a)``: better or worse
+    where p adjusted for all averages is at most 5 %, else alike. A hole has no number.
+
+    Args:
+        scores: of any number of suites and systems.
+        ends: intervals of averages.
+        tests: of averages; others are passed over.
+    """
+    table = tables.by_column(scores)
+    columns = tables.sorted_columns(table)
+    suites = list(dict.fromkeys(c.suite for c in columns))
+    main = {suite: next(c.metric for c in columns if c.suite == suite) for suite in suites}
+    shown = [c for c in columns if c.metric == main[c.suite]]
+    names = {c: tables.column_name(c, columns) for c in shown}
+    systems = sorted(dict.fromkeys(names[c] for c in shown), key=lambda name: name in CONTROLS)
+    found = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
+    against = {(t.suite, t.before) for t in found.values()}
+
+    def cell(suite: str, system: str) -> str | None:
+        column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
+        if column is None:
+            return None
+        langs = tables.transferred(column, tables.averaged_of(table, suite)) or [column.source]
+        mean = tables.average(table[column], column, langs, tables._Holes(allow=False), ends)
+        if mean.value is None:
+            return None
+        told = f"{mean.value:.1f}"
+        if mean.low is not None and mean.high is not None:
+            told += f" [{mean.low:.1f}, {mean.high:.1f}]"
+        return f"{told} {_standing(column, found.get((suite, column.system)), against)}".rstrip()
+
+    rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
+    heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))
+    return Sheet("overall", "Overall", heads, rows, _notes(rows))
+
+
+def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) -> str:
+    """How a column compares with the system that others are tested against, in a word."""
+    if test is None or test.p_holm is None:
+        return FIRST if (column.suite, column.system) in against else ""
+    if test.p_holm > LEVEL:
+        return ALIKE
+    return BETTER if test.comparison.difference > 0 else WORSE
+
+
+def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
+    text = " ".join(cell for row in rows for cell in row[1:] if cell)
+    notes = ["Means over the languages of the published suite other than the source, with 95 % intervals."]
+    if FIRST in text:
+        notes.append(
+            "better, worse, alike: than the system marked (a) in the same column; alike where p, adjusted for the "
+            "number of averages compared (Holm), is above 0.05."
+        )
+    return tuple(notes)
+
+
+def by_weight(findings: Sequence[tuple[float, str]]) -> list[str]:
+    """Findings, the farthest from its controls first."""
+    return [text for _, text in sorted(findings, key=lambda finding: -abs(finding[0]))]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: ``1 language``, ``2 languages``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
