@@ -214,12 +214,7 @@ def resume(
             damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
             logger.warning(SOMETHING_ELSE, path)
             continue
-        if (dtype := extra.get("dtype", _dtype_of(trainer))) != _dtype_of(trainer):
-            logger.warning(
-                "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
-                "model.precision=fp32 or bf16 keeps it",
-                path, dtype, _dtype_of(trainer),
-            )  # fmt: skip
+        _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
         try:
             where = trainer.load_checkpoint(str(path))["train_iterator"]
             enter(trainer.get_num_updates())
@@ -242,6 +237,15 @@ def resume(
 def _dtype_of(trainer: Any) -> str:
     """The type of the working weights of a trainer, for example ``bfloat16``."""
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
+
+
+def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
+    if dtype != _dtype_of(trainer):
+        logger.warning(
+            "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
+            "model.precision=fp32 or bf16 keeps it",
+            path, dtype, _dtype_of(trainer),
+        )  # fmt: skip
 
 
 def _extra_of(state: Any, path: Path) -> dict[str, Any]:
