@@ -29,6 +29,7 @@ from types import FrameType
 from typing import Any
 
 from xling.core.manifest import write_atomic
+from xling.core.records import report
 
 VARIABLE = "XLING_HEARTBEAT"
 SECONDS_BETWEEN_BEATS = 5.0
@@ -89,6 +90,7 @@ def beat(
 ) -> None:
     """Tell how far the work is; cheap enough to be called at every step.
 
+    Never raises where the file cannot be written.
     The file is written every few seconds, and at once when ``saved`` is given or the work is complete;
     ``tokens_per_s``, ``saved`` and ``note`` keep their last value where None is given.
     """
@@ -108,7 +110,10 @@ def beat(
     _process.last = replace(
         _process.last, done=done, total=total or 0, unit=unit, rate=rate, time=round(time.time(), 1)
     )
-    write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
+    try:
+        write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
+    except OSError as error:  # a full folder of records is no reason to stop: the next beat tries again
+        report(Path(path), f"the progress is not shown: {error.strerror}")
 
 
 def read(path: Path) -> Heartbeat | None:

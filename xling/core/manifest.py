@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from xling.core import code
 from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.rerun import differences
@@ -39,7 +39,7 @@ class Manifest:
         inputs: path as given -> SHA-256 digest of the file, or of the directory's manifest or files.
         counts: numbers by name, for example per language and per drop reason; JSON-ready.
         files: path relative to the directory -> ``{"bytes": int, "sha256": str}``.
-        code_version: version of xling.
+        code_version: version of xling, digest of its code, and commit; see `xling.core.code`.
         seconds: wall time of the stage.
         peak_memory_mb: peak resident memory of the process, MiB.
     """
@@ -220,8 +220,8 @@ def up_to_date(
         _say(f"{error.given}; {out} is made again")
         return None
     _answer_why(f"{out} is finished and up to date: nothing would run")
-    if found.code_version != _version():
-        _say(f"{out} is kept: made by xling {found.code_version}, this is {_version()}")
+    if found.code_version != code.described():
+        _say(f"{out} is kept: made by xling {found.code_version}, this is {code.described()}")
     return found
 
 
@@ -280,7 +280,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         inputs=inputs_found,
         counts=made.counts,
         files=files,
-        code_version=_version(),
+        code_version=code.described(),
         seconds=round(time.perf_counter() - start, 3),
         peak_memory_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
@@ -343,13 +343,6 @@ def _alive(pid: int) -> bool:
 
 def _digests(inputs: Iterable[Path]) -> dict[str, str]:
     return {str(path): content(Path(path)) for path in inputs}
-
-
-def _version() -> str:
-    try:
-        return version("xling")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def summary(counts: Mapping[str, Any]) -> str:

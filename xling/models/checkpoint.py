@@ -1,12 +1,8 @@
-"""Checkpoints: atomic, with a checksum, the last good one taken; and published models without pickled code."""
+"""Published models, without pickled code."""
 
 from __future__ import annotations
 
-import copy
-import json
-import logging
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,13 +11,10 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from xling import compat
 from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.models import ddp
 from xling.models.encoder import EncoderConfig, EncoderModel
-from xling.models.marked import good_checkpoints, write_marked
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 from xling.models.setting import DECODER
 from xling.models.shape import names
@@ -31,7 +24,6 @@ from xling.text.vocab import vocab_digest
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-logger = logging.getLogger(__name__)
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
@@ -46,172 +38,6 @@ BY_TOKEN = (
 )  # a row for each id
 
 
-class Writer:
-    """Writes the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drops old ones.
-
-    The state is copied when `save` is called and written by a thread, so training waits for the copy alone, and
-    for the write before if that has not ended. The checksum is written last: a file without one is not a checkpoint.
-
-    Args:
-        directory: where to.
-        keep: how many stay.
-
-    Attributes:
-        saved: updates that the last checkpoint on the disk holds, 0 while there is none.
-    """
-
-    def __init__(self, directory: Path, keep: int) -> None:
-        self._directory, self._keep = directory, keep
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-        self.saved = 0
-        for torn in directory.glob("update-*.tmp"):
-            torn.unlink()
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.wait()
-
-    def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
-        """Copy the state and begin to write it.
-
-        Where the model is sharded all processes must call this, since the state is gathered; the first one writes.
-
-        Raises:
-            OSError: the checkpoint before could not be written.
-        """
-        self.wait()
-        trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
-        state = trainer.state_dict()
-        state["extra_state"] |= {
-            "train_iterator": position(epoch_itr),
-            "processes": ddp.size(),
-            "dtype": _dtype_of(trainer),
-            "run_key": json.dumps(run_key, sort_keys=True),
-        }
-        arguments = (snapshot(state, {}), trainer.get_num_updates())
-        if ddp.rank() > 0:
-            return
-        # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
-        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Wait until what was saved is on the disk.
-
-        Raises:
-            OSError: it could not be written.
-        """
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def _run(self, state: dict[str, Any], num_updates: int) -> None:
-        try:
-            self.write(state, num_updates)
-        except BaseException as error:  # handed to the thread that asked
-            self._error = error
-
-    def write(self, state: dict[str, Any], num_updates: int) -> None:
-        """Write a state now, and drop old ones."""
-        write_marked(self._directory / f"update-{num_updates:08d}.pt", state)
-        for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
-            old.unlink()
-            old.with_suffix(".pt").unlink(missing_ok=True)
-        self.saved = num_updates
-
-
-def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
-    """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
-    if isinstance(value, Tensor):
-        # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
-        there = ddp.is_everywhere(value)
-        key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
-        if key not in seen:
-            whole = value.full_tensor() if ddp.is_part(value) else value
-            seen[key] = whole.detach().to("cpu", copy=True)
-        return seen[key]
-    if isinstance(value, dict):
-        return type(value)((k, snapshot(v, seen)) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value)(snapshot(item, seen) for item in value)
-    return copy.deepcopy(value)
-
-
-def position(epoch_itr: Any) -> dict[str, Any]:
-    """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
-    done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = compat.is_at_the_end(epoch_itr)
-    epoch = epoch_itr.epoch + ended
-    # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
-    return {
-        "version": 2,
-        "epoch": epoch,
-        "iterations_in_epoch": 0 if ended else done,
-        "dataset": epoch_itr.dataset.position(epoch),
-    }
-
-
-def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """The training iterator at a `position`, for any number of processes: they share what is left of the epoch."""
-    trainer.task.load_dataset("train")
-    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
-    epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
-    epoch_itr.begins_at = where["iterations_in_epoch"]
-    compat.leave_out_batches(epoch_itr, epoch_itr.begins_at)
-    return epoch_itr
-
-
-def resume(
-    trainer: Any, directory: Path, run_key: dict[str, Any], enter: Callable[[int], None] = lambda update: None
-) -> Any:
-    """Load the newest good checkpoint, if any, and return the training iterator where it stood.
-
-    ``enter`` gets the updates made before the data are opened.
-
-    Raises:
-        UserError: the checkpoint was made with other settings or data.
-    """
-    for path in good_checkpoints(directory):
-        # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
-        extra = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["extra_state"]
-        if extra["run_key"] != json.dumps(run_key, sort_keys=True):
-            raise UserError(
-                f"{path} was made with other settings or data",
-                fix=f"give the old settings again, choose another out=, or delete {directory}",
-            )
-        if extra["processes"] != ddp.size():
-            logger.warning(
-                "%s was written by %d processes, %d go on: an update now sees another number of batches",
-                path, extra["processes"], ddp.size(),
-            )  # fmt: skip
-        if (dtype := extra.get("dtype", _dtype_of(trainer))) != _dtype_of(trainer):
-            logger.warning(
-                "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
-                "model.precision=fp32 or bf16 keeps it",
-                path, dtype, _dtype_of(trainer),
-            )  # fmt: skip
-        where = trainer.load_checkpoint(str(path))["train_iterator"]
-        enter(trainer.get_num_updates())
-        epoch_itr = iterator_at(trainer, where)
-        trainer.lr_step(epoch_itr.epoch)
-        return epoch_itr
-    enter(0)
-    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
-    trainer.lr_step(epoch_itr.epoch)
-    return epoch_itr
-
-
-def _dtype_of(trainer: Any) -> str:
-    """The type of the working weights of a trainer, for example ``bfloat16``."""
-    return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
-
-
 def save_model(
     path: Path,
     model: EncoderModel,
@@ -221,7 +47,7 @@ def save_model(
 ) -> None:
     """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only.
 
-    ``state`` are the weights of a sharded model, gathered by `snapshot`.
+    ``state`` are the weights of a sharded model, gathered by `xling.models.running.snapshot`.
     """
     state = model.state_dict() if state is None else state
     tied = tied_of(model.cfg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
@@ -15,15 +16,24 @@ import torch
 from xling.core import manifest
 
 logger = logging.getLogger(__name__)
+SOMETHING_ELSE = "%s holds something else than a checkpoint; taking the one before it"
 
 
 def write_marked(path: Path, state: Any) -> None:
-    """Write a file with its SHA-256 beside it, each whole or not at all, the checksum last."""
+    """Write a file with its SHA-256 beside it, each whole or not at all, the checksum last.
+
+    Raises:
+        OSError: it could not be written; what there was of it is deleted.
+    """
     temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as handle:
-        digest = write_hashed(state, handle)
-        handle.flush()
-        os.fsync(handle.fileno())
+    try:
+        with temporary.open("wb") as handle:
+            digest = write_hashed(state, handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     temporary.replace(path)
     manifest.write_atomic(path.with_suffix(".sha256"), digest + "\n")
 
@@ -44,13 +54,49 @@ def good_checkpoints(directory: Path) -> Iterator[Path]:
 
 
 def write_hashed(state: Any, handle: BinaryIO) -> str:
-    """Write ``state`` as `torch.save` does and return the SHA-256 of what was written."""
-    digest = hashlib.sha256()
+    """Write ``state`` as `torch.save` does and return the SHA-256 of what was written.
+
+    Raises:
+        OSError: the file did not take it; torch itself would tell of an unexpected position.
+    """
+    digest, failed = hashlib.sha256(), list[OSError]()
 
     class Both(io.RawIOBase):
         def write(self, data: Any) -> int:
             digest.update(data)
-            return handle.write(data)
+            try:
+                return handle.write(data)
+            except OSError as error:
+                failed.append(error)
+                raise
 
-    torch.save(state, cast("IO[bytes]", Both()))
+    try:
+        torch.save(state, cast("IO[bytes]", Both()))
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
     return digest.hexdigest()
+
+
+def has_no_room(error: OSError) -> bool:
+    """Whether a disk or a quota is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def size_of(state: Any) -> int:
+    """Bytes of the tensors in a state, each memory once."""
+    found: dict[int, int] = {}
+
+    def visit(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            found[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        elif isinstance(value, dict):
+            for each in value.values():
+                visit(each)
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                visit(each)
+
+    visit(state)
+    return sum(found.values())

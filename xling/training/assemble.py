@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, rules
+from xling.models import checkpoint, ddp, rules, running
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
 from xling.models.setting import DECODER, ENCODER
@@ -105,7 +105,7 @@ def frozen_digest(model: Any) -> dict[str, Any]:
     kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
     found = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
-        whole = checkpoint.snapshot(parameter, {})
+        whole = running.snapshot(parameter, {})
         found.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
     return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import manifest
+from xling.core import manifest, records
 from xling.core.progress import say
 from xling.models import ddp
 from xling.training import speed
@@ -51,16 +53,15 @@ class Log:
     def __init__(self, path: Path, num_updates: int) -> None:
         self.path = path
         self.show: Show = lambda event: None
-        # What stands behind the last line end was torn off when the process was killed.
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
-        kept = [line for line in lines if json.loads(line)["update"] <= num_updates]
-        manifest.write_atomic(path, "".join(f"{line}\n" for line in kept))
+        events = [event for event in records.read_lines(path) if isinstance(event.get("update"), int)]
+        events = [event for event in events if event["update"] <= num_updates]
+        manifest.write_atomic(path, "".join(f"{json.dumps(event)}\n" for event in events))
+        self._late = ""  # lines that found no room on the disk
         metrics.reset_meters("train")  # of a run before this one in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
         self._work, self.precision, self._told = 0.0, "", False
-        events = [json.loads(line) for line in kept]
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
-        seen = [event for event in events if event["split"] == "train"][-1:]
+        seen = [event for event in events if event.get("split") == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
     def count(self, trainer: Trainer, samples: list[Any]) -> None:
@@ -111,6 +112,15 @@ class Log:
         self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl, **more})
 
     def _write(self, event: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as handle:
-            handle.write(json.dumps(event) + "\n")
+        """Append a line; where the disk is full it waits for the next."""
+        self._late += json.dumps(event) + "\n"
+        with self.path.open("ab", buffering=0) as handle:
+            size = handle.tell()
+            try:
+                if handle.write(self._late.encode()) < len(self._late):  # it is ASCII
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                self._late = ""
+            except OSError as error:
+                handle.truncate(size)
+                records.report(self.path, f"lines wait to be written: {error.strerror}")
         self.show(event)

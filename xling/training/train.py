@@ -25,7 +25,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.stage import STAGES
-from xling.models import checkpoint, ddp
+from xling.models import checkpoint, ddp, running
 from xling.models.encoder import chosen_dtype, num_parameters
 from xling.text import vocab, wordbyword
 from xling.training import memory, phases, plan, track
@@ -96,7 +96,7 @@ def _train_and_publish(
     cfg: PretrainConfig, out: Path, inputs: list[Path], watch: Watch | None, log: str
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
-    run_key = {"config": config.to_dict(cfg), "data": [manifest.digest(path) for path in inputs]}
+    run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
     cfg, parts = phases.planned(cfg, ddp.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
@@ -106,7 +106,7 @@ def _train_and_publish(
         f"freeze={cfg.freeze}: frozen weights have changed"
     )
     model = trainer.get_model()
-    state = checkpoint.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+    state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
     with manifest.publish(out, STAGE, cfg, inputs) as made:
@@ -140,14 +140,12 @@ def _train(
     log_to: str,
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr = checkpoint.resume(trainer, partial, run_key, course.enter)
+    epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
     _check_validation(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
-    dtype, why = chosen_dtype(cfg.model.precision)
-    log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
-    told, clock, batches = 0, Clock(f"pretrain {cfg.out}"), Batches.of(cfg.train, ddp.size())
-    writer = checkpoint.Writer(partial, cfg.train.keep)
-    title, seen = f"pretrain {cfg.out}", dict[str, Any]()
+    title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
+    batches = Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size())
+    clock, writer = Clock(title), running.Writer(partial, cfg.train.keep, accumulate)
     shown = track.shown(log_to if ddp.rank() == 0 else "none", Path(cfg.out), cfg, trainer.get_num_updates())
     with (
         job.resumable(),
@@ -205,12 +203,14 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
     """The log of this process and what makes updates, both where a resumed training left them."""
     rank = ddp.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
+    dtype, why = chosen_dtype(cfg.model.precision)
+    log.precision = f"{str(dtype).removeprefix('torch.')}: {why}"
     updates = Updates(trainer, partial / "not-finite.pt", cfg.train.max_skipped)
     updates.skipped, updates.halved = log.mishaps
     return log, updates
 
 
-def _save(writer: checkpoint.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
     """Write a checkpoint; every process takes part, since each may keep a share of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())

@@ -24,7 +24,7 @@ _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's Trainer without its crash files; checkpoints are `xling.models.checkpoint.save`'s."""
+    """fairseq's Trainer without its crash files; checkpoints are `xling.models.running.Writer`'s."""
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Called by fairseq only when a step fails: the last checkpoint is good, the state now is not."""

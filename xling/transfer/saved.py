@@ -12,7 +12,7 @@ import torch
 from xling.core import manifest
 from xling.core.config import to_dict
 from xling.core.errors import UserError
-from xling.models import checkpoint, marked
+from xling.models import marked, running
 
 SECONDS_BETWEEN_SAVES = 60.0
 
@@ -28,7 +28,7 @@ class Saves:
 
     def __init__(self, out: Path, key: str, every_s: float = SECONDS_BETWEEN_SAVES) -> None:
         self.folder, self._key, self._every_s = out.with_name(f"{out.name}.partial"), key, every_s
-        self._writer, self._last = checkpoint.Writer(self.folder, keep=2), time.monotonic()
+        self._writer, self._last = running.Writer(self.folder, keep=2), time.monotonic()
 
     def is_due(self) -> bool:
         """Whether it is time to save."""
@@ -53,7 +53,17 @@ class Saves:
             UserError: it was made with other settings or data.
         """
         for path in marked.good_checkpoints(self.folder):
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            try:
+                state = torch.load(path, map_location="cpu", weights_only=True)
+                if (
+                    not isinstance(state["key"], str)
+                    or not isinstance(state["epoch"], int)
+                    or not state["rng"]
+                ):
+                    raise TypeError("key, epoch or generators")
+            except Exception:
+                marked.logger.warning(marked.SOMETHING_ELSE, path)
+                continue
             if state["key"] != self._key:
                 raise UserError(
                     f"{path} was made with other settings or data",

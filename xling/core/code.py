@@ -1,0 +1,59 @@
+"""Which code makes an output: the version, a digest of the source files, and the commit where there is a repository."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_ROOT = Path(str(resources.files("xling")))
+_NOT_INSTALLED = "testbed"
+_GIT_TIMEOUT_S = 10.0
+
+
+@functools.cache
+def digest() -> str:
+    """The first 12 hex digits of a SHA-256 over the names and contents of the package's Python files."""
+    found = hashlib.sha256()
+    for folder, folders, names in os.walk(_ROOT, followlinks=True):  # three rooms are links in a working copy
+        folders[:] = sorted(name for name in folders if name not in (_NOT_INSTALLED, "__pycache__"))
+        for name in sorted(name for name in names if name.endswith(".py")):
+            path = Path(folder, name)
+            found.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return found.hexdigest()[:12]
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of the working copy, with ``-dirty`` where files differ from it; empty outside of a repository."""
+    if not (_ROOT.parent / ".git").exists() or not shutil.which("git"):
+        return ""
+    command = [
+        "git",
+        "-C",
+        str(_ROOT.parent),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def described() -> str:
+    """Version, digest and commit in one word, for example ``0.1.0+4be1f09a77c2.g6a88b45-dirty``."""
+    try:
+        number = version("xling")
+    except PackageNotFoundError:
+        number = "unknown"
+    return f"{number}+{digest()}" + (f".g{commit()}" if commit() else "")

@@ -1,0 +1,352 @@
+"""The state of a training that runs: checkpoints, atomic and with a checksum, the last good one taken."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from xling import compat
+from xling.core import code
+from xling.core.errors import UserError
+from xling.core.progress import say
+from xling.core.rerun import differences
+from xling.models import ddp
+from xling.models.marked import SOMETHING_ELSE, good_checkpoints, has_no_room, size_of, write_marked
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+logger = logging.getLogger(__name__)
+FORMAT = 1
+"""Of what a checkpoint holds; to be raised when an older version could not go on from it."""
+FULL_DISK_VARIABLE = "XLING_FULL_DISK"
+"""``stop`` ends a training whose checkpoint finds no room; otherwise it goes on and tries again."""
+
+
+class Writer:
+    """Writes the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drops old ones.
+
+    The state is copied when `save` is called and written by a thread, so training waits for the copy alone, and
+    for the write before if that has not ended. The checksum is written last: a file without one is not a checkpoint.
+
+    Args:
+        directory: where to.
+        keep: how many stay.
+        accumulate: batches of an update in each process.
+
+    Attributes:
+        saved: updates that the last checkpoint on the disk holds, 0 while there is none.
+    """
+
+    def __init__(self, directory: Path, keep: int, accumulate: int = 1) -> None:
+        self._directory, self._keep, self.accumulate = directory, keep, accumulate
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.saved = 0
+        for torn in directory.glob("update-*.tmp"):
+            torn.unlink()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.wait()
+
+    def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
+        """Copy the state and begin to write it.
+
+        Where the model is sharded all processes must call this, since the state is gathered; the first one writes.
+
+        Raises:
+            OSError: the checkpoint before could not be written.
+        """
+        self.wait()
+        trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
+        state = trainer.state_dict()
+        state["extra_state"] |= {
+            "format": FORMAT,
+            "train_iterator": position(epoch_itr),
+            "processes": ddp.size(),
+            "batches_per_update": ddp.size() * self.accumulate,
+            "code": code.described(),
+            "dtype": _dtype_of(trainer),
+            "run_key": json.dumps(run_key, sort_keys=True),
+        }
+        arguments = (snapshot(state, {}), trainer.get_num_updates())
+        if ddp.rank() > 0:
+            return
+        # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
+        self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until what was saved is on the disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _run(self, state: dict[str, Any], num_updates: int) -> None:
+        try:
+            self.write(state, num_updates)
+        except BaseException as error:  # handed to the thread that asked
+            self._error = error
+
+    def write(self, state: dict[str, Any], num_updates: int) -> None:
+        """Write a state now, and drop old ones; one that a full disk does not take is left out, and told.
+
+        Raises:
+            UserError: the disk is full, and `FULL_DISK_VARIABLE` says to stop then.
+            OSError: the state could not be written for another reason.
+        """
+        try:
+            write_marked(self._directory / f"update-{num_updates:08d}.pt", state)
+        except OSError as error:
+            if not has_no_room(error):
+                raise
+            free = shutil.disk_usage(self._directory).free
+            why = f"no room in {self._directory} for the checkpoint after {num_updates} updates: "
+            why += f"{size_of(state):,} bytes needed, {free:,} free"
+            if os.environ.get(FULL_DISK_VARIABLE) == "stop":
+                raise UserError(why, fix="free space there, and run the same command again") from None
+            say(f"xling: {why}; the training goes on, and tries again at the next one")
+            return
+        for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
+            old.unlink()
+            old.with_suffix(".pt").unlink(missing_ok=True)
+        self.saved = num_updates
+
+
+def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
+    """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
+    if isinstance(value, Tensor):
+        # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
+        there = ddp.is_everywhere(value)
+        key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
+        if key not in seen:
+            whole = value.full_tensor() if ddp.is_part(value) else value
+            seen[key] = whole.detach().to("cpu", copy=True)
+        return seen[key]
+    if isinstance(value, dict):
+        return type(value)((k, snapshot(v, seen)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value)(snapshot(item, seen) for item in value)
+    return copy.deepcopy(value)
+
+
+def position(epoch_itr: Any) -> dict[str, Any]:
+    """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
+    done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    ended = compat.is_at_the_end(epoch_itr)
+    epoch = epoch_itr.epoch + ended
+    # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
+    return {
+        "version": 2,
+        "epoch": epoch,
+        "iterations_in_epoch": 0 if ended else done,
+        "dataset": epoch_itr.dataset.position(epoch),
+    }
+
+
+def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
+    """The training iterator at a `position`, for any number of processes: they share what is left of the epoch."""
+    trainer.task.load_dataset("train")
+    trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
+    epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
+    epoch_itr.begins_at = where["iterations_in_epoch"]
+    compat.leave_out_batches(epoch_itr, epoch_itr.begins_at)
+    return epoch_itr
+
+
+def resume(
+    trainer: Any,
+    directory: Path,
+    run_key: dict[str, Any],
+    cfg: Any,
+    enter: Callable[[int], None] = lambda update: None,
+) -> tuple[Any, int]:
+    """Load the newest good checkpoint, if any.
+
+    What a checkpoint holds is looked at before anything is loaded; one with other content than it should have is passed
+    over like a damaged one.
+
+    Args:
+        trainer: fresh, of the same settings in all processes.
+        directory: where the checkpoints are.
+        run_key: ``config``, plain values, and ``data``, digests of content by path.
+        cfg: the settings that ``config`` was made from.
+        enter: gets the updates made before the data are opened.
+
+    Returns:
+        The training iterator where it stood, and how many batches each process has in an update.
+
+    Raises:
+        UserError: the checkpoint was made with other settings or data, its format is another, its batches per update
+            cannot be had with this number of processes, or none of several checkpoints can be read.
+    """
+    damaged = []
+    for path in good_checkpoints(directory):
+        # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            extra = _extra_of(state, path)
+            accumulate = _compare(extra, run_key, cfg, path)
+            _check_weights(state, trainer)
+        except UserError:
+            raise
+        except Exception as error:
+            damaged.append(f"{path.name}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
+            logger.warning(SOMETHING_ELSE, path)
+            continue
+        _tell_precision(str(extra.get("dtype", _dtype_of(trainer))), trainer, path)
+        try:
+            where = trainer.load_checkpoint(str(path))["train_iterator"]
+            enter(trainer.get_num_updates())
+            epoch_itr = iterator_at(trainer, where)
+        except Exception as error:  # half of it may be loaded, so that no other one can be tried
+            told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise UserError(f"{path} cannot be loaded: {told}", fix=f"delete it, or {directory}") from error
+        trainer.lr_step(epoch_itr.epoch)
+        return epoch_itr, accumulate
+    if damaged:
+        raise UserError(
+            f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to begin anew"
+        )
+    enter(0)
+    epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
+    trainer.lr_step(epoch_itr.epoch)
+    return epoch_itr, cfg.train.accumulate
+
+
+def _dtype_of(trainer: Any) -> str:
+    """The type of the working weights of a trainer, for example ``bfloat16``."""
+    return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
+
+
+def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
+    if dtype != _dtype_of(trainer):
+        logger.warning(
+            "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
+            "model.precision=fp32 or bf16 keeps it",
+            path, dtype, _dtype_of(trainer),
+        )  # fmt: skip
+
+
+def _extra_of(state: Any, path: Path) -> dict[str, Any]:
+    """What we put beside fairseq's state, with the types that it must have."""
+    extra = state["extra_state"]
+    if isinstance(extra["format"], int) and extra["format"] != FORMAT:
+        raise UserError(
+            f"{path} has checkpoint format {extra['format']}",
+            f"{FORMAT}",
+            "go on with the version that wrote it",
+        )
+    wanted = {
+        "format": int,
+        "train_iterator": dict,
+        "processes": int,
+        "batches_per_update": int,
+        "code": str,
+        "run_key": str,
+    }
+    for name, kind in wanted.items():
+        if not isinstance(extra[name], kind):
+            raise TypeError(f"{name} is {type(extra[name]).__name__}")
+    where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
+    if not all(isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)):
+        raise TypeError("a position is no number")
+    if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
+        raise ValueError("a position is out of range")
+    return dict(extra)
+
+
+def _check_weights(state: dict[str, Any], trainer: Any) -> None:
+    """Names and shapes of the weights, and that the optimiser's state has tensors."""
+    if ddp.is_sharded(trainer.get_model()):
+        return  # gathering the own weights costs as much as loading the others
+    own, found = _weights_of(trainer.get_model().state_dict()), _weights_of(state["model"])
+    if found.keys() != own.keys():
+        raise ValueError(f"weights differ in name: {sorted(found.keys() ^ own.keys())[:3]}")
+    for name, weight in own.items():
+        if not isinstance(found[name], Tensor) or found[name].shape != weight.shape:
+            raise ValueError(f"{name} has another shape")
+    if not isinstance(state["last_optimizer_state"], dict):
+        raise TypeError("the optimiser has no state")
+
+
+def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
+    """Without what objectives keep for themselves, which grows."""
+    return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
+
+
+def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path) -> int:
+    """Refuse a checkpoint of other settings or data; returns the batches of an update in each process.
+
+    More updates are no other settings, and the same batches per update may come from another number of processes.
+    """
+    made = json.loads(extra["run_key"])
+    old, new = made["config"], copy.deepcopy(run_key["config"])
+    group, before = extra["batches_per_update"], old["train"]["updates"]
+    accumulate = new["train"]["accumulate"]
+    if accumulate == old["train"]["accumulate"] and group % ddp.size() == 0:
+        accumulate = group // ddp.size()
+    derived = accumulate != new["train"]["accumulate"] and any(
+        p.get("tokens") for p in new.get("phases", {}).values()
+    )
+    if derived or (new["train"].get("batch_warmup") and ddp.size() != extra["processes"]):
+        raise UserError(
+            f"{path}: {extra['processes']} process(es) wrote it, {ddp.size()} go on, with lengths in tokens",
+            f"{extra['processes']} process(es)" + (f", or train.accumulate={accumulate}" if derived else ""),
+        )
+    if accumulate * ddp.size() != group:
+        raise UserError(
+            f"{path}: an update has {group} batches, {ddp.size()} process(es) with"
+            f" train.accumulate={accumulate} would make {accumulate * ddp.size()}",
+            f"a number of processes times train.accumulate that is {group}",
+        )
+    new["train"]["accumulate"] = old["train"]["accumulate"]
+    longer = new["train"]["updates"] > before
+    if longer:
+        new["train"]["updates"] = before
+    changed = differences(
+        (old, made["data"]), (new, {name: (digest,) for name, digest in run_key["data"].items()}), cfg
+    )
+    if changed:
+        raise UserError(
+            f"{path} was made with other settings or data: {'; '.join(changed)}",
+            fix=f"give the old settings again, choose another out=, or delete {path.parent}",
+        )
+    if ddp.rank() == 0:
+        _tell(extra, cfg, path, accumulate, before if longer else 0)
+    return int(accumulate)
+
+
+def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
+    """Say what differs from the run that wrote a checkpoint and is taken all the same."""
+    if extra["code"] != code.described():
+        say(
+            f"xling: {path} was made by xling {extra['code']}, this is {code.described()}: the result may differ"
+        )
+    if accumulate != cfg.train.accumulate:
+        say(f"xling: an update keeps its {extra['batches_per_update']} batches: {ddp.size()} x {accumulate}")
+    if before:
+        say(
+            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate goes on"
+            f" from the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
+        )
