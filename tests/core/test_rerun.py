@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from xling import cli
-from xling.core import manifest
+from xling.core import code, manifest
 from xling.core.errors import UserError
 from xling.core.rerun import UNCHANGED, differences
 
@@ -112,7 +112,7 @@ def test_two_hundred_reruns_delete_no_weights_and_train_nothing_twice(
             cfg = settings(out=out)
         elif action == "upgrade":
             release = f"{draw.randrange(100)}.0"
-            monkeypatch.setattr(manifest, "version", lambda name, release=release: release)
+            monkeypatch.setattr(code, "described", lambda release=release: release)
         elif action == "log":
             cfg = settings(out=out, train=Train(log_every=draw.randrange(100)))
         elif action == "setting":

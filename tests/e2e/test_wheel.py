@@ -95,7 +95,7 @@ def test_the_wheel_holds_every_file_of_the_package_but_the_test_bed(source: Path
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert found == wanted
     endings = {Path(name).suffix for name in found}
-    assert {".py", ".yaml", ".tsv", ".html"} <= endings
+    assert {".py", ".yaml", ".tsv", ".npz"} <= endings
 
 
 def test_the_wheel_is_the_same_from_a_checkout_and_from_its_sdist(

@@ -13,7 +13,8 @@ pytest.importorskip("triton", reason="triton is a part of torch for CUDA alone")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-from xling.models import kernels, loss
+from xling.models import loss
+from xling.models.gpu import kernels
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -294,7 +294,11 @@ def test_a_frozen_part_that_changes_is_noticed(recipe: Any, bitext: Path, tmp_pa
             ["model.decoder_layers=2"],
             "model.decoder_layers without an objective that has a decoder; valid: dae",
         ),
-        ("mmlm", ["model.untied_head=true"], "model.untied_head without an objective that has a decoder"),
+        (
+            "mmlm",
+            ["model.plain_head=true", "model.untied_head=true"],
+            "without an objective that has a decoder",
+        ),
         ("mmlm", ["model.source_lang=false"], "model.source_lang without an objective that has a decoder"),
         ("dae", ["model.untied_head=true"], "model.untied_head=true with model.plain_head=false"),
         ("dae", ["model.head_dim=-1"], "model.head_dim=-1; valid: a width from 1"),

@@ -158,6 +158,13 @@ def test_killed_by_the_system_in_any_phase(shards: Path, tiny: tuple[str, ...], 
     assert identical(weights(tmp_path / "straight"), weights(out))
 
 
+def test_a_finished_run_is_up_to_date(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    """The manifest holds the settings as they were given, not those that the phases work out."""
+    cfg = settings(shards, tiny, tmp_path / "out", "phases.only.updates=2", "phases.only.langs=en")
+    made = train.run(cfg)
+    assert train.run(cfg) == made
+
+
 def test_the_plan_shows_epochs_by_phase_and_language(
     shards: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:

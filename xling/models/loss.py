@@ -111,8 +111,8 @@ def _fused(device: str) -> bool:
 def _losses_fused(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """`_losses` by `xling.models.kernels`."""
-    from xling.models import kernels
+    """`_losses` by `xling.models.gpu.kernels`."""
+    from xling.models.gpu import kernels
 
     gradients = grad_bias is not None
     added = kernels.cross_entropy(logits, bias, target, losses, smoothing, gradients)

@@ -97,6 +97,7 @@ def _train_and_publish(
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
+    given = cfg  # what the next start compares with
     cfg, parts = phases.planned(cfg, ddp.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
@@ -109,7 +110,7 @@ def _train_and_publish(
     state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
+    with manifest.publish(out, STAGE, given, inputs) as made:
         vocab.copy(data, made.path)
         shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
