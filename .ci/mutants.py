@@ -111,7 +111,7 @@ def mutant(path: Path, node: ast.AST, made: ast.AST) -> Mutant:
 
 
 def chosen(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Random mutants of the files, each expression as likely as any other; what is no Python is drawn again."""
+    """Draw random mutants; every expression is equally likely, and a mutant that does not parse is drawn again."""
     every = [(path, *site) for path in paths for site in sites(path)]
     found: list[Mutant] = []
     for path, node, made in random.Random(seed).sample(every, len(every)):

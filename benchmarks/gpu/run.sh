@@ -23,7 +23,7 @@ if [[ ${1:-} == pack ]]; then
 fi
 
 if [[ -n ${WHEELS:-} ]]; then
-    site=${SITE:-/tmp/xling-gpu-site}
+    site=${SITE:-$OUT/site}
     if [[ ! -e $site/.done ]]; then
         "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$site" \
             "$WHEELS"/*.whl

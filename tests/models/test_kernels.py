@@ -1,4 +1,4 @@
-"""The kernels for a GPU against torch's own operations; where there is none, by Triton's interpreter."""
+"""The GPU kernels equal torch's own operations. Without a GPU, Triton's interpreter runs them on the CPU."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("triton", reason="triton is a part of torch for CUDA alone")
 if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+    os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported
+pytest.importorskip("triton", reason="triton is a part of torch for CUDA alone")
 
 from xling.models import loss
 from xling.models.gpu import kernels
