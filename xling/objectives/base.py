@@ -122,6 +122,9 @@ class Objective(ABC):
         """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
         return None
 
+    def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
+        """Called in every process before the first update of a run; ``batch_tokens`` is what a batch holds."""
+
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
 

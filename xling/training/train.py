@@ -143,6 +143,9 @@ def _train(
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
     _check_validation(cfg, trainer)
+    if not trainer.get_num_updates():
+        for objective in trainer.task.objectives.values():
+            objective.before_first_update(trainer.get_model(), cfg.train.batch_tokens)
     log, updates = _accounts(cfg, trainer, partial)
     title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
     batches = Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size())
