@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -484,6 +484,12 @@ def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
         if named.count(lang) > 1:
             raise UserError(f"langs={cfg.langs}: {lang} twice", "each language once")
     return named or there
+
+
+def check_style(name: str, style: str, valid: Sequence[str]) -> None:
+    """Refuse a style that an objective does not have (UserError)."""
+    if style not in valid:
+        raise unknown(f"objectives.{name}.style", style, valid)
 
 
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:

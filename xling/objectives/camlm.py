@@ -44,7 +44,7 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
 class Camlm(Objective):
     """Masked LM across aligned sentences, each side from the other."""
 
-    config = tlm.TlmConfig
+    config = tlm.SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""
