@@ -35,6 +35,17 @@ from xling.training import train
         ("hictl", ["objectives.hictl.pooling=bos"], "unknown pooling 'bos'"),
         ("xlco", ["objectives.xlco.queue_size=0"], "queue_size=0; valid: a whole number from 1"),
         ("xlco", ["objectives.xlco.temperature=-1"], "temperature=-1.0; valid: a number above 0, or 0 for"),
+        (
+            "mbart",
+            ["objectives.mbart.style=bart"],
+            "unknown objectives.mbart.style 'bart'; valid: fairseq, xling",
+        ),
+        (
+            "mbart",
+            ["objectives.mbart.style=fairseq", "objectives.mbart.mask=.1"],
+            "objectives.mbart.mask with style=fairseq; valid: style=xling",
+        ),
+        ("tlm", ["objectives.tlm.style=none"], "unknown objectives.tlm.style 'none'; valid: infoxlm, xlm"),
         ("hictl", ["objectives.hictl.temperature=0"], "temperature=0.0; valid: a number above 0"),
         (
             "xlco",

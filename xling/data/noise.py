@@ -10,11 +10,12 @@ Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, perm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
 from xling.data.masking import word_numbers
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def check_share(name: str, share: float) -> None:
     """
     if not 0 <= share <= 1:
         raise UserError(f"{name}={share}", "a share from 0 to 1")
+
+
+def check_style(name: str, style: str, valid: Sequence[str]) -> None:
+    """Refuse a style that objective ``name`` does not have.
+
+    Raises:
+        UserError: it is none of ``valid``.
+    """
+    if style not in valid:
+        raise unknown(f"objectives.{name}.style", style, valid)
 
 
 def words_of(
@@ -218,7 +229,7 @@ def infill_overlapping(
     made = made[np.cumsum(depth)[:-1] == 0]
     num_empty = min(num_empty, len(tokens) - len(made))
     whole = np.full(len(made) + num_empty, mask_id)
-    new = rng.permutation(len(whole) - 2)[:num_empty] + 1 if num_empty else []
+    new = rng.permutation(len(whole) - 2)[:num_empty] + 1
     whole[np.setdiff1d(np.arange(len(whole)), new)] = made
     return whole
 

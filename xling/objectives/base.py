@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,8 +38,7 @@ from xling.text.vocab import vocab_digest
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
-BOS, PAD, EOS, UNK = 0, 1, 2, 3
-FIRST_PIECE = 4
+BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 SHORTEST = 8  # tokens of a sequence, which leaves room for specials and a piece on either side
 
 compat.install()
@@ -220,8 +219,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """
         if self.epoch == 0:
             return math.inf
-        within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
-        return self.epoch - 1 + within
+        return self.epoch - 1 + (float(self._turns[index]) if len(self._turns) == len(self) else 0.0)
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Two batches of the examples of a batch that was too large; one when it cannot be halved."""
@@ -484,12 +482,6 @@ def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
         if named.count(lang) > 1:
             raise UserError(f"langs={cfg.langs}: {lang} twice", "each language once")
     return named or there
-
-
-def check_style(name: str, style: str, valid: Sequence[str]) -> None:
-    """Refuse a style that an objective does not have (UserError)."""
-    if style not in valid:
-        raise unknown(f"objectives.{name}.style", style, valid)
 
 
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:

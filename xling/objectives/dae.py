@@ -17,7 +17,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.data import noise
 from xling.data.packing import Example
-from xling.objectives.base import ObjectiveDataset, check_style, objective
+from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
 from xling.objectives.trial import Trial
@@ -63,7 +63,7 @@ def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
 class Dae(Seq2SeqObjective):
     """A sentence from a noisy copy of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",))
     config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -72,7 +72,7 @@ class Dae(Seq2SeqObjective):
         Raises:
             UserError: an unknown style, a share that is none, a shuffle below 0.
         """
-        check_style("dae", self.cfg.style, STYLES)
+        noise.check_style("dae", self.cfg.style, STYLES)
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
         noise.check_share("drop", cfg.drop)
         noise.check_share("blank", cfg.blank)

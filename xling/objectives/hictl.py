@@ -103,7 +103,7 @@ def sentence_rows(
 class Hictl(Objective):
     """Contrast of sentences and of words."""
 
-    trial = Trial({"num_words": "16"}, spare=1)
+    trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
     shardable = False
 

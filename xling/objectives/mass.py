@@ -24,7 +24,7 @@ from xling.data import noise
 from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols
-from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, check_style, objective
+from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
 from xling.objectives.trial import Trial
@@ -116,13 +116,13 @@ def paper_example(
 class Mass(Seq2SeqObjective):
     """A span of a sentence from the rest of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Sentences of the split."""
         cfg, symbols = self.cfg, self.symbols
-        check_style("mass", cfg.style, STYLES)
+        noise.check_style("mass", cfg.style, STYLES)
         noise.check_share("span", cfg.span)
         rule = MaskRule(
             prob=cfg.span,

@@ -21,7 +21,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.data import noise
 from xling.data.packing import Example
-from xling.objectives.base import BOS, EOS, ObjectiveDataset, check_style, objective
+from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
 from xling.objectives.dae import cost
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
@@ -92,7 +92,7 @@ def fairseq_noisy(
 class Mbart(Seq2SeqObjective):
     """A text from a noisy copy of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",))
     config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -102,7 +102,7 @@ class Mbart(Seq2SeqObjective):
             UserError: an unknown style, a share that is none, a mean length of 0 or less.
         """
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
-        check_style("mbart", cfg.style, STYLES)
+        noise.check_style("mbart", cfg.style, STYLES)
         for name in SHARES:
             noise.check_share(name, getattr(cfg, name))
             if cfg.style == "fairseq" and name in SHARES[2:] and getattr(cfg, name):

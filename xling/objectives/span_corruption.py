@@ -22,7 +22,7 @@ from xling.core.errors import UserError
 from xling.data import noise
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.objectives.base import EOS, ObjectiveDataset, check_style, objective
+from xling.objectives.base import EOS, ObjectiveDataset, objective
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
 from xling.objectives.seq2seq import example as sequences
 from xling.objectives.trial import Trial
@@ -82,7 +82,7 @@ def split_spans(
 class SpanCorruption(Seq2SeqObjective):
     """The spans of a text from the rest of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -92,7 +92,7 @@ class SpanCorruption(Seq2SeqObjective):
             UserError: an unknown style, a share outside 0 to 1, spans of less than one token.
         """
         cfg, symbols = self.cfg, self.symbols
-        check_style("span_corruption", cfg.style, STYLES)
+        noise.check_style("span_corruption", cfg.style, STYLES)
         noise.check_share("corrupt", cfg.corrupt)
         if cfg.span_mean < 1:
             raise UserError(f"span_mean={cfg.span_mean}", "a number of tokens from 1")

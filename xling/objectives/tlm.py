@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from xling.data import noise
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
-from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, check_style, objective
+from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.trial import Trial
 
 OVERHEAD = 2
 STYLES = ("xlm", "infoxlm")
@@ -73,11 +75,12 @@ def example(
 class Tlm(Objective):
     """Masked LM on aligned sentences laid side by side."""
 
+    trial = Trial(changes=("context", "both sides"), ignores=("own token",))
     config = TlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""
-        check_style("tlm", self.cfg.style, STYLES)
+        noise.check_style("tlm", self.cfg.style, STYLES)
         rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
         between = int(self.cfg.style == "xlm")
 

@@ -94,8 +94,10 @@ def masked(pair: Pair, rule: MaskRule, generator: np.random.Generator) -> Pair:
     """The pair with both sides masked by ``rule``, or as it is where that masks nothing."""
     if not rule.prob:
         return pair
-    sides = (corrupt(side, choose(side, rule, generator), rule, generator) for side in (pair.src, pair.tgt))
-    return Pair(*sides, pair.src_lang, pair.tgt_lang)
+    src, tgt = (
+        corrupt(side, choose(side, rule, generator), rule, generator) for side in (pair.src, pair.tgt)
+    )
+    return Pair(src, tgt, pair.src_lang, pair.tgt_lang)
 
 
 class ContrastDataset(PairDataset):
@@ -236,7 +238,8 @@ class ContrastState(nn.Module):
     @torch.no_grad()
     def key(self, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
         """Keys of a packed batch from the momentum encoder, float32 (B, D), of length 1 with ``normalise``."""
-        return self._projected(*self.slow, packed)
+        encoder, projection = self.slow
+        return self._projected(encoder, projection, packed)
 
     def _projected(self, encoder: nn.Module, projection: nn.Module, packed: dict[str, Any]) -> Tensor:
         vectors = projection(sentence_vectors(encoder, packed, self.layer, self.pooling)).float()
@@ -282,6 +285,8 @@ class Xlco(Objective):
         {"queue_size": "64", "momentum": "0.9"},
         {"momentum": "0", "mix": "0", "queue_size": "1"},
         spare=1,
+        changes=("context", "both sides", "queue"),
+        ignores=(),
         mixed_with=("mmlm", "tlm"),
     )
     config = XlcoConfig

@@ -22,6 +22,7 @@ from xling.objectives.base import BOS, DrawnDataset, Loss, Objective, ObjectiveD
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
 from xling.objectives.tlm import SidesConfig
+from xling.objectives.trial import Trial
 from xling.text import shards
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class AlternatingDataset(DrawnDataset):
 class Xmlm(Objective):
     """Masked LM on documents that change language at every sentence."""
 
+    trial = Trial(changes=("context",), ignores=("own token",))
     config = SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
