@@ -83,39 +83,39 @@ def histogram(draw: Callable[[int], Iterable[Any]], draws: int = DRAWS) -> dict[
     return {str(key): n for key, n in sorted(Counter(v for i in range(draws) for v in draw(i)).items())}
 
 
-def record_xlco(unilm: Reference) -> dict[str, Any]:
-    """InfoXLM's loss, queue, momentum and mixing; the layout of its TLM."""
-    criterion = "infoxlm/src-infoxlm/infoxlm/criterions/xlco.py"
-    models = "infoxlm/src-infoxlm/infoxlm/models/infoxlm.py"
-    datasets = "infoxlm/src-infoxlm/infoxlm/data"
+INFOXLM = "infoxlm/src-infoxlm/infoxlm"
+
+
+def record_contrast(unilm: Reference) -> dict[str, Any]:
+    """InfoXLM's loss and its gradient."""
     loss = unilm.piece(
-        criterion,
+        f"{INFOXLM}/criterions/xlco.py",
         "XlCoCriterion.contrastive_loss",
         utils=types.SimpleNamespace(item=lambda x: x.item()),
     )
-    self = types.SimpleNamespace(
-        args=types.SimpleNamespace(xlco_softmax_tau=0.25),
-        criterion=torch.nn.CrossEntropyLoss(reduction="sum"),
-    )
-    query, key, queue = (
-        torch.from_numpy(numbers(seed, *shape)) for seed, shape in ((1, (6, 16)), (2, (6, 16)), (3, (32, 16)))
-    )
+    settings = types.SimpleNamespace(xlco_softmax_tau=0.25)
+    self = types.SimpleNamespace(args=settings, criterion=torch.nn.CrossEntropyLoss(reduction="sum"))
+    shapes = ((1, (6, 16)), (2, (6, 16)), (3, (32, 16)))
+    query, key, queue = (torch.from_numpy(numbers(seed, *shape)) for seed, shape in shapes)
     query.requires_grad_()
     torch.Tensor.cuda = lambda self: self  # type: ignore[method-assign, assignment] - the labels go to a GPU there
     value, _ = loss(self, query, key, queue)
     value.backward()
-    push = unilm.piece(models, "InfoXlmModel.update_queue", concat_all_gather=lambda x: x)
-    held = types.SimpleNamespace(
-        queue=torch.zeros(8, 1),
-        queue_size=8,
-        queue_ptr=torch.zeros(1, dtype=torch.long),
-        enqueue_cnt=torch.zeros(1),
-    )
+    assert query.grad is not None
+    return {"loss": value.item(), "gradient": query.grad.tolist()}
+
+
+def record_momentum(unilm: Reference) -> dict[str, Any]:
+    """InfoXLM's queue after four pushes, and its momentum encoder after a step."""
+    path = f"{INFOXLM}/models/infoxlm.py"
+    push = unilm.piece(path, "InfoXlmModel.update_queue", concat_all_gather=lambda x: x)
+    held = types.SimpleNamespace(queue=torch.zeros(8, 1), queue_size=8)
+    held.queue_ptr, held.enqueue_cnt = torch.zeros(1, dtype=torch.long), torch.zeros(1)
     states = []
     for first, count in ((0, 3), (3, 4), (7, 5), (12, 8)):
         push(held, torch.arange(first, first + count).float()[:, None] + 1)
         states.append(held.queue[:, 0].tolist())
-    follow = unilm.piece(models, "InfoXlmModel.update_slow_weight")
+    follow = unilm.piece(path, "InfoXlmModel.update_slow_weight")
     fast, slow = torch.nn.Linear(3, 2, bias=False), torch.nn.Linear(3, 2, bias=False)
     fast.weight.data, slow.weight.data = (
         torch.from_numpy(numbers(4, 2, 3)),
@@ -123,32 +123,28 @@ def record_xlco(unilm: Reference) -> dict[str, Any]:
     )
     slow.requires_grad_(False)
     follow(types.SimpleNamespace(model_fast=fast, model_slow=slow, use_proj=False), 0.9)
+    return {"queue": states, "slow": slow.weight.tolist()}
+
+
+def record_pairs(unilm: Reference) -> dict[str, Any]:
+    """How InfoXLM joins two pairs; the layout of its TLM."""
     pairs = [torch.tensor([BOS, token, EOS]) for token in (10, 20, 11, 21)]
-    get = unilm.piece(f"{datasets}/xlco_dataset.py", "XlcoDataset.__getitem__")
+    get = unilm.piece(f"{INFOXLM}/data/xlco_dataset.py", "XlcoDataset.__getitem__")
+    vocab = types.SimpleNamespace(bos=lambda: BOS)
     whole = types.SimpleNamespace(
-        dataset=_Endless(pairs),
-        seed=1,
-        epoch=0,
-        vocab=types.SimpleNamespace(bos=lambda: BOS),
-        remove_bos_of_item2=True,
+        dataset=_Endless(pairs), seed=1, epoch=0, vocab=vocab, remove_bos_of_item2=True
     )
 
     def mixed(index: int) -> Iterable[str]:
         made = get(whole, index)
         yield f"{made['source'].tolist()} {made['target'].tolist()}"
 
-    lay = unilm.piece(f"{datasets}/tlm_dataset.py", "TLMDataset.__getitem__")
+    lay = unilm.piece(f"{INFOXLM}/data/tlm_dataset.py", "TLMDataset.__getitem__")
     sides = types.SimpleNamespace(
-        src_dataset=[torch.tensor([10, 11])], tgt_dataset=[torch.tensor([20, 21, 22])], bos=BOS, eos=EOS
+        src_dataset=[torch.tensor([10, 11])], tgt_dataset=[torch.tensor([20, 21, 22])]
     )
-    return {
-        "loss": value.item(),
-        "gradient": query.grad.tolist() if query.grad is not None else None,
-        "queue": states,
-        "slow": slow.weight.tolist(),
-        "mixed": histogram(mixed),
-        "tlm": lay(sides, 0).tolist(),
-    }
+    sides.bos, sides.eos = BOS, EOS
+    return {"mixed": histogram(mixed), "tlm": lay(sides, 0).tolist()}
 
 
 class _Endless:
@@ -356,10 +352,11 @@ def main(folders: list[str]) -> int:
         )
         clones[name] = Reference(folder)
     torch.set_num_threads(1)
+    unilm = clones["unilm"]
     made = {
         "versions": {REPOSITORIES[name]: clone.commit for name, clone in clones.items()},
         "draws": DRAWS,
-        "infoxlm": record_xlco(clones["unilm"]),
+        "infoxlm": record_contrast(unilm) | record_momentum(unilm) | record_pairs(unilm),
         "mbart": record_mbart(clones["fairseq"]),
         "losses": record_losses(clones["fairseq"]),
         "mass": record_mass(clones["MASS"]),
