@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "xling-leaks 2"
 FILE = "leaks.json"
 """What names the arrays, which lie beside it as ``NAME.npy``: a process maps them and reads what it needs."""
-RUN, LONG, ALONE = 5, 8, 13
+RUN, LONG, ALONE = 5, 8, 10
 CHANGED = 6
 """One unit of so many may be another one."""
 NEAR = 20
