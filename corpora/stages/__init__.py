@@ -83,8 +83,8 @@ class Stage:
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order."""
         rest = iter(docs)
-        parts = iter(lambda: list(itertools.islice(rest, self.at_once)), [])
-        judged = (pair for part in parts for pair in zip(part, self.edits(part), strict=True))
+        chunks = iter(lambda: list(itertools.islice(rest, self.at_once)), [])
+        judged = (pair for chunk in chunks for pair in zip(chunk, self.edits(chunk), strict=True))
         for doc, verdict in judged:
             ledger.enter(self.name, doc)
             for event, count in verdict.notes.items():

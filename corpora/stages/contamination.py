@@ -67,12 +67,12 @@ class Contamination(Stage):
         """See `edit`."""
         texts = [doc.text for doc in docs]
         index = read_leaks(self.leaks) if self.leaks else None
-        found = index.find_each(texts) if index else [()] * len(docs)
+        found = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
         for text, rows in zip(texts, found, strict=True):
             file = self._index.find(text) if self._index else ""
             notes = {f"overlap with {file}": 1} if file else {}
-            if index and len(rows):
-                notes |= {f"test rows of {group}": 1 for group in index.groups_of(rows.tolist())}
+            if index and rows:
+                notes |= {f"test rows of {group}": 1 for group in index.groups_of(rows)}
             yield Verdict("overlap" if notes and self.block else None, notes=notes)
 
     @cached_property

@@ -95,6 +95,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
         for path in files if place else ():
             origin = predictions.read_origin(path)
             key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
+            assert place is not None
             read = partial(compare.main_score, path, place)
             rows.setdefault((origin.suite, origin.system), {})[key] = read
             mine.setdefault((origin.suite, origin.system), {})[key] = partial(_answers, read)

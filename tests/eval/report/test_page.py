@@ -120,7 +120,7 @@ def test_no_rule_of_wcag_aa_is_broken(page: Path, tmp_path: Path) -> None:
 
 
 def test_fifty_systems_in_a_hundred_languages_are_below_two_megabytes(tmp_path: Path) -> None:
-    codes = sorted({language.code for language in languages._read()})[:100]
+    codes = sorted(languages.LANGUAGES)[:100]
     assert len(codes) == 100
     scores = [
         Score(
