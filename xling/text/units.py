@@ -92,7 +92,7 @@ def unspaced_share(text: str) -> float:
 
 
 @lru_cache(maxsize=64)
-def powers(n: int) -> NDArray[np.uint64]:
+def powers(n: int) -> UInt64[np.ndarray, " n"]:
     """Factors of the places of a run of ``n``, uint64 (n,), 64-bit FNV's prime to the power of the place."""
     return np.array([pow(0x100000001B3, k, 1 << 64) for k in range(n)], dtype=np.uint64)
 
