@@ -30,6 +30,12 @@ TEXTS = {
 }
 
 
+def test_addresses_do_not_decide_the_language() -> None:
+    addresses = " ".join(f"{letters}{i}.loan" for i, letters in enumerate(("dvvt", "yop", "ofa", "qmz") * 40))
+    page = f"{addresses}\n{TEXTS['zh']}\n看更多 http://www.example.com/a-b?c=d"
+    assert identify(page)[0] == "zh"
+
+
 def run(stage: LangId, *texts: str) -> tuple[list[Document], Ledger]:
     ledger = Ledger()
     docs = [Document(id=str(i), text=text) for i, text in enumerate(texts)]
