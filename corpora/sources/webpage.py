@@ -117,14 +117,19 @@ def _stop_own() -> None:
     _stop(os.getpid())
 
 
+def _lower(limit: int, value: int) -> None:
+    """Set a soft limit, within the hard one that the machine may have set."""
+    hard = resource.getrlimit(limit)[1]
+    resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
 def _serve(seconds: int) -> None:
     """Answer pages on standard input until it ends; the system kills this process at a limit."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _lower(resource.RLIMIT_AS, _MAX_MEMORY)
+    _lower(resource.RLIMIT_CORE, 0)
     pages, answers = sys.stdin.buffer, sys.stdout.buffer
     while head := pages.read(_HEAD.size):
-        until = math.ceil(time.process_time()) + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+        _lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)
         main, size = _HEAD.unpack(head)
         text, reason = _extracted(pages.read(size).decode("utf-8", "surrogatepass"), bool(main))
         data = text.encode("utf-8", "surrogatepass")
