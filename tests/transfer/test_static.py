@@ -236,6 +236,7 @@ def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
     assert projected([pair], lambda sentences: [sure], labels, sure=0.99) == []
 
 
+@pytest.mark.slow
 def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
     cfg = StaticConfig(dim=64, bits=16, sketch=0)
     with publish(tmp_path / "model", "pretrain static", cfg) as made:
