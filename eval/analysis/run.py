@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.eval import backend, embedding, results, retrieval
 from xling.eval.analysis import measures
 from xling.eval.settings import EvalConfig
-from xling.eval.suite import Suite, data_folder, languages_at, load, suites
+from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.pages import figure, page, sheet
 from xling.pages.sheet import Cell, Sheet
 from xling.text import vocab
@@ -116,10 +116,10 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
         if suite.kind == "retrieval":
             if embedding.sides(suite, lang)[1] != cfg.source:
                 continue
-            rows = rows[: cfg.rows]
+            rows = _spread(rows, cfg.rows)
             yield Texts(lang, [r.fields["text_a"] for r in rows], [r.fields["text_b"] for r in rows], [])
         else:
-            rows = [r for r in rows if r.id in first][: cfg.rows]
+            rows = _spread([r for r in rows if r.id in first], cfg.rows)
             yield Texts(
                 lang, [r.fields["text"] for r in rows], [first[r.id] for r in rows], [r.label for r in rows]
             )
@@ -128,6 +128,12 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
         raise UserError(
             f"no test rows of {suite.name} beside {cfg.source} below {data}", fix="see xling eval list"
         )
+
+
+def _spread(rows: Sequence[Example], most: int) -> list[Example]:
+    """At most so many rows, from all parts of a file: it may be sorted by topic."""
+    places = np.linspace(0, len(rows), min(most, len(rows)), endpoint=False).astype(int)
+    return [rows[place] for place in places.tolist()]
 
 
 Row = tuple[str, str, int, str, str, float]
@@ -179,18 +185,17 @@ def _measured(
 
 
 def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
-    """A probe learned on the first half of the source's rows and tried on the second half of a language's.
+    """A probe learned on every second row of the source and tried on the others of a language: files may be sorted.
 
     The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
     """
     names = sorted(set(t.classes))
     classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
     control = measures.control_labels(t.source, len(names))
-    half = len(classes) // 2
-    answers = measures.probe(other[:half], classes[:half], own[half:])
-    yield t.lang, "probe" + where, float((answers == classes[half:]).mean())
-    answers = measures.probe(other[:half], control[:half], own[:half])
-    yield t.lang, "control task" + where, float((answers == control[:half]).mean())
+    answers = measures.probe(other[::2], classes[::2], own[1::2])
+    yield t.lang, "probe" + where, float((answers == classes[1::2]).mean())
+    answers = measures.probe(other[::2], control[::2], own[::2])
+    yield t.lang, "control task" + where, float((answers == control[::2]).mean())
 
 
 def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[str, tuple[float, float]]:
@@ -227,7 +232,7 @@ def _layers(rows: Sequence[Row]) -> Sheet:
     )
     notes = (
         "Percent, means over the languages other than the source; random: the same shape with fresh weights.",
-        "probe: a linear classifier learned on the source's first half, tried on the second half of a language. "
+        "probe: a linear classifier learned on every second row of the source, tried on the others of a language. "
         "control task: the same with a class that a hash of the item decides, tried on the items learned, in the other "
         "language: what is right there was learned by heart. selectivity: the one less the other.",
     )

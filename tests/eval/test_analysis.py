@@ -11,8 +11,9 @@ import pytest
 from xling.core.errors import UserError
 from xling.eval import results
 from xling.eval.analysis import measures, run
-from xling.eval.analysis.run import AnalyseConfig
+from xling.eval.analysis.run import AnalyseConfig, Texts
 from xling.eval.results import Score
+from xling.eval.suite import Example
 
 LABELS = ("health", "sports", "travel")
 DRAW = np.random.default_rng(1)
@@ -70,6 +71,17 @@ def test_a_language_is_predicted_from_the_others_alone() -> None:
     assert measures.held_out(x, changed)[3] == pytest.approx(said[3]), "its own score plays no part"
     noise = measures.held_out(DRAW.normal(size=(30, 2)), y)
     assert np.abs(noise - y).mean() > 0.8 * np.abs(y - y.mean()).mean()
+
+
+def test_probes_of_a_sorted_file_see_every_class() -> None:
+    names = [LABELS[i // 20] for i in range(60)]
+    texts = Texts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
+    vectors = np.eye(3)[np.arange(60) // 20] + DRAW.normal(scale=0.1, size=(60, 3))
+    found = {measure: value for _, measure, value in run._probed(texts, vectors, vectors, "")}
+    assert found["probe"] == 1 and found["control task"] < 0.75
+    rows = [Example(str(i), {}, "") for i in range(60)]
+    assert [row.id for row in run._spread(rows, 6)] == ["0", "10", "20", "30", "40", "50"]
+    assert run._spread(rows, 100) == rows
 
 
 def _data(root: Path) -> Path:
