@@ -189,10 +189,10 @@ def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list
     Raises:
         UserError: the labels differ, or the rows are missing or scored.
     """
-    other = suites()[name]
-    if _answers(other) != _answers(suite):
-        same = ", ".join(known.name for known in suites().values() if _answers(known) == _answers(suite))
-        raise UserError(f"train_with={name} has other labels than {suite.name}", same)
+    other, home = suites()[name], training_suite(suite)
+    if _answers(other) != _answers(home):
+        same = ", ".join(known.name for known in suites().values() if _answers(known) == _answers(home))
+        raise UserError(f"train_with={name} has other labels than {home.name}", same)
     for split in ("train", "dev"):
         if split in other.splits and other.has(lang, split, data):
             if other is suite and split == scored_split(suite, lang, data):

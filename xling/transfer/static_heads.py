@@ -203,7 +203,7 @@ class Learning:
         self._optimizer = torch.optim.AdamW(net.parameters(), rate, weight_decay=decay)
         self._rate, self._num_steps, self._step = rate, num_steps, 0
 
-    def step(self, loss: Tensor) -> None:
+    def step(self, loss: Float32[Tensor, ""]) -> None:
         """Take one step down the gradient of ``loss``."""
         warmup = max(1, min(WARMUP_STEPS, self._num_steps // 10))
         rate = self._rate * max(0.0, 1 - self._step / self._num_steps) * min(1.0, (self._step + 1) / warmup)
