@@ -36,6 +36,7 @@ settings.load_profile("xling")
 _MEANS = {
     "data": ("TESTS ON REAL DATA", "XLING_DATA to name the folder of real data"),
     "browser": ("TESTS IN A BROWSER", f"one of {', '.join(browser.NAMES)}, or CHROMIUM to name another"),
+    "axe": ("TESTS OF ACCESSIBILITY", "axe-core: npm install --prefix tests --no-package-lock"),
     "zsh": ("TESTS IN ZSH", "zsh"),
     "fish": ("TESTS IN FISH", "fish"),
 }
@@ -50,6 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         alone = next((name for name in ("slurm", "browser") if item.get_closest_marker(name)), "")
         item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
     there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
+    there["axe"] = browser.AXE.is_file()
     there |= {shell: bool(shutil.which(shell)) for shell in ("zsh", "fish")}
     for marker in [name for name, is_there in there.items() if not is_there]:
         left_out = [item for item in items if item.get_closest_marker(marker)]

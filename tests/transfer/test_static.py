@@ -282,6 +282,7 @@ def test_suites_of_the_same_rows_share_their_heads(ckpt: Path) -> None:
         assert backend.fit(suite, train, [], "en", FitConfig(epochs=epochs)) is not one
 
 
+@pytest.mark.slow
 def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
     cfg = StaticConfig(dim=64, bits=16, sketch=0)
     with publish(tmp_path / "model", "pretrain static", cfg) as made:

@@ -38,8 +38,7 @@ from xling.text.vocab import vocab_digest
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
-BOS, PAD, EOS, UNK = 0, 1, 2, 3
-FIRST_PIECE = 4
+BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 SHORTEST = 8  # tokens of a sequence, which leaves room for specials and a piece on either side
 
 compat.install()
@@ -121,6 +120,9 @@ class Objective(ABC):
     def modules(self, model: Any) -> nn.Module | None:
         """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
         return None
+
+    def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
+        """Called in every process before the first update of a run; ``batch_tokens`` is what a batch holds."""
 
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
@@ -217,8 +219,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """
         if self.epoch == 0:
             return math.inf
-        within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
-        return self.epoch - 1 + within
+        return self.epoch - 1 + (float(self._turns[index]) if len(self._turns) == len(self) else 0.0)
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Two batches of the examples of a batch that was too large; one when it cannot be halved."""

@@ -43,7 +43,8 @@ def _svg(height: float, body: Sequence[str], label: str, width: float = 0) -> st
         '<line x1="0" y1="0" x2="0" y2="6" class="lost-line"/></pattern></defs>'
     )
     return (
-        f'<div class="scroll"><svg class="chart" viewBox="0 0 {width or WIDTH:.0f} {height:.0f}" role="img" '
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
+        f'<svg class="chart" viewBox="0 0 {width or WIDTH:.0f} {height:.0f}" role="img" '
         f'aria-label="{html.escape(label)}"{fixed}>'
         f"{hatch if 'lost' in drawn else ''}{drawn}</svg></div>"
     )
@@ -58,8 +59,13 @@ def _bar(x: float, y: float, width: float, height: float, css: str, title: str) 
     return f'<rect {size} class="{css}"><title>{html.escape(title)}</title></rect>'
 
 
-def funnel(steps: Sequence[Step]) -> str:
-    """Bars that shrink from stage to stage; the hatched end of each is what that stage dropped."""
+def funnel(steps: Sequence[Step], each: bool = False) -> str:
+    """Bars that shrink from stage to stage; the hatched end of each is what that stage dropped.
+
+    Args:
+        steps: the bars.
+        each: the bars are no stages but things of their own, whose shares are of themselves, not of the longest.
+    """
     whole = max((step.entered for step in steps), default=0) or 1
     span = WIDTH - _LABEL - _NUMBER
     body: list[str] = []
@@ -67,10 +73,11 @@ def funnel(steps: Sequence[Step]) -> str:
         y = row * _ROW + 4
         left = span * step.left / whole
         lost = span * max(step.entered - step.left, 0) / whole
-        share = f"{100 * step.left / whole:.1f} %"
+        of = (step.entered or 1) if each else whole
+        share = f"{100 * step.left / of:.1f} %"
         lost_share = (
-            f"{100 * (step.entered - step.left) / whole:.1f} %"
-            if (step.entered - step.left) / whole >= 0.0005
+            f"{100 * (step.entered - step.left) / of:.1f} %"
+            if (step.entered - step.left) / of >= 0.0005
             else ""
         )
         body += [
@@ -173,6 +180,37 @@ def matrix(
             css = "on-dark" if cell.shade > 0.55 else "number"
             body.append(_text(x + size / 2 - 1, y + 17, cell.text, "middle", css))
     return _svg(top + len(rows) * height + 6, body, label, left + size * len(columns))
+
+
+def shades(
+    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell], label: str
+) -> str:
+    """A `matrix` without its numbers, for thousands of cells: one path for all cells of a shade, columns named upright.
+
+    Args:
+        rows, columns, cells, label: as of `matrix`.
+    """
+    size, height = 15.0, 15.0
+    left, top = 24 + 7.5 * max(map(len, rows), default=0), 16 + 7.5 * max(map(len, columns), default=0)
+    body = []
+    for i, name in enumerate(columns):
+        x = left + (i + 0.75) * size
+        body.append(
+            f'<text x="{x:.0f}" y="{top - 6:.0f}" transform="rotate(-90 {x:.0f} {top - 6:.0f})" class="name">'
+            f"{html.escape(name)}</text>"
+        )
+    paths: dict[int, list[str]] = {}
+    for row, name in enumerate(rows):
+        body.append(_text(left - 8, top + row * height + 11, name, "end", "name"))
+        for i, column in enumerate(columns):
+            if cell := cells.get((name, column)):
+                place = f"M{left + i * size:.0f} {top + row * height:.0f}h14v14h-14z"
+                paths.setdefault(round(20 * cell.shade), []).append(place)
+    body += [
+        f'<path class="kept" fill-opacity="{0.12 + 0.044 * shade:.2f}" d="{"".join(places)}"/>'
+        for shade, places in sorted(paths.items())
+    ]
+    return _svg(top + len(rows) * height + 6, body, label, left + size * len(columns) + 6)
 
 
 def confusion(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:
