@@ -269,6 +269,14 @@ for _stage in (
         help="fetch the rows of a suite from the hub of datasets into the data folder",
     ),
     Stage(
+        "analyse",
+        config="xling.eval.analysis.run:AnalyseConfig",
+        run="xling.eval.analysis.run:run",
+        positional="checkpoint",
+        reads="checkpoint scores",
+        help="say what each layer of a model shares between languages, beside random weights",
+    ),
+    Stage(
         "eval diff",
         config="xling.eval.compare:DiffConfig",
         run="xling.eval.compare:diff",
@@ -420,10 +428,8 @@ def check_there(stage: Stage, cfg: Any) -> None:
     for field in stage.reads.split():
         path = str(getattr(cfg, field) or "")
         if path and not path.startswith("hf:") and not Path(path).exists():
-            raise UserError(
-                f"{field}={path}: there is no such file or folder",
-                fix="check the path, or run the stage that makes it",
-            )
+            problem = f"{field}={path}: there is no such file or folder"
+            raise UserError(problem, fix="check the path, or run the stage that makes it")
 
 
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
