@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH_WORDS = 2500
 NUM_SHAPES = 30
-MORE, MORE_NAMES = 3, 1
+MORE, MORE_NAMES = 3, 0.25
 """Linked texts that an epoch reads for each labelled one."""
 DROP, SPAN_DROP = 0.15, 0.25
 """Share of the words whose vectors are hidden in training; the more, the less a name's own spelling decides."""
@@ -178,7 +178,7 @@ def tagger(
     learning = None
     for epoch in range(epochs):
         prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < (UNCASED if spans else 0.0))
-        num_more = (MORE_NAMES if spans else MORE) * len(sentences)
+        num_more = int((MORE_NAMES if spans else MORE) * len(sentences))
         drawn = rng("static more", seed, epoch).permutation(len(more))[:num_more] + len(sentences)
         chosen = [*range(len(sentences)), *drawn.tolist()]
         batches = [[chosen[i] for i in batch] for batch in _batches([len(rows[i][0]) for i in chosen])]
