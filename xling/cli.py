@@ -41,6 +41,7 @@ from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load, run_local
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
+_NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion")
 JSON = "--json"
@@ -74,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except (OSError, MemoryError) as error:
-        if os.environ.get("XLING_TRACEBACK"):
+    except (OSError, MemoryError, RuntimeError) as error:
+        if os.environ.get("XLING_TRACEBACK") or not _of_machine(error):
             raise
         if sys.stdout is sys.__stdout__:
             _discard_output()
@@ -89,7 +90,12 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def machine_error(error: OSError | MemoryError, out: str = "") -> UserError:
+def _of_machine(error: Exception) -> bool:
+    """Whether an error is of the disk or the memory; torch has no class for memory that a CPU lacks."""
+    return not isinstance(error, RuntimeError) or bool(_NO_MEMORY.search(str(error)))
+
+
+def machine_error(error: Exception, out: str = "") -> UserError:
     """A failure of the disk, the file system or the memory, with its path and what to do about it.
 
     Args:
@@ -97,7 +103,7 @@ def machine_error(error: OSError | MemoryError, out: str = "") -> UserError:
         out: the output directory, if the command has one; a full disk names no file.
     """
     fix = "XLING_TRACEBACK=1 shows where it happened"
-    if isinstance(error, MemoryError):
+    if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     place = "".join(f"{each}: " for each in (out and f"out={out}", error.filename) if each)
     remedies = {

@@ -127,6 +127,7 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
     vocabulary = files.sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.inwards(state, layouts.XLMR, str(folder))
+    files.leave_out_unread(weights, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, folder)
     shape = EncoderConfig(
         layers=config["num_hidden_layers"],
         dim=config["hidden_size"],
@@ -220,8 +221,14 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
     """
     if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
         raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
-    model = Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
-    ours = model.state_dict()
+    for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
+        if layers and (found := layouts.num_layers(weights, side)) != layers:
+            raise UserError(f"{what} has {found} layers in its {side}", f"{layers} by its configuration")
+    try:
+        with torch.device("meta"):  # sizes alone: a configuration that lies asks for no memory
+            ours = _empty(shape, rows).state_dict()
+    except RuntimeError as error:
+        raise UserError(f"{what}: sizes in its configuration that no tensor has: {error}") from None
     for name, tensor in weights.items():
         if name not in ours or ours[name].shape != tensor.shape:
             wanted = tuple(ours[name].shape) if name in ours else "nothing"
@@ -230,10 +237,15 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
                 f"{wanted} by its configuration",
                 "the file is of another model",
             )
+    model = _empty(shape, rows)
     missing, _ = model.load_state_dict(weights, strict=False)
     if lost := sorted(set(missing) - checkpoint.tied_of(shape)):
         raise UserError(f"{what} has no {lost[0]}", "as many layers as its configuration says")
     return model
+
+
+def _empty(shape: EncoderConfig, rows: int) -> EncoderModel:
+    return Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
 
 
 def _renamed(name: str) -> str:
