@@ -175,7 +175,9 @@ def spm_path(folder: Path) -> Path:
     """
     found = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
     if not found:
-        raise UserError(f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json")
+        raise UserError(
+            f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json"
+        )
     return found[0]
 
 

@@ -1,8 +1,7 @@
 """What every objective shares: its registry, its fairseq task, its dataset and the one criterion.
 
-An objective is one file: a configuration dataclass (a `TaskConfig`), a pure function that builds an example from
-arrays, and a class derived from `Objective`, registered by ``@objective("name")``, which also registers the
-fairseq task ``xling_<name>``.
+An objective is one file: a `TaskConfig`, a pure function from arrays to an example, and a class derived from
+`Objective`, registered by ``@objective("name")``, which also registers the fairseq task ``xling_<name>``.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ from xling.text.vocab import vocab_digest
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
-BOS, PAD, EOS, UNK = 0, 1, 2, 3
-FIRST_PIECE = 4
+BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 SHORTEST = 8  # tokens of a sequence, which leaves room for specials and a piece on either side
 
 compat.install()
@@ -47,10 +45,13 @@ compat.install()
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """Settings of every task.
+    """What every task can set.
 
-    ``data`` is a binarised directory, ``langs`` a comma-separated list (empty: all that are there), ``alpha`` the
-    exponent of language sampling in tokens, ``tokens_per_sample`` the longest sequence, specials included.
+    Attributes:
+        data: binarised directory.
+        langs: languages with commas between; empty for all that are there.
+        alpha: exponent of the sampling of languages, or pairs, by their tokens.
+        tokens_per_sample: longest sequence, of either side with a decoder, specials included.
     """
 
     data: str = ""

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class DaeConfig(TextConfig):
-    """Settings of the noise: words move by fewer than ``shuffle`` places, are dropped, and blanked."""
+    """Settings of the noise.
+
+    Attributes:
+        shuffle: words move by fewer than so many places.
+        drop: share of the words that is dropped.
+        blank: share of the words that is masked.
+    """
 
     shuffle: float = 3.0
     drop: float = 0.1

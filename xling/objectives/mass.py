@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class MassConfig(TextConfig):
-    """Settings: ``span`` is the share of a sentence's pieces that is masked, the others are BERT's."""
+    """Settings of MASS.
+
+    Attributes:
+        span: share of a sentence's pieces that is masked.
+        leave_unmasked_prob: share of the masked pieces that stays as it is.
+        random_token_prob: share of the masked pieces that becomes a random one.
+    """
 
     span: float = 0.5
     leave_unmasked_prob: float = 0.1

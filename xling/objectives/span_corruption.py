@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class SpanCorruptionConfig(TextConfig):
-    """Settings: ``corrupt`` is the share of the tokens in spans, ``span_mean`` their mean length."""
+    """Settings of the noise.
+
+    Attributes:
+        join: neighbouring sentences make one example as long as they fit.
+        corrupt: share of the tokens in spans.
+        span_mean: mean length of a span in tokens.
+    """
 
     join: bool = True
     corrupt: float = 0.15

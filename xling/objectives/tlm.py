@@ -26,7 +26,11 @@ _BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 @dataclass
 class TlmConfig(MaskConfig, PairConfig):
-    """Settings of TLM; masking as in masked LM, on both sides."""
+    """Settings of TLM: masking as in masked LM, on both sides.
+
+    Attributes:
+        restart_positions: positions of the second sentence begin at 0 again.
+    """
 
     restart_positions: bool = True
 

@@ -45,7 +45,16 @@ CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
 
 @dataclass
 class XlcoConfig(PairConfig):
-    """Settings of the contrast; the defaults are InfoXLM's for a base model (``layer`` 0: two thirds up)."""
+    """Settings of the contrast; the defaults are InfoXLM's for a base model.
+
+    Attributes:
+        layer: that is contrasted; 0 for two thirds up.
+        pooling: of a sentence: ``cls``, ``mean`` or ``max``.
+        temperature: by which similarities are divided.
+        queue_size: negatives kept from earlier batches.
+        momentum: of the slow copy of the encoder that makes them.
+        mix: probability that two neighbouring pairs are joined.
+    """
 
     layer: int = 0
     pooling: str = "cls"

@@ -42,6 +42,8 @@ class VocabConfig:
         model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe`` (Gemma, mmBERT).
         byte_fallback: cut characters without a piece into bytes instead of calling them unknown; 256 of the pieces.
         normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text as it is.
+        num_threads: of SentencePiece.
+        seed: of the draw of lines.
     """
 
     corpora: dict[str, tuple[str, ...]]
