@@ -161,3 +161,5 @@ def settings(cls: Any) -> Iterator[str]:
             yield from (f"{key.name}=true", f"{key.name}=false")
         else:
             yield f"{key.name}." if key.is_open else f"{key.name}="
+        if key.name == "objectives":
+            yield from (f"{each.name}=" for keys in schema.objectives().values() for each in keys)

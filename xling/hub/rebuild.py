@@ -28,8 +28,9 @@ def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
         UserError: it is no unigram model with XLM-R's specials, or a step of it has no equal in SentencePiece.
     """
     told = settings.get("model") or {}
-    listed = told.get("vocab")
-    specials = tuple(row[0] for row in listed[: len(tokenizer.SPECIALS)]) if isinstance(listed, list) else ()
+    found = told.get("vocab")
+    listed: list[Any] = found if isinstance(found, list) else []
+    specials = tuple(row[0] for row in listed[: len(tokenizer.SPECIALS)])
     if told.get("type", "Unigram") != "Unigram" or specials != tokenizer.SPECIALS:
         raise UserError(
             f"{path} is a {told.get('type')} that starts with {' '.join(map(str, specials)) or 'other ids'}",
