@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from xling.core import inputs
 from xling.core.errors import UserError
 from xling.core.stage import load
-from xling.hub.config import ImportConfig
+from xling.hub.config import ExportConfig, ImportConfig
+from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.models import checkpoint
 from xling.text import vocab
@@ -205,5 +206,7 @@ def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: 
     run_hf(ImportConfig(written("roberta"), tmp_path / "in"))
     with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which transformers computes"):
         tune.fit(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
+    with pytest.raises(UserError, match="is computed by transformers"):
+        export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
     with pytest.raises(UserError, match="an encoder that transformers computes"):
         checkpoint.has_decoder(tmp_path / "in")
