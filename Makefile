@@ -25,6 +25,8 @@ $(foreach v,$(.VARIABLES),$(if $(call is_given,$v),\
     $(if $(filter $v,$(SETTINGS)),$(eval unexport $v),$(eval override export $v := $$(value $v)))))
 MAKEOVERRIDES :=
 unexport MAKEFLAGS LANG LANGUAGE
+# Tests start hundreds of processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 export LC_ALL := C.UTF-8
 
 VENV := .venv

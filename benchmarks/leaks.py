@@ -1,8 +1,12 @@
 """Recall of the index of test rows by suite and side, its false alarms on clean text, and what it costs.
 
 Usage: ``python -m benchmarks.leaks [ROWS]`` with XLING_DATA set. ROWS rows of every suite, language, split and side are
-planted, `TOGETHER` neighbours in a document of clean text: as they are, and with each sixth unit replaced. Clean
-text is older than the suites or from sources of none of them: novels, the New Testament, radio news.
+planted, `TOGETHER` neighbours in a document of clean text: as they are, and with each sixth unit replaced; the first
+of them alone, too. Clean text is older than the suites or from sources of none of them: novels, the New Testament,
+radio news.
+
+``python -m benchmarks.leaks build INDEX [TURNS]`` builds a corpus of English novels and spoken sentences by turns
+without and with the index that ``xling eval leaks`` has published at INDEX, and prints the processor seconds of both.
 """
 
 from __future__ import annotations
@@ -10,10 +14,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -25,12 +33,15 @@ from xling.text.units import units
 
 TOGETHER = 5
 FILES = ("mono/eltec.en.txt.gz", "mono/eltec.de.txt.gz", "mono/eltec.fr.txt.gz", "mono/voa.sw.txt.gz")
-LINES = 10
+BUILT = ("mono/eltec.en.txt.gz", "mono/cv.en.txt.gz")
+LINES, BUILT_LINES = 10, 12
 
 
-def main(rows: str = "50") -> int:
-    """Print a line of JSON for each suite and side, then false alarms and speed."""
+def main(rows: str = "50", *words: str) -> int:
+    """Print a line of JSON for each suite and side, then false alarms and speed; or what a build costs."""
     data = Path(os.environ["XLING_DATA"])
+    if rows == "build":
+        return build(data, *words)
     tests = leaks.tests_at(
         [name for name in sorted(suites()) if not suites()[name].synthetic], ("test", "dev"), data
     )
@@ -39,32 +50,10 @@ def main(rows: str = "50") -> int:
     index = Leaks.of(entries)
     made = time.process_time() - began
     clean = list(documents(data))
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    groups = [(group, list(part)) for group, part in groupby(entries, key=lambda entry: entry.group)]
     by_group: dict[str, list[Entry]] = {}
-    for group, part in groups:
+    for group, part in groupby(entries, key=lambda entry: entry.group):
         by_group.setdefault(group, []).extend(part)
-    for group, part in by_group.items():
-        suite, *_, side = group.split(" ")
-        tally = counts.setdefault((suite, side), Counter())
-        draw = rng("leaks", group)
-        chosen = [e for e in part if units(e.text)]
-        for first in draw.integers(
-            max(1, len(chosen) - TOGETHER + 1), size=max(1, int(rows) // TOGETHER)
-        ).tolist():
-            planted = chosen[first : first + TOGETHER]
-            host = clean[int(draw.integers(len(clean)))].split("\n")
-            for name, texts in (
-                ("verbatim", [e.text for e in planted]),
-                ("sixth", [changed(e.text) for e in planted]),
-            ):
-                document = "\n".join([*host[:3], *texts, *host[3:]])
-                found = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
-                tally[name] += sum((e.group, e.id) in found for e in planted)
-            tally["planted"] += len(planted)
-    for (suite, side), tally in sorted(counts.items()):
-        shares = {name: round(100 * tally[name] / tally["planted"], 2) for name in ("verbatim", "sixth")}
-        print(json.dumps({"suite": suite, "side": side, "planted": tally["planted"], **shares}), flush=True)
+    planted(index, by_group, clean, int(rows) // TOGETHER)
     began = time.process_time()
     found = [index.find(text).tolist() for text in clean]
     alarms = Counter(index.entries(rows[0])[0][0] for rows in found if rows)
@@ -75,6 +64,69 @@ def main(rows: str = "50") -> int:
     print(
         json.dumps(
             {**facts, "clean documents": len(clean), "false alarms": alarms.total(), "of": alarms, **rate}
+        )
+    )
+    return 0
+
+
+def planted(index: Leaks, by_group: Mapping[str, Sequence[Entry]], clean: Sequence[str], times: int) -> None:
+    """Plant rows and print which share of them is found, by suite and side."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for group, part in by_group.items():
+        suite, *_, side = group.split(" ")
+        tally = counts.setdefault((suite, side), Counter())
+        draw = rng("leaks", group)
+        chosen = [e for e in part if units(e.text)]
+        for first in draw.integers(max(1, len(chosen) - TOGETHER + 1), size=max(1, times)).tolist():
+            some = chosen[first : first + TOGETHER]
+            host = clean[int(draw.integers(len(clean)))].split("\n")
+            for name, rows, texts in (
+                ("verbatim", some, [e.text for e in some]),
+                ("sixth", some, [changed(e.text) for e in some]),
+                ("alone", some[:1], [some[0].text]),
+            ):
+                document = "\n".join([*host[:3], *texts, *host[3:]])
+                found = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
+                tally[name] += sum((e.group, e.id) in found for e in rows)
+            tally["planted"] += len(some)
+            tally["planted alone"] += 1
+    for (suite, side), tally in sorted(counts.items()):
+        shares = {name: round(100 * tally[name] / tally["planted"], 2) for name in ("verbatim", "sixth")}
+        shares["alone"] = round(100 * tally["alone"] / tally["planted alone"], 2)
+        print(json.dumps({"suite": suite, "side": side, "planted": tally["planted"], **shares}), flush=True)
+
+
+def build(data: Path, index: str, turns: str = "5") -> int:
+    """Print the processor seconds of builds without and with an index, by turns, and what it adds in percent."""
+    seconds: dict[str, list[float]] = {"without": [], "with": []}
+    with tempfile.TemporaryDirectory() as root:
+        source = Path(root) / "docs.jsonl"
+        chars = 0
+        with source.open("w", encoding="utf-8") as out:
+            for name in BUILT:
+                lines = [x for x in gzip.decompress((data / name).read_bytes()).decode().split("\n") if x]
+                for start in range(0, len(lines), BUILT_LINES):
+                    text = "\n".join(lines[start : start + BUILT_LINES])
+                    chars += len(text)
+                    out.write(json.dumps({"text": text}) + "\n")
+        command = [sys.executable, "-m", "xling.cli", "corpus", "mono", "lang=en", f"source=jsonl:{source}"]
+        for turn in range(int(turns)):
+            for name, more in (("without", []), ("with", [f"settings.contamination.leaks={index}"])):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run([*command, f"out={root}/{name}{turn}", *more], check=True, capture_output=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                seconds[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    added = [100 * (b / a - 1) for a, b in zip(seconds["without"], seconds["with"], strict=True)]
+    facts = {name: [round(x, 2) for x in values] for name, values in seconds.items()}
+    means = 100 * (sum(seconds["with"]) / sum(seconds["without"]) - 1)
+    print(
+        json.dumps(
+            {
+                "characters": chars,
+                **facts,
+                "added, percent": round(means, 1),
+                "median": round(statistics.median(added), 1),
+            }
         )
     )
     return 0

@@ -50,7 +50,7 @@ def run(cfg: LeaksConfig) -> Answer:
         made = Leaks.of(entries(tests, data))
         with manifest.publish(cfg.out, "eval leaks", cfg, inputs) as out:
             made.write(out.path)
-            out.counts |= {"texts": len(made.ids), "distinct": len(made.ends) - 1, "units": len(made.units)}
+            out.counts |= {"texts": len(made.group), "distinct": len(made.ends) - 1, "units": len(made.units)}
     counts = manifest.read(cfg.out).counts
     return Answer(
         f"{counts['texts']:,} texts ({counts['distinct']:,} distinct) of {len(tests)} files of rows: {cfg.out / FILE}",

@@ -20,10 +20,13 @@ from tests import shape_checks
 # Set before any test imports torch: the machine may be shared, and one thread makes sums repeatable.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
+# Triton reads this once, when torch.compile or a kernel imports it: without a GPU its interpreter runs the kernels.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Before any test imports xling; XLING_SHAPES=0 leaves the checks out.
 if os.environ.get("XLING_SHAPES") != "0":
-    shape_checks.install("xling.text", "xling.data", "xling.models", "xling.objectives", "xling.corpora")
+    shape_checks.install("xling")
 
 ROOT = Path(__file__).resolve().parent.parent
 # Working directories are kept per test function, which Hypothesis warns about needlessly.
@@ -33,6 +36,7 @@ settings.load_profile("xling")
 _MEANS = {
     "data": ("TESTS ON REAL DATA", "XLING_DATA to name the folder of real data"),
     "browser": ("TESTS IN A BROWSER", f"one of {', '.join(browser.NAMES)}, or CHROMIUM to name another"),
+    "axe": ("TESTS OF ACCESSIBILITY", "axe-core: npm install --prefix tests --no-package-lock"),
     "zsh": ("TESTS IN ZSH", "zsh"),
     "fish": ("TESTS IN FISH", "fish"),
 }
@@ -47,6 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         alone = next((name for name in ("slurm", "browser") if item.get_closest_marker(name)), "")
         item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
     there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
+    there["axe"] = browser.AXE.is_file()
     there |= {shell: bool(shutil.which(shell)) for shell in ("zsh", "fish")}
     for marker in [name for name, is_there in there.items() if not is_there]:
         left_out = [item for item in items if item.get_closest_marker(marker)]

@@ -12,12 +12,16 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import hashlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import marshal
 import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ForwardRef, cast
 
 import jaxtyping
@@ -30,6 +34,7 @@ NAMES = {
         "UInt", "UInt8", "UInt16", "UInt32", "UInt64",
     )
 }  # fmt: skip
+_OWN = Path(__file__).read_bytes()
 _NAMED = re.compile(rf"\b({'|'.join(NAMES)})\[")
 # An int is a float to a type checker too.
 _BEARTYPE = beartype(conf=BeartypeConf(is_pep484_tower=True))
@@ -145,14 +150,21 @@ def _attribute(name: str, node: ast.stmt) -> ast.expr:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles modules that name jaxtyping with the decorators; nothing of it is cached on the disk."""
+    """Compiles modules that name jaxtyping with the decorators, and keeps the code beside Python's own."""
 
     def get_code(self, fullname: str) -> types.CodeType | None:
         path = self.get_filename(fullname)
         source = self.get_data(path)
         if b"from jaxtyping import" not in source:
             return super().get_code(fullname)
-        return compile(_Decorated().visit(ast.parse(source, path)), path, "exec", dont_inherit=True)
+        kept = Path(importlib.util.cache_from_source(path, optimization="shapes"))
+        key = hashlib.sha256(_OWN + source).digest()
+        if kept.is_file() and (found := kept.read_bytes()).startswith(key):
+            return cast("types.CodeType", marshal.loads(found[len(key) :]))
+        code = compile(_Decorated().visit(ast.parse(source, path)), path, "exec", dont_inherit=True)
+        if not sys.dont_write_bytecode:
+            self.set_data(str(kept), key + marshal.dumps(code))
+        return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):

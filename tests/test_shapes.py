@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -369,6 +370,15 @@ def test_fifty_faults_are_planted_and_some_in_every_room_that_has_arrays() -> No
         if ROOT / "xling" in path.parents and "from jaxtyping" in source
     }
     assert rooms >= {"corpora", "eval"} | there - {"text"}
+
+
+@pytest.mark.skipif(os.environ.get("XLING_SHAPES") == "0", reason="the checks are switched off")
+def test_no_module_is_imported_past_the_checks() -> None:
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("xling.")}
+    rooms = {name.split(".")[1] for name in modules}
+    assert rooms >= {"corpora", "eval", "hub", "models", "training", "transfer"}
+    loaders = {name: type(module.__spec__.loader) for name, module in modules.items() if module.__spec__}
+    assert [name for name, loader in loaders.items() if loader is not shape_checks._Loader] == []
 
 
 def test_production_does_not_import_the_checks(python: Callable[..., Any]) -> None:

@@ -9,7 +9,8 @@ implements `Stage.judge`; one that changes text or cuts parts out implements `St
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -65,6 +66,7 @@ class Stage:
     partial: ClassVar[frozenset[str]] = frozenset()
     rewrites: ClassVar[bool] = False  # whether kept text may change beyond what is cut out of it
     examples: ClassVar[tuple[Example, ...]] = ()
+    at_once: ClassVar[int] = 1  # documents that `edits` is given: more where many cost less than one by one
 
     def judge(self, doc: Document) -> str | None:
         """Why ``doc`` is dropped, None where it stays."""
@@ -74,11 +76,17 @@ class Stage:
         """What is done to ``doc``; a stage that changes nothing but ``meta`` and ``lang`` needs only `judge`."""
         return Verdict(self.judge(doc))
 
+    def edits(self, docs: Sequence[Document]) -> Iterable[Verdict]:
+        """What is done to each of a few documents."""
+        return map(self.edit, docs)
+
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:
         """Yield the documents that survive, in their order."""
-        for doc in docs:
+        rest = iter(docs)
+        chunks = iter(lambda: list(itertools.islice(rest, self.at_once)), [])
+        judged = (pair for chunk in chunks for pair in zip(chunk, self.edits(chunk), strict=True))
+        for doc, verdict in judged:
             ledger.enter(self.name, doc)
-            verdict = self.edit(doc)
             for event, count in verdict.notes.items():
                 ledger.note(event, count)
             for reason, parts in verdict.lost.items():

@@ -7,7 +7,7 @@ A text of the evaluation set shorter than n units is sought whole if it has at l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -46,6 +46,7 @@ class Contamination(Stage):
     block: bool = True
 
     name: ClassVar[str] = "contamination"
+    at_once: ClassVar[int] = 64
     reasons: ClassVar[dict[str, str]] = {
         "overlap": "it holds a row of a test set, or shares a run of n words with an evaluation file"
     }
@@ -60,12 +61,19 @@ class Contamination(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Drop a document with overlap; the ledger notes the overlaps by evaluation file."""
-        file = self._index.find(doc.text) if self._index else ""
-        notes = {f"overlap with {file}": 1} if file else {}
-        if self.leaks:
-            index = read_leaks(self.leaks)
-            notes |= {f"test rows of {group}": 1 for group in index.groups_of(index.find(doc.text).tolist())}
-        return Verdict("overlap" if notes and self.block else None, notes=notes)
+        return next(iter(self.edits([doc])))
+
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """See `edit`."""
+        texts = [doc.text for doc in docs]
+        index = read_leaks(self.leaks) if self.leaks else None
+        found = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
+        for text, rows in zip(texts, found, strict=True):
+            file = self._index.find(text) if self._index else ""
+            notes = {f"overlap with {file}": 1} if file else {}
+            if index and rows:
+                notes |= {f"test rows of {group}": 1 for group in index.groups_of(rows)}
+            yield Verdict("overlap" if notes and self.block else None, notes=notes)
 
     @cached_property
     def _index(self) -> Index | None:

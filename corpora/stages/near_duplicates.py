@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
-import xxhash
 from numpy.typing import NDArray
 from rensa import RMinHash
 
@@ -34,7 +33,7 @@ from xling.core.errors import UserError
 from xling.corpora.slices import read_slice, read_slices, write_slices
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
-from xling.text.units import runs, units, unspaced_share
+from xling.text.units import hashed_units, runs, unspaced_share
 
 if TYPE_CHECKING:
     from jaxtyping import UInt64
@@ -45,7 +44,6 @@ PARTIAL: frozenset[str] = frozenset()
 
 _BATCH_DOCS = 500
 _BATCH_SHINGLES = 8_000_000  # 64 MB
-_MAX_CACHED_UNITS = 1_000_000
 _HALF, _LOW = np.uint64(32), np.uint64((1 << 32) - 1)  # of a node: shard, position
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -78,25 +76,11 @@ class NearDedup:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
 
 
-class _UnitHashes(dict[str, int]):
-    """Hash of each unit, equal in every process, unlike Python's own."""
-
-    def __missing__(self, unit: str) -> int:
-        if len(self) >= _MAX_CACHED_UNITS:
-            self.clear()
-        value = self[unit] = xxhash.xxh3_64_intdigest(unit.encode("utf-8", "surrogatepass"))
-        return value
-
-
-_UNIT_HASHES = _UnitHashes()
-
-
 def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
     """Sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
-    found = units(text)
+    hashes, _ = hashed_units(text)
     size = cfg.shingle_chars if unspaced_share(text) > 0.5 else cfg.shingle_words
-    hashes = np.fromiter(map(_UNIT_HASHES.__getitem__, found), dtype=np.uint64, count=len(found))
-    return np.unique(runs(hashes, max(1, min(size, len(found)))))
+    return np.unique(runs(hashes, max(1, min(size, len(hashes)))))
 
 
 def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup) -> int:

@@ -137,6 +137,16 @@ class Kind:
             name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
         }
 
+    # To be looked at.
+
+    def source_of(self, row: Example) -> str:
+        """What a system is asked, as text: the passages of a row but for its reference."""
+        return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
+
+    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+        """An answer to one of ``rows`` as text."""
+        return _plain(answer)
+
     # Protocols.
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
@@ -189,6 +199,10 @@ class Kind:
 def is_texts(value: Any) -> bool:
     """Whether a value is a tuple of texts."""
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+
+
+def _plain(value: Any) -> str:
+    return " ".join(map(_plain, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _regrouped(flat: Sequence[str], like: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:

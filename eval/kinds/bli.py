@@ -33,6 +33,10 @@ class Dictionary(Kind):
         """Lines of the dictionary; words by themselves are everywhere."""
         return {"entry": f"{row.fields['word']} {row.label[0]}"}
 
+    def source_of(self, row: Example) -> str:
+        """The word."""
+        return str(row.fields["word"])
+
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """The nearest target word of the pair's dictionaries for each source word."""
         known = [*question.rows, *question.training()]

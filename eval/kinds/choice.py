@@ -37,6 +37,10 @@ class Choice(Kind):
         texts = {f"choice{i}": text for i, text in enumerate(row.fields["choices"])}
         return {"premise": row.fields["premise"], **texts}
 
+    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+        """The alternative."""
+        return str(row.fields["choices"][answer])
+
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """The most frequent index."""
         return most_frequent(row.label for row in train)

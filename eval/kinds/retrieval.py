@@ -36,6 +36,14 @@ class Retrieval(Kind):
         """The number of one of the rows."""
         return range(len(rows)).__contains__
 
+    def source_of(self, row: Example) -> str:
+        """The sentence whose translation is looked for."""
+        return str(row.fields["text_a"])
+
+    def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
+        """The sentence that was found."""
+        return str(rows[answer].fields["text_b"])
+
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """The nearest translation of each row."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)

@@ -7,13 +7,15 @@ wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.eval import compare, predictions, stats
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Array, Metric
+from xling.eval.predictions import Scored
 from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Run
 from xling.eval.report.tables import published_of
@@ -50,6 +52,8 @@ class System:
     suite: str
     answers: Mapping[Key, Callable[[], Answers]]
     control: bool = False
+    scored: Mapping[Key, Callable[[], Scored]] = field(default_factory=dict)
+    """The same with rows and answers, where predictions are at hand."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +91,27 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
         files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
         place = data or data_of(run)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
+        rows: dict[tuple[str, str], dict[Key, Callable[[], Scored]]] = {}
         for path in files if place else ():
             origin = predictions.read_origin(path)
             key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
-            mine.setdefault((origin.suite, origin.system), {})[key] = _reader(path, place)
+            assert place is not None
+            read = partial(compare.main_score, path, place)
+            rows.setdefault((origin.suite, origin.system), {})[key] = read
+            mine.setdefault((origin.suite, origin.system), {})[key] = partial(_answers, read)
         for made in run.made:
             for item in artifacts.written(made) if made.stage in artifacts.TEXT_STAGES else ():
                 if item.stats is not None:
                     mine.setdefault((made.stage, made.path.name), {})[(item.lang,)] = _texts(item.stats)
         for (suite, system), answers in mine.items():
             is_control = system in CONTROLS
+            by_row = rows.get((suite, system), {})
             num = len([x for s, x in mine if s == suite and x not in CONTROLS])
             if not is_control:
                 name = artifacts.system_name(run.name, system, num) if len(runs) > 1 else system
-                found.append(System(name, suite, answers))
+                found.append(System(name, suite, answers, scored=by_row))
             elif run is runs[0]:
-                found.append(System(system, suite, answers, is_control))
+                found.append(System(system, suite, answers, is_control, by_row))
     return found
 
 
@@ -118,14 +127,9 @@ def data_of(run: Run) -> Path | None:
         return None
 
 
-def _reader(path: Path, data: Path | None) -> Callable[[], Answers]:
-    def read() -> Answers:
-        assert data is not None
-        found = compare.main_score(path, data)
-        rows = [(row.id, repr(row.label)) for row in found.rows]
-        return Answers(found.metric, rows, found.stats, found.blocks)
-
-    return read
+def _answers(read: Callable[[], Scored]) -> Answers:
+    found = read()
+    return Answers(found.metric, [(row.id, repr(row.label)) for row in found.rows], found.stats, found.blocks)
 
 
 def _texts(rows: Array) -> Callable[[], Answers]:
@@ -159,7 +163,38 @@ def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
     return [*holm(averages), *single], notes
 
 
-def _versus(before: System, after: System) -> list[Test]:
+def average_of(before: System, after: System) -> Test:
+    """The test of the average over languages and seeds alone.
+
+    Raises:
+        ValueError: the systems were scored on other rows, or have nothing in common.
+    """
+    return _versus(before, after, with_languages=False)[0]
+
+
+def _versus(before: System, after: System, with_languages: bool = True) -> list[Test]:
+    suite = after.suite
+    pairs, scores, metric = _paired(before, after)
+    langs = tuple(dict.fromkeys(key[0] for key in pairs))
+    averaged = tuple(published_of(suite, langs))
+
+    def test(lang: str, chosen: Sequence[Key]) -> Test:
+        name = f"{suite}/{before.name}/{after.name}/{lang}"
+        found = stats.compare([pairs[key] for key in chosen], metric, name)
+        means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
+        over = averaged if lang == AVERAGE else (lang,)
+        return Test(after.name, before.name, suite, metric.name, lang, over, (means[0], means[1]), found)
+
+    whole = test(AVERAGE, [key for key in pairs if key[0] in averaged])
+    if len(langs) == 1 or not with_languages:
+        return [whole]
+    return [whole, *(test(lang, [key for key in pairs if key[0] == lang]) for lang in langs)]
+
+
+def _paired(
+    before: System, after: System
+) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric]:
+    """What both systems answered, their scores, and the metric."""
     suite = after.suite
     keys = sorted(before.answers.keys() & after.answers.keys())
     if not keys:
@@ -177,19 +212,7 @@ def _versus(before: System, after: System) -> list[Test]:
         pairs[key] = Paired(key[0], a.stats, b.stats, items, a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
-    langs = tuple(dict.fromkeys(key[0] for key in keys))
-    averaged = tuple(published_of(suite, langs))
-
-    def test(lang: str, chosen: Sequence[Key]) -> Test:
-        name = f"{suite}/{before.name}/{after.name}/{lang}"
-        found = stats.compare([pairs[key] for key in chosen], a.metric, name)
-        means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
-        over = averaged if lang == AVERAGE else (lang,)
-        return Test(after.name, before.name, suite, a.metric.name, lang, over, (means[0], means[1]), found)
-
-    each = [test(lang, [key for key in keys if key[0] == lang]) for lang in langs]
-    whole = [key for key in keys if key[0] in averaged]
-    return [test(AVERAGE, whole), *(each if len(langs) > 1 else [])]
+    return pairs, scores, a.metric
 
 
 def holm(found: Sequence[Test]) -> list[Test]:

@@ -12,12 +12,16 @@ from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
 
 
 def dots(suite: str, scores: Sequence[Score]) -> str:
-    """The main metric of a suite: a mark a language for each system, the first joined to the first control's."""
+    """The main metric of a suite: a mark a language for each system, with its 95 % interval.
+
+    The first system is joined to the first control.
+    """
     table = {c: v for c, v in tables.by_column(scores).items() if c.suite == suite}
     columns = tables.sorted_columns(table)
     columns = [c for c in columns if c.metric == columns[0].metric]
     main, langs = columns[0], tables.languages_of(table, suite)
     beside = next((c for c in columns[1:] if c.system in CONTROLS), None)
+    bars = tables.intervals_of(scores)
     systems = [c for c in columns if c.system not in CONTROLS][: MAX_LINES - 1] or [main]
 
     def draw(axes: Any) -> None:
@@ -25,6 +29,15 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
         for number, column in enumerate(systems):
             values = [_mean(table[column], lang) for lang in langs]
             name = tables.column_name(column, columns)
+            held = [
+                (x, row, *bars[column, lang])
+                for row, (lang, x) in enumerate(zip(langs, values, strict=True))
+                if (column, lang) in bars
+            ]
+            for x, row, low, high in held:
+                axes.plot(
+                    [min(x, low), max(x, high)], [row, row], color=COLOURS[number], linewidth=0.9, zorder=2.5
+                )
             axes.scatter(
                 values, rows, s=22, marker=MARKERS[number], color=COLOURS[number], zorder=3, label=name
             )
@@ -46,7 +59,7 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
         axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
 
     high = 0.65 + 0.15 * -(-(len(systems) + 1) // 2) + ROW_IN * len(langs)
-    return drawn(draw, f"{suite}, {main.metric} by language", high)
+    return drawn(draw, f"{suite}, {main.metric} by language; bars: 95 % intervals", high)
 
 
 def _mean(values: Values, lang: str) -> float:

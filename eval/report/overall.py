@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xling.eval.report import tables
 from xling.eval.report.comparison import AVERAGE, Test
@@ -14,16 +14,23 @@ LEVEL = 0.05
 FIRST, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
 
 
-def overall(scores: Sequence[Score], ends: Ends, tests: Sequence[Test]) -> Sheet:
+def overall(
+    scores: Sequence[Score],
+    ends: Ends,
+    tests: Sequence[Test],
+    ranks: Mapping[tuple[str, str], int] | None = None,
+) -> Sheet:
     """Systems by suites: the mean of the main metric over the languages other than the source, and its interval.
 
-    Behind it stands how the system compares with the one that the suite's tests are against, ``(a)``: better or worse
-    where p adjusted for all averages is at most 5 %, else alike. A hole has no number.
+    Behind it stands the rank of the group of systems that a test does not tell apart (`xling.eval.report.ranks`), and
+    how the system compares with the one that the suite's tests are against, ``(a)``: better or worse where p adjusted
+    for all averages is at most 5 %, else alike. A hole has no number.
 
     Args:
         scores: of any number of suites and systems.
         ends: intervals of averages.
         tests: of averages; others are passed over.
+        ranks: (suite, system) -> rank of its group.
     """
     table = tables.by_column(scores)
     columns = tables.sorted_columns(table)
@@ -46,6 +53,8 @@ def overall(scores: Sequence[Score], ends: Ends, tests: Sequence[Test]) -> Sheet
         told = f"{mean.value:.1f}"
         if mean.low is not None and mean.high is not None:
             told += f" [{mean.low:.1f}, {mean.high:.1f}]"
+        if rank := (ranks or {}).get((suite, column.system)):
+            told += f" rank {rank}"
         return f"{told} {_standing(column, found.get((suite, column.system)), against)}".rstrip()
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
@@ -65,6 +74,11 @@ def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) 
 def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
     text = " ".join(cell for row in rows for cell in row[1:] if cell)
     notes = ["Means over the languages of the published suite other than the source, with 95 % intervals."]
+    if " rank " in text:
+        notes.append(
+            "rank: systems of one rank are not told apart from the best of them; the best of each rank is worse than "
+            "the best of the rank before (p at most 0.05, shared out among the tests of a suite)."
+        )
     if FIRST in text:
         notes.append(
             "better, worse, alike: than the system marked (a) in the same column; alike where p, adjusted for the "

@@ -142,7 +142,7 @@ def html_under(heading: str, table: Table) -> str:
     flag = f' <span class="synthetic">{SYNTHETIC}</span>' if table.synthetic else ""
     head = f"<tr><td></td>{groups}</tr>\n<tr><td></td>{heads}</tr>"
     title = f"<{heading}>{html.escape(table.title)}{flag}</{heading}>\n"
-    return title + html_grid(head, body, table.notes)
+    return title + html_grid(head, body, table.notes, table.title, ' data-rows="languages"')
 
 
 def _html_line(line: Line, starts: set[int]) -> str:

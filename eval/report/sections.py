@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,14 +48,20 @@ class Chapter:
         return bool(self.figures or self.sheets or self.details or self.commands)
 
 
+def of_suite(suite: str, picture: str) -> str:
+    """A picture that is hidden where the page is filtered to another suite."""
+    return picture.replace("<figure", f'<figure data-suite="{html.escape(suite)}"', 1)
+
+
 def transfer(scores: Sequence[Score]) -> Chapter:
     """Heat maps: what was learned in one language (column) brings in another (row)."""
     made = Chapter(
         "Transfer",
         "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
-        "The stronger the colour, the higher; the scale is that of each picture.",
+        "The stronger the colour, the higher; one scale for all pictures of a metric.",
     )
     rows: list[tuple[Cell, ...]] = []
+    found: list[tuple[str, str, list[str], list[str], dict[tuple[str, str], float]]] = []
     for suite in dict.fromkeys(s.suite for s in scores):
         own = [s for s in scores if s.suite == suite and s.system not in CONTROLS and s.select != PUBLISHED]
         if not own:
@@ -78,8 +85,13 @@ def transfer(scores: Sequence[Score]) -> Chapter:
             columns.sort()  # as the rows are
         if len(langs) < 2:
             continue
-        made.figures.append(figure.heat(langs, columns, means, f"{suite}, {own[0].metric}"))
+        found.append((suite, own[0].metric, langs, columns, means))
         rows += [(suite, own[0].metric, column, row, value) for (row, column), value in means.items()]
+    for suite, metric, langs, columns, means in found:
+        drawn = [value for _, other, *_, cells in found if other == metric for value in cells.values()]
+        scale = (min(drawn), max(drawn))
+        caption = f"{suite}, {metric}; colours from {scale[0]:.1f} to {scale[1]:.1f}"
+        made.figures.append(of_suite(suite, figure.heat(langs, columns, means, caption, scale)))
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:
         made.details.append(

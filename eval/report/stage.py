@@ -1,6 +1,7 @@
 """``xling report``: one page a person reads after one or several runs, and its tables in other formats.
 
-The HTML needs nothing but itself. Everything in it comes from what the stages have left behind: manifests, logs,
+The HTML needs nothing but itself; a script of its own sorts, filters and copies tables, and it is readable without.
+Everything in it comes from what the stages have left behind: manifests, logs,
 scores and predictions; nothing is trained or predicted here.
 """
 
@@ -8,27 +9,29 @@ from __future__ import annotations
 
 import html
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from xling.core import manifest
+from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval.published import FILE, beside
-from xling.eval.report import artifacts, comparison, render, sections, tables
+from xling.eval.report import artifacts, browse, comparison, ranks, render, sections, tables
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
 from xling.eval.report.overall import by_weight, counted, overall
 from xling.eval.report.sections import Chapter
 from xling.eval.report.tables import Column, Table, Values
 from xling.eval.results import CONTROLS, Score
-from xling.pages import figure, page, sheet
+from xling.pages import figure, page, script, sheet
 
 STAGE = "report"
 WEIGHTIEST = 7
 """Findings that the page shows unfolded."""
+MOST_ROWS, MOST_SIGNATURES = 300, 200
+"""Rows of a table that the page shows, and signatures; the files beside it have all."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class ReportConfig:
         note: a sentence under the heading.
         data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
         allow_missing: take averages over the languages that have a score, and print which have not.
+        rows: rows with errors shown of each suite, with the answers of two systems; 0 for none.
         published: put published results beside, with what makes them comparable or not.
     """
 
@@ -52,6 +56,7 @@ class ReportConfig:
     note: str = ""
     data: Path | None = None
     allow_missing: bool = False
+    rows: int = 60
     published: bool = False
 
 
@@ -136,8 +141,10 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
             f"{render.SYNTHETIC}: these rows come from a small grammar; they show that the path works, "
             "not how good a model is on real language."
         )
-    tests, untested = comparison.tests(comparison.systems_of(runs, cfg.data))
+    systems = comparison.systems_of(runs, cfg.data)
+    tests, untested = comparison.tests(systems)
     every = [
+        browse.rows(systems, cfg.rows),
         sections.transfer(scores),
         sections.intervals(scores),
         sections.significance(tests, untested),
@@ -149,10 +156,14 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         title=cfg.title,
         note=cfg.note,
         leads=[*leads, *notes],
-        overall=overall(scores, ends, tests) if scores else None,
+        overall=overall(scores, ends, tests, ranks.groups(systems)) if scores else None,
         findings=summary(scores),
         tables=found,
-        pictures=[dots(suite, scores) for suite, langs in spoken.items() if len(langs) <= sections.MANY],
+        pictures=[
+            sections.of_suite(suite, dots(suite, scores))
+            for suite, langs in spoken.items()
+            if len(langs) <= sections.MANY
+        ],
         chapters=[chapter for chapter in every if chapter],
         scores=scores,
     )
@@ -160,15 +171,18 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 
 def files(made: Report) -> dict[str, str]:
     """File name -> content."""
+    tables = _csv_files(made)
+    page = html_page(made, tables)
+    return {"report.html": page, "report.md": markdown(made), "report.tex": latex(made), **tables}
+
+
+def _csv_files(made: Report) -> dict[str, str]:
     sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
     sheets += [made.overall] if made.overall else []
-    return {
-        "report.html": html_page(made),
-        "report.md": markdown(made),
-        "report.tex": latex(made),
-        **{f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in made.tables},
-        **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
-    }
+    sheets += [_signatures(made.scores)] if made.scores else []
+    found = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in made.tables}
+    found |= {f"{s.name}.csv": sheet.comma_separated(s) for s in sheets}
+    return found
 
 
 def markdown(made: Report) -> str:
@@ -182,9 +196,8 @@ def markdown(made: Report) -> str:
         told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
         parts += [sheet.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
-    parts.append(
-        "## Signatures\n\n" + "\n".join(f"- {name}: `{text}`" for name, text in _signatures(made.scores))
-    )
+    signed = [f"- {name}: `{text}`" for name, text in _signatures(made.scores).rows]
+    parts.append("## Signatures\n\n" + "\n".join(signed))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -195,8 +208,8 @@ def latex(made: Report) -> str:
     return "\n".join([*first, *map(render.latex, made.tables), *map(sheet.latex, sheets)])
 
 
-def html_page(made: Report) -> str:
-    """The whole report as one page."""
+def html_page(made: Report, beside: Iterable[str]) -> str:
+    """The whole report as one page, with links to the files ``beside`` it."""
     names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
     rest = made.findings[WEIGHTIEST:]
@@ -204,11 +217,12 @@ def html_page(made: Report) -> str:
         f"<h1>{html.escape(made.title)}</h1>",
         f"<p>{html.escape(made.note)}</p>" if made.note else "",
         *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in made.leads),
-        sheet.html_table(made.overall) if made.overall else "",
+        _overall(made.overall) if made.overall else "",
         _list(made.findings[:WEIGHTIEST]),
         _folded(f"{counted(len(rest), 'more finding')}", _list(rest)) if rest else "",
-        _beside(made),
-        f"<nav>{links}</nav>",
+        _beside(beside),
+        f"<nav aria-label=Chapters>{links}</nav>",
+        script.filter_bar() if made.scores else "",
     ]
     if made.tables:
         body += [
@@ -218,23 +232,49 @@ def html_page(made: Report) -> str:
         ]
     body += [_chapter(chapter) for chapter in made.chapters]
     if made.scores:
-        body.append(_folded(f"Signatures of the {len(made.scores)} scores", _signature_table(made.scores)))
-    return page.document(made.title, "\n".join(filter(None, body)))
+        said = f"Signatures of {counted(len(made.scores), 'score')}"
+        signed = sheet.html_table(_signatures(made.scores), heading=False, most=MOST_SIGNATURES)
+        body.append(_folded(said, signed))
+    body = ["<main>", *filter(None, body), "</main>", _script(made.scores)]
+    return page.document(made.title, "\n".join(body))
+
+
+def _overall(table: sheet.Sheet) -> str:
+    marks = {name: name.partition(" ")[0] for name, _ in table.columns[1:]}
+    return sheet.html_table(table, marks=marks)
+
+
+def _script(scores: Sequence[Score]) -> str:
+    """What sorts and filters, with family and script of every language."""
+    sides = {side for score in scores for side in (score.lang, *score.lang.split("-"))}
+    known = {}
+    for side in sorted(sides):
+        try:
+            language = languages.get_variant(side)[0]
+        except UserError:
+            continue
+        known[side] = (language.family, language.script)
+    return script.behaviour(known) if scores else ""
 
 
 def _list(findings: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(f)}</li>" for f in findings) + "</ul>" if findings else ""
 
 
-def _beside(made: Report) -> str:
+def _beside(names: Iterable[str]) -> str:
     """Links to the other files of the report, which lie in the same folder."""
-    names = ["report.md", "report.tex", *(["overall.csv"] if made.overall else [])]
-    names += [f"scores_{table.title}.csv".replace(" ", "_") for table in made.tables]
-    links = " ".join(f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>' for name in names)
-    return f'<p class="quiet">The same as files: {links}</p>'
+    links = " ".join(
+        f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>'
+        for name in ("report.md", "report.tex", *names)
+    )
+    return _folded("The same as files", f'<p class="files">{links}</p>')
 
 
 def _score_table(table: Table) -> str:
+    return f'<section data-suite="{html.escape(table.title)}">{_folded_if_long(table)}</section>'
+
+
+def _folded_if_long(table: Table) -> str:
     if len(table.lines) <= sections.MANY:
         return render.html_under("h3", table)
     return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
@@ -244,7 +284,7 @@ def _chapter(chapter: Chapter) -> str:
     parts = [_heading(chapter.title), f"<p>{html.escape(chapter.lead)}</p>" if chapter.lead else ""]
     parts += [sheet.html_table(s) for s in chapter.sheets]
     parts.append(figure.grid(chapter.figures))
-    parts += [_folded(s.title, sheet.html_table(s, heading=False)) for s in chapter.details]
+    parts += [_folded(s.title, sheet.html_table(s, heading=False, most=MOST_ROWS)) for s in chapter.details]
     for name, lines in chapter.commands.items():
         shown = "\n\n".join(_broken(line) for line in lines)
         parts.append(
@@ -314,15 +354,8 @@ def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
     return cell.value
 
 
-def _signatures(scores: Sequence[Score]) -> list[tuple[str, str]]:
-    return [
+def _signatures(scores: Sequence[Score]) -> sheet.Sheet:
+    rows = tuple(
         (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
-    ]
-
-
-def _signature_table(scores: Sequence[Score]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{html.escape(name)}</th><td class="text"><code>{html.escape(text)}</code></td></tr>'
-        for name, text in _signatures(scores)
     )
-    return f'<div class="scroll"><table>{rows}</table></div>'
+    return sheet.Sheet("signatures", "Signatures", (("score", ""), ("signature", "")), rows)

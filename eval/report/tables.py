@@ -143,7 +143,7 @@ def language_table(
     sources = {c.source for c in columns}
     langs = _ordered({lang for c in columns for lang in langs_of[c]}, sources)
     others = _ordered({lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources)
-    intervals = _intervals(scores)
+    intervals = intervals_of(scores)
     holes = _Holes(allow_missing)
     by_lang = [
         Line(
@@ -381,7 +381,7 @@ def _lang_cell(
     return Cell(cell.value, cell.spread, low, high)
 
 
-def _intervals(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
+def intervals_of(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
     """Bootstrap intervals, averaged over seeds."""
     found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:

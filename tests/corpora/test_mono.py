@@ -24,7 +24,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from datasets import load_dataset
 
 from tests.corpora.crawl import BOILERPLATE, SilentHandler, document, sentences, write_crawl
 from xling.core import config, manifest, parts
@@ -102,11 +101,12 @@ def test_every_document_is_accounted_for(corpora: dict[str, Path], lang: str) ->
 
 
 def test_shards_are_readable_by_the_usual_libraries(corpora: dict[str, Path]) -> None:
+    from datasets import load_dataset
+
     files = f"{corpora['ar']}/shards/*.parquet"
     frame = pl.scan_parquet(files).select("id", "text", "lang", "lang_score").collect()
-    rows = load_dataset(
-        "parquet", data_files=files, split="train", cache_dir=str(corpora["ar"].parent / "hf")
-    )
+    cache = str(corpora["ar"].parent / "hf")
+    rows = load_dataset("parquet", data_files=files, split="train", cache_dir=cache)
     assert frame["text"].to_list() == rows["text"][:]
     assert rows.column_names == [
         "id", "text", "url", "source", "date", "lang", "lang_score", "perplexity", "bucket", "meta",

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+AXE = Path(__file__).resolve().parents[1] / "node_modules/axe-core/axe.min.js"
+"""Where ``npm install --prefix tests`` puts the rules of accessibility."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -88,6 +90,26 @@ class Browser:
         self("Page.navigate", url=page.absolute().as_uri())
         while self._next().get("method") != "Page.loadEventFired":
             pass
+
+    def scheme(self, name: str) -> None:
+        """Ask for pages for the day (``light``) or the night (``dark``)."""
+        self("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def press(self, key: str) -> None:
+        """Press a key and let it go."""
+        code = {"Tab": 9, "Enter": 13, "ArrowDown": 40}[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **keys, **text)
+        self("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+    def press_until(self, script: str, most: int = 200) -> None:
+        """Press Tab until a JavaScript expression is true."""
+        for _ in range(most):
+            self.press("Tab")
+            if self.value(script):
+                return
+        raise AssertionError(f"{most} times Tab, and never {script}")
 
     def value(self, script: str) -> Any:
         """The value of a JavaScript expression, or of the promise it gives."""

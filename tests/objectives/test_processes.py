@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from xling import compat
 from xling.core import job
@@ -307,6 +305,8 @@ def test_what_cannot_be_sharded_is_refused(
 
 
 def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Path, tmp_path: Path) -> None:
+    from torch.distributed.tensor import DTensor  # here: every process imports what stands above
+
     def work(rank: int) -> None:
         with ddp.joined():
             trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.sharding=full"), tmp_path)
@@ -332,6 +332,9 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
 
 
 def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
     def work(rank: int) -> None:
         with ddp.joined():
             mesh = init_device_mesh("cpu", (2,))

@@ -13,6 +13,7 @@ import torch
 from xling.core import config
 from xling.training import train
 from xling.training.settings import PretrainConfig
+from xling.training.update import Updates
 
 Pretrain = Callable[..., Path]
 
@@ -28,6 +29,31 @@ def pretrain(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> Pretrain:
         return tmp_path / name
 
     return run
+
+
+@pytest.fixture
+def interrupted(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
+    with monkeypatch.context() as patch:
+        stop_after(10, patch)
+        with pytest.raises(Killed):
+            pretrain("out")
+    return tmp_path / "out.partial"
+
+
+class Killed(BaseException):
+    """Stands for a kill inside this process."""
+
+
+def stop_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Updates.make
+
+    def stopping(self: Updates, samples: Any) -> bool:
+        if self._trainer.get_num_updates() == update:
+            raise Killed
+        return make(self, samples)
+
+    monkeypatch.setattr(Updates, "make", stopping)
 
 
 def settings(shards: Path, tiny: tuple[str, ...], out: Path, *words: str) -> PretrainConfig:

@@ -13,22 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.conftest import Pretrain, events, identical, weights
-from tests.training.test_resume import Killed, stop_after
+from tests.training.conftest import Killed, Pretrain, events, identical, stop_after, weights
 from xling.core import job, manifest
 from xling.core.errors import UserError
 from xling.models import marked, running
 from xling.training import train
-
-
-@pytest.fixture
-def interrupted(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
-    with monkeypatch.context() as patch:
-        stop_after(10, patch)
-        with pytest.raises(Killed):
-            pretrain("out")
-    return tmp_path / "out.partial"
 
 
 def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
@@ -118,8 +107,11 @@ def test_garbage_in_the_log_is_skipped_and_named(
     assert "line 1 is damaged and was skipped" in capsys.readouterr().err
 
 
-def test_what_does_not_change_the_result_may_change(interrupted: Path, pretrain: Pretrain) -> None:
-    words = ("train.threads=1", "train.log_every=3", "train.save_every=7", "train.keep=1")
+def test_what_does_not_change_the_result_may_change(
+    interrupted: Path, pretrain: Pretrain, shards: Path
+) -> None:
+    words = ["train.threads=1", "train.log_every=3", "train.save_every=7", "train.keep=1"]
+    words.append(f"data={os.path.relpath(shards)}/")  # the same data under another name
     assert identical(weights(pretrain("out", *words)), weights(pretrain("straight")))
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.conftest import Pretrain, events, identical, settings, weights
-from tests.training.test_resume import Killed, stop_after
+from tests.training.conftest import Killed, Pretrain, events, identical, settings, stop_after, weights
 from xling.core import config, manifest
 from xling.core.errors import UserError
 from xling.training import phases, train

@@ -17,27 +17,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.conftest import SCHEDULE, Pretrain, events, identical, weights
+from tests.training.conftest import SCHEDULE, Killed, Pretrain, events, identical, stop_after, weights
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.models import checkpoint, marked
 from xling.training import log, train
 from xling.training.update import Updates
-
-
-class Killed(BaseException):
-    """Stands for a kill inside this process."""
-
-
-def stop_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Updates.make
-
-    def stopping(self: Updates, samples: Any) -> bool:
-        if self._trainer.get_num_updates() == update:
-            raise Killed
-        return make(self, samples)
-
-    monkeypatch.setattr(Updates, "make", stopping)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +60,6 @@ def test_killed_after_training_it_publishes_without_training_again(
             pretrain("out")
     monkeypatch.setattr(Updates, "make", killed)
     assert manifest.verify(pretrain("out")).counts["updates"] == 24
-
-
-@pytest.fixture
-def interrupted(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
-    with monkeypatch.context() as patch:
-        stop_after(10, patch)
-        with pytest.raises(Killed):
-            pretrain("out")
-    return tmp_path / "out.partial"
 
 
 def test_as_many_checkpoints_are_kept_as_asked_for(interrupted: Path) -> None:

@@ -10,11 +10,12 @@ Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, perm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
 from xling.data.masking import word_numbers
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def check_share(name: str, share: float) -> None:
     """
     if not 0 <= share <= 1:
         raise UserError(f"{name}={share}", "a share from 0 to 1")
+
+
+def check_style(name: str, style: str, valid: Sequence[str]) -> None:
+    """Refuse a style that objective ``name`` does not have.
+
+    Raises:
+        UserError: it is none of ``valid``.
+    """
+    if style not in valid:
+        raise unknown(f"objectives.{name}.style", style, valid)
 
 
 def words_of(
@@ -166,6 +177,63 @@ def infill(
     return np.insert(made, rng.choice(places, num_empty), mask_id) if num_empty else made
 
 
+def fairseq_begins(
+    tokens: Int[np.ndarray, " tokens"], word_starts: Bool[np.ndarray, " vocab"]
+) -> Bool[np.ndarray, " tokens"]:
+    """Where words begin for fairseq's noise: at pieces that begin one and at every special.
+
+    Text without spaces counts piece by piece, as in `words_of`; fairseq is told of such languages by a setting.
+    """
+    words = words_of(tokens, word_starts)
+    inside = np.concatenate([[False], (words[1:] != words[:-1]) & (words[:-1] >= 0)])
+    return word_starts[tokens] | (tokens < FIRST_PIECE) | inside
+
+
+def infill_overlapping(
+    tokens: Int[np.ndarray, " tokens"],
+    begins: Bool[np.ndarray, " tokens"],
+    share: float,
+    mean: float,
+    mask_id: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " infilled"]:
+    """Text infilling as fairseq's code has it, which made mBART: spans may overlap, and ``</s>`` counts as a word.
+
+    Spans of Poisson(``mean``) words, in all a ``share`` of the words rounded up, begin at different words drawn at
+    random. The first piece of each becomes ``<mask>`` and the others go, also where one is another span's mask. Fewer
+    words go than the share says: 31 % for .35. Spans of no word put a ``<mask>`` anywhere but at the ends, at most
+    as many as tokens went. The first and the last token stay.
+
+    Args:
+        tokens: ids, ``<s>`` first and the last symbol last.
+        begins: where words begin, as `fairseq_begins` gives them; not asked at the first and last token.
+        share: of the words, .35 in mBART.
+        mean: of the span lengths, 3.5 in mBART.
+        mask_id: id of ``<mask>``.
+        rng: source of randomness.
+
+    Source: ``DenoisingDataset`` of fairseq, with whole words masked.
+    """
+    firsts = np.flatnonzero(begins[1:-1]) + 1
+    budget = int(np.ceil(len(firsts) * share))
+    if budget == 0:
+        return tokens
+    lengths, num_empty = _span_lengths(budget, mean, rng)
+    chosen = rng.permutation(len(firsts))[: len(lengths)]
+    ends = np.append(firsts, len(tokens) - 1)[np.minimum(chosen + lengths, len(firsts))]
+    depth = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.add.at(depth, firsts[chosen] + 1, 1)
+    np.add.at(depth, ends, -1)
+    made = tokens.copy()
+    made[firsts[chosen]] = mask_id
+    made = made[np.cumsum(depth)[:-1] == 0]
+    num_empty = min(num_empty, len(tokens) - len(made))
+    whole = np.full(len(made) + num_empty, mask_id)
+    new = rng.permutation(len(whole) - 2)[:num_empty] + 1
+    whole[np.setdiff1d(np.arange(len(whole)), new)] = made
+    return whole
+
+
 def permute_sentences(
     tokens: Int[np.ndarray, " tokens"], share: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " tokens"]:
@@ -205,11 +273,10 @@ def corrupted_spans(
 
     Source: Raffel et al. 2020, section 3.1.4 and ``random_spans_noise_mask`` of its code.
     """
-    num_noise = min(max(round(num_tokens * share), 1), num_tokens - 1)
+    num_noise, num_spans = span_counts(num_tokens, share, mean)
     spans = np.full(num_tokens, -1)
     if num_noise < 1:
         return spans
-    num_spans = min(max(round(num_noise / mean), 1), num_noise, num_tokens - num_noise)
     noise, kept = (_cut(total, num_spans, rng) for total in (num_noise, num_tokens - num_noise))
     start = 0
     for number in range(num_spans):
@@ -217,6 +284,14 @@ def corrupted_spans(
         spans[start : start + noise[number]] = number
         start += noise[number]
     return spans
+
+
+def span_counts(num_tokens: int, share: float, mean: float) -> tuple[int, int]:
+    """How many of ``num_tokens`` tokens are in corrupted spans, and in how many; 0 and 0 for less than two tokens."""
+    num_noise = min(max(round(num_tokens * share), 1), num_tokens - 1)
+    if num_noise < 1:
+        return 0, 0
+    return num_noise, min(max(round(num_noise / mean), 1), num_noise, num_tokens - num_noise)
 
 
 def _kept(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:

@@ -88,17 +88,20 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
 
     Args:
         examples: each with the source as `pack` takes it (``tokens``, ``positions``, ``langs``: (S,)) and what the
-            decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``, ``target`` (T,).
+            decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``, ``target`` (T,);
+            optionally ``hidden``, bool (S,), where the decoder does not see the source.
 
     Returns:
         A fairseq sample: ``net_input`` as `pack` makes it with ``decoder``: ``tokens``, ``positions``, ``langs`` (M,),
-        its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order; ``target`` and
+        its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order; with ``hidden`` the
+        source length counts what is seen, whose rows among the sources are ``seen`` (K,); ``target`` and
         ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both sides.
     """
     lengths = [(len(e["tokens"]), len(e["target"])) for e in examples]
     order = sorted(range(len(examples)), key=lambda i: lengths[i], reverse=True)
     ordered = [examples[i] for i in order]
     sample = pack(ordered)  # its sort is stable, so this order stays
+    facing = [lengths[i] for i in order]
 
     def joined(key: str) -> torch.Tensor:
         return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
@@ -107,9 +110,14 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
         "tokens": joined("prev_tokens"),
         "positions": joined("prev_positions"),
         "langs": joined("prev_langs"),
-        "runs": runs_of([lengths[i][1] for i in order]),
-        "cross": cross_runs([lengths[i] for i in order]),
+        "runs": runs_of([length for _, length in facing]),
     }
+    if "hidden" in ordered[0]:
+        # Nothing to attend to has no answer: a source that is hidden whole is shown.
+        shown = [~e["hidden"] | e["hidden"].all() for e in ordered]
+        sample["net_input"]["decoder"]["seen"] = torch.from_numpy(np.flatnonzero(np.concatenate(shown)))
+        facing = [(int(seen.sum()), target) for seen, (_, target) in zip(shown, facing, strict=True)]
+    sample["net_input"]["decoder"]["cross"] = cross_runs(facing)
     sample["target"], sample["target_langs"] = joined("target"), joined("prev_langs")
     sample["ntokens"] += len(sample["target"])
     return sample

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
 _WANTED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
-SIZES = (
-    "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
-)  # fmt: skip
 _PREFIXES = ("bert.", "cls.")
 
 
@@ -43,7 +40,7 @@ def read(
     Raises:
         UserError: a part that our models have not, a missing weight, no vocabulary or another model's.
     """
-    files.refuse_odd(config, _WANTED, SIZES, folder)
+    files.refuse_odd(config, _WANTED, files.SIZES.values(), folder)
     if not any(name.startswith(_PREFIXES) for name in state):
         state = {f"bert.{name}": tensor for name, tensor in state.items()}
     # Old files call a norm's two parts as TensorFlow does.
@@ -59,11 +56,7 @@ def read(
     for name in ("encoder.tokens.weight", "lm_head.bias"):
         weights[name] = weights[name][order]
     shape = EncoderConfig(
-        layers=config["num_hidden_layers"],
-        dim=config["hidden_size"],
-        heads=config["num_attention_heads"],
-        ffn_dim=config["intermediate_size"],
-        max_positions=config["max_position_embeddings"],
+        **files.sizes(config),
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
         segment_embeddings=layouts.SEGMENTS in weights,
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import card, layouts, mbart, modernbert, t5, tokenizer
+from xling.hub import card, files, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
@@ -267,10 +267,7 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
     return {
         "model_type": "xlm-roberta",
         "vocab_size": vocab_size,
-        "hidden_size": shape.dim,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.ffn_dim,
+        **{theirs: getattr(shape, ours) for ours, theirs in files.SIZES.items()},
         "hidden_act": "gelu",
         "hidden_dropout_prob": shape.dropout or 0.1,
         "attention_probs_dropout_prob": shape.attention_dropout,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,8 +138,23 @@ def unpickle(path: Path) -> dict[str, Any]:
     return found
 
 
+SIZES = {
+    "layers": "num_hidden_layers",
+    "dim": "hidden_size",
+    "heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+}
+"""Our settings of a shape, and their names in a ``config.json`` of BERT's relatives."""
+
+
+def sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a ``config.json`` says of `SIZES`, by our names."""
+    return {ours: config[theirs] for ours, theirs in SIZES.items()}
+
+
 def refuse_odd(
-    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: tuple[str, ...], where: Path
+    config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: Iterable[str], where: Path
 ) -> None:
     """Refuse settings other than ``wanted``, where they are said, and missing ``sizes``.
 

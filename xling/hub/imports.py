@@ -135,7 +135,7 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
         "position_embedding_type": "absolute",
         "is_decoder": False,
     }
-    files.refuse_odd(config, wanted, bert.SIZES, folder)
+    files.refuse_odd(config, wanted, files.SIZES.values(), folder)
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     tied = state.get("lm_head.decoder.weight")
@@ -145,12 +145,10 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.inwards(state, layouts.XLMR, str(folder))
     files.leave_out_unread(weights, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, folder)
+    sizes = files.sizes(config)
+    sizes["max_positions"] -= layouts.XLMR.first_position
     shape = EncoderConfig(
-        layers=config["num_hidden_layers"],
-        dim=config["hidden_size"],
-        heads=config["num_attention_heads"],
-        ffn_dim=config["intermediate_size"],
-        max_positions=config["max_position_embeddings"] - layouts.XLMR.first_position,
+        **sizes,
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),
         segment_embeddings=layouts.SEGMENTS in weights,
     )

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
 
 TYPE = "modernbert"
-SIZES = (
-    "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
-)  # fmt: skip
 FIXED = {
     "norm_bias": False, "attention_bias": False, "mlp_bias": False, "decoder_bias": True, "classifier_bias": False,
     "classifier_activation": "gelu", "tie_word_embeddings": True,
@@ -92,16 +89,12 @@ def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
     Raises:
         UserError: a part that our models have not.
     """
-    files.refuse_odd(config, FIXED, SIZES, folder)
+    files.refuse_odd(config, FIXED, files.SIZES.values(), folder)
     if (activation := config.get("hidden_activation", "gelu")) not in ACTIVATIONS:
         raise UserError(f"{folder}/config.json: hidden_activation={activation!r}", ", ".join(ACTIVATIONS))
     thetas = {kind: _theta(config, kind, folder) for kind in THETAS}
     return EncoderConfig(
-        layers=config["num_hidden_layers"],
-        dim=config["hidden_size"],
-        heads=config["num_attention_heads"],
-        ffn_dim=config["intermediate_size"],
-        max_positions=config["max_position_embeddings"],
+        **files.sizes(config),
         norm_eps=float(config.get("norm_eps", 1e-5)),
         ffn=ACTIVATIONS[activation],  # type: ignore[arg-type]
         attention=_attention(config, folder),
@@ -216,12 +209,8 @@ def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: in
     return {
         "model_type": TYPE,
         "vocab_size": vocab_size,
-        "hidden_size": shape.dim,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.ffn_dim,
+        **{theirs: getattr(shape, ours) for ours, theirs in files.SIZES.items()},
         "hidden_activation": activations[shape.ffn],
-        "max_position_embeddings": shape.max_positions,
         "norm_eps": shape.norm_eps,
         "layer_types": kinds,
         "local_attention": int(window) if every else 128,

@@ -255,6 +255,8 @@ class Seq2SeqModel(EncoderModel):
         cross = decoder["cross"]
         if pooling:
             memory, cross = pool(memory, runs, pooling), [(count, tgt, 1) for count, tgt, _ in cross]
+        elif "seen" in decoder:
+            memory = memory[decoder["seen"]]
         out: Tensor = self.decoder(
             self.encoder.tokens(decoder["tokens"]),
             memory,

@@ -22,6 +22,7 @@ from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
+from xling.objectives.trial import Trial
 from xling.text import shards
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class SwitchedDataset(BlockDataset):
 class Alm(Objective):
     """Masked LM on code-switched text."""
 
+    trial = Trial(changes=("context",), ignores=("own token",))
     config = AlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -1,8 +1,4 @@
-"""What every objective shares: its registry, its fairseq task, its dataset and the one criterion.
-
-An objective is one file: a `TaskConfig`, a pure function from arrays to an example, and a class derived from
-`Objective`, registered by ``@objective("name")``, which also registers the fairseq task ``xling_<name>``.
-"""
+"""What every objective shares: its registry, its fairseq task ``xling_NAME``, its dataset and the one criterion."""
 
 from __future__ import annotations
 
@@ -123,6 +119,9 @@ class Objective(ABC):
         """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
         return None
 
+    def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
+        """Called in every process before the first update of a run; ``batch_tokens`` is what a batch holds."""
+
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
         """Called after every optimiser step, for a momentum encoder or a queue."""
 
@@ -218,8 +217,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """
         if self.epoch == 0:
             return math.inf
-        within = float(self._turns[index]) if len(self._turns) == len(self) else 0.0
-        return self.epoch - 1 + within
+        return self.epoch - 1 + (float(self._turns[index]) if len(self._turns) == len(self) else 0.0)
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
         """Two batches of the examples of a batch that was too large; one when it cannot be halved."""

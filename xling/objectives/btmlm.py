@@ -137,7 +137,7 @@ class Pieces(nn.Module):
 class Btmlm(Objective):
     """Masked LM beside a translation of the model's own."""
 
-    trial = Trial(mixed_with=("mmlm", "camlm"))
+    trial = Trial(mixed_with=("mmlm", "camlm"), changes=("context",))
     config = BtmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -21,6 +21,7 @@ from xling.objectives import tlm
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairDataset
+from xling.objectives.trial import Trial
 
 NOBODY = -1
 
@@ -44,7 +45,8 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
 class Camlm(Objective):
     """Masked LM across aligned sentences, each side from the other."""
 
-    config = tlm.TlmConfig
+    trial = Trial(changes=("context", "both sides"), ignores=("own token", "own side"))
+    config = tlm.SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""

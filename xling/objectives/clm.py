@@ -15,6 +15,7 @@ import numpy as np
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
 from xling.objectives.mmlm import BlockDataset, masked_loss
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -34,6 +35,7 @@ def example(tokens: Int[np.ndarray, " length"]) -> Example:
 class Clm(Objective):
     """Causal LM on monolingual text of many languages."""
 
+    trial = Trial(changes=("context",), ignores=("own token", "later tokens"))
     config = TaskConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

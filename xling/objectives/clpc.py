@@ -20,6 +20,7 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import PairConfig, PairDataset
+from xling.objectives.trial import Trial
 from xling.objectives.xlco import OVERHEAD
 from xling.objectives.xlco import example as two_sides
 
@@ -75,6 +76,7 @@ class PartnerDataset(PairDataset):
 class Clpc(Objective):
     """Translation or not."""
 
+    trial = Trial(changes=("context", "both sides"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

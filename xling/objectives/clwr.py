@@ -21,6 +21,7 @@ from xling.data.packing import Example, pack
 from xling.models.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.trial import Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -71,6 +72,7 @@ class SoftAlignment(nn.Module):
 class Clwr(Objective):
     """Recovery of a sentence's words from its translation's."""
 
+    trial = Trial(changes=("context", "both sides"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -1,5 +1,8 @@
 """Denoising auto-encoding (Lample et al., XNLG): a sentence from itself with words moved, dropped and blanked.
 
+Two styles: ``xling`` takes whole words, as UnsupervisedMT's code does; ``xlm`` takes every piece for itself, as XLM's,
+MASS's and XNLG's code does.
+
 Source: Lample et al. 2018, section 2.3; Chi et al. 2020 (XNLG), section 3.2.
 """
 
@@ -23,11 +26,15 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 
+STYLES = ("xling", "xlm")
+
+
 @dataclass
 class DaeConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
+        style: ``xling`` takes whole words, ``xlm`` every piece for itself, see above.
         shuffle: words move by fewer than so many places.
         drop: share of the words that is dropped.
         blank: share of the words that is masked.
@@ -36,6 +43,7 @@ class DaeConfig(TextConfig):
     shuffle: float = 3.0
     drop: float = 0.1
     blank: float = 0.1
+    style: str = "xling"
 
 
 def noisy(
@@ -45,7 +53,9 @@ def noisy(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " noisy"]:
-    """The sentence shuffled, then with words dropped, then blanked, as in XLM's code."""
+    """The sentence shuffled, then with words dropped, then blanked, in the order of XLM's code."""
+    if cfg.style == "xlm":
+        word_starts = np.ones_like(word_starts)
     tokens = noise.shuffle_words(tokens, noise.words_of(tokens, word_starts), cfg.shuffle, rng)
     tokens = noise.drop_words(tokens, noise.words_of(tokens, word_starts), cfg.drop, rng)
     return noise.blank_words(tokens, noise.words_of(tokens, word_starts), cfg.blank, mask_id, rng)
@@ -60,15 +70,16 @@ def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
 class Dae(Seq2SeqObjective):
     """A sentence from a noisy copy of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",))
     config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Sentences of the split.
 
         Raises:
-            UserError: a share that is none, a shuffle below 0.
+            UserError: an unknown style, a share that is none, a shuffle below 0.
         """
+        noise.check_style("dae", self.cfg.style, STYLES)
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
         noise.check_share("drop", cfg.drop)
         noise.check_share("blank", cfg.blank)

@@ -84,7 +84,7 @@ class Lesson(nn.Module):
 class Distill(Mmlm):
     """A smaller encoder learns from a larger one."""
 
-    trial = Trial({"teacher": "{teacher}"})
+    trial = Trial({"teacher": "{teacher}"}, changes=("context",), ignores=("own token",))
     config = DistillConfig
     shardable = False
 

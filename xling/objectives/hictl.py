@@ -11,8 +11,8 @@ the vocabulary by frequency in the batch's other sentences.
 
 Source: Wei et al. 2021, sections 3.1 and 3.2. Decided here, where the paper leaves it open: both losses have weight 1,
 similarities are cosines at ``temperature``, word vectors are the input embeddings through a projection of their own,
-and the probability is the present batch's, where the paper averages over the last 100, so that no state is kept. The
-slack of .9 is as remembered from the paper.
+and the probability is the present batch's, where the paper averages over the last 100, so that no state is kept. No
+code is public, so nothing here has been compared with it, the slack of .9 included.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def sentence_rows(
 class Hictl(Objective):
     """Contrast of sentences and of words."""
 
-    trial = Trial({"num_words": "16"}, spare=1)
+    trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
     shardable = False
 

@@ -3,9 +3,13 @@
 The decoder sees nothing else of the sentence, and its positions are those of the span. Of the span's tokens in the
 source 80 % are ``<mask>``, 10 % random, 10 % kept.
 
-Source: Song et al. 2019, section 3. Decided here: the span begins anywhere with equal probability, is a share of the
-pieces rounded up or down at random and never holds ``</s>``; the first token that the decoder reads is the language
-token, where the paper has the token before the span, which the encoder shows anyway.
+Two styles. ``xling``: the span begins anywhere with equal probability, is a share of the pieces rounded up or down at
+random and never holds ``</s>``; the first token that the decoder reads is the language token, and it sees all of the
+source. ``mass``, that of the paper's code: in 20 % of the sentences the span begins with the first token, in 20 % it
+ends with ``</s>``, else it lies anywhere; the decoder reads the token before the span first (the language token where
+there is none), and the states of what is ``<mask>`` in the source are hidden from it.
+
+Source: Song et al. 2019, section 3, and its code (microsoft/MASS, MASS-unsupNMT).
 """
 
 from __future__ import annotations
@@ -29,16 +33,22 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 
+STYLES = ("xling", "mass")
+AT_START, AT_END = 0.2, 0.2  # shares of the spans of style=mass
+
+
 @dataclass
 class MassConfig(TextConfig):
     """Settings of MASS.
 
     Attributes:
+        style: ``xling``, or ``mass`` as the paper's code, see above.
         span: share of a sentence's pieces that is masked.
         leave_unmasked_prob: share of the masked pieces that stays as it is.
         random_token_prob: share of the masked pieces that becomes a random one.
     """
 
+    style: str = "xling"
     span: float = 0.5
     leave_unmasked_prob: float = 0.1
     random_token_prob: float = 0.1
@@ -76,16 +86,50 @@ def example(
     return sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
 
 
+def paper_span(num_tokens: int, share: float, rng: np.random.Generator) -> tuple[int, int]:
+    """Begin and end of a span in a sentence of ``num_tokens``, its ``</s>`` included, as the paper's code draws it.
+
+    The code counts the ``</s>`` that it has in front of the sentence as well, and rounds half to even.
+    """
+    length = min(max(round(share * (num_tokens + 1)), 1), num_tokens)
+    where = rng.random()
+    if where < AT_START:
+        begin = 0
+    elif where < AT_START + AT_END:
+        begin = num_tokens - length
+    else:
+        begin = int(rng.integers(num_tokens - length + 1))
+    return begin, begin + length
+
+
+def paper_example(
+    tokens: Int[np.ndarray, " length"],
+    lang: int,
+    share: float,
+    rule: MaskRule,
+    symbols: Symbols,
+    rng: np.random.Generator,
+) -> Example:
+    """As `example` in the style of the paper's code; ``hidden`` (S,) marks what the decoder does not see."""
+    begin, end = paper_span(len(tokens), share, rng)
+    source = corrupt(tokens, np.arange(begin, end), rule, rng)
+    made = sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
+    if begin:
+        made["prev_tokens"][0] = tokens[begin - 1]
+    return made | {"hidden": made["tokens"] == symbols.mask}
+
+
 @objective("mass")
 class Mass(Seq2SeqObjective):
     """A span of a sentence from the rest of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Sentences of the split."""
         cfg, symbols = self.cfg, self.symbols
+        noise.check_style("mass", cfg.style, STYLES)
         noise.check_share("span", cfg.span)
         rule = MaskRule(
             prob=cfg.span,
@@ -97,9 +141,10 @@ class Mass(Seq2SeqObjective):
         )
 
         def build(text: Text) -> Example:
-            return example(text.tokens, text.lang, cfg.span, rule, symbols, text.generator)
+            make = example if cfg.style == "xling" else paper_example
+            return make(text.tokens, text.lang, cfg.span, rule, symbols, text.generator)
 
         def cost(lengths: np.ndarray) -> np.ndarray:
-            return lengths + 1 + np.ceil(cfg.span * lengths).astype(np.int64)
+            return lengths + 1 + np.ceil(cfg.span * (lengths + (cfg.style == "mass"))).astype(np.int64)
 
         return TextDataset(cfg, data, split, self.langs, "mass", build, cost)

@@ -3,7 +3,11 @@
 Spans of Poisson(3.5) words, 35 % of all words, each become one ``<mask>``; the sentences are permuted. The other pieces
 of BART's noise are there with a share of 0.
 
-Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2.
+Two styles: ``xling``, where spans never meet, so that 35 % of the words go, and no ``</s>`` is masked; ``fairseq``, the
+noise and the sequences of the code that trained mBART: spans may overlap and take ``</s>`` as a word, the source is
+``<s> x </s> [lang]``, the decoder reads ``[lang] <s> x </s>`` and predicts ``<s> x </s> [lang]``.
+
+Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``DenoisingDataset`` of fairseq.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.data import noise
 from xling.data.packing import Example
-from xling.objectives.base import ObjectiveDataset, objective
+from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
 from xling.objectives.dae import cost
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
@@ -32,6 +36,7 @@ class MbartConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
+        style: ``xling``, or ``fairseq``, which has no masked, deleted or rotated pieces; see above.
         join: neighbouring sentences make one example as long as they fit.
         infill: share of the words in masked spans.
         span_mean: mean length of a span in words.
@@ -42,6 +47,7 @@ class MbartConfig(TextConfig):
     """
 
     join: bool = True
+    style: str = "xling"
     infill: float = 0.35
     span_mean: float = 3.5
     permute_sentences: float = 1.0
@@ -50,6 +56,7 @@ class MbartConfig(TextConfig):
     rotate: float = 0.0
 
 
+STYLES = ("xling", "fairseq")
 SHARES = ("infill", "permute_sentences", "mask", "delete", "rotate")
 
 
@@ -75,27 +82,54 @@ def noisy(
     return tokens
 
 
+def fairseq_noisy(
+    tokens: Int[np.ndarray, " tokens"],
+    word_starts: Bool[np.ndarray, " vocab"],
+    cfg: MbartConfig,
+    mask_id: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " noisy"]:
+    """The text as fairseq's noise leaves it, ``<s>`` in front, without the language token that ends it."""
+    moved = noise.permute_sentences(tokens, cfg.permute_sentences, rng)
+    whole = np.concatenate([[BOS], moved, [EOS]])
+    begins = noise.fairseq_begins(whole, word_starts)
+    return noise.infill_overlapping(whole, begins, cfg.infill, cfg.span_mean, mask_id, rng)[:-1]
+
+
 @objective("mbart")
 class Mbart(Seq2SeqObjective):
     """A text from a noisy copy of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",))
     config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Joined sentences of the split.
 
         Raises:
-            UserError: a share that is none, a mean length of 0 or less.
+            UserError: an unknown style, a share that is none, a mean length of 0 or less.
         """
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
+        noise.check_style("mbart", cfg.style, STYLES)
         for name in SHARES:
             noise.check_share(name, getattr(cfg, name))
+            if cfg.style == "fairseq" and name in SHARES[2:] and getattr(cfg, name):
+                raise UserError(f"objectives.mbart.{name} with style=fairseq", "style=xling")
         if cfg.span_mean <= 0:
             raise UserError(f"span_mean={cfg.span_mean}", "a number of words above 0")
+
+        def as_fairseq(text: Text) -> Example:
+            source = fairseq_noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
+            target = np.concatenate([[BOS], text.tokens, [symbols.lang(text.lang)]])
+            return example(source, target, text.lang, text.lang, symbols)
 
         def build(text: Text) -> Example:
             source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
+        if cfg.style == "fairseq":
+            room = cfg.tokens_per_sample - 2
+            return TextDataset(
+                cfg, data, split, self.langs, "mbart", as_fairseq, lambda lengths: cost(lengths) + 3, room
+            )
         return TextDataset(cfg, data, split, self.langs, "mbart", build, cost)

@@ -30,6 +30,7 @@ from xling.objectives.base import (
     TaskConfig,
     objective,
 )
+from xling.objectives.trial import Trial
 from xling.text import shards
 from xling.text.wordpiece import INSIDE
 
@@ -167,6 +168,7 @@ class BlockDataset(DrawnDataset):
 class Mmlm(Objective):
     """Masked LM on monolingual text of many languages."""
 
+    trial = Trial(changes=("context",), ignores=("own token",))
     config = MmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

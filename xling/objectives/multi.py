@@ -1,11 +1,12 @@
 """Several objectives in one run: fairseq task ``xling_multi``.
 
 ``alternate`` (XLM): every batch is of one objective; of 100 batches as many are of an objective as its weight says,
-spread evenly. ``sum`` (InfoXLM, ERNIE-M): every batch holds a part of each, of ``batch_tokens`` each, and their losses
-are added by weight. An epoch of the mix ends when the first objective comes to the end of its own epoch; the others go
-on where they stood in theirs, so that nothing is left out however unequal the data are.
-In both, a loss is divided by its own count before it meets another, since sentences and masked tokens cannot be
-counted together.
+spread evenly. ``sum`` (ERNIE-M): every batch holds a part of each, of ``batch_tokens`` each, and their losses are added
+by weight. ``common`` (InfoXLM's code): as ``sum``, but all losses of a batch are summed and divided by their common
+number, so that a sentence weighs as a masked token. An epoch of the mix ends when the first objective comes to the end
+of its own epoch; the others go on where they stood in theirs, so that nothing is left out however unequal the data are.
+In the first two a loss is divided by its own count before it meets another, so that 16 sentences count as much as
+2,000 masked tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from xling.text.vocab import vocab_digest
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
-MODES = ("alternate", "sum")
+MODES = ("alternate", "sum", "common")
 MIX_SETTINGS = ("weight", "schedule")
 
 
@@ -149,7 +150,7 @@ class MultiDataset(ObjectiveDataset):
         weights = np.array([weight for _, weight in self._parts.values()])
         begin, names = self._begin, list(self._parts)
         left = [queue[begin.used[name] :] for name, queue in zip(names, queues, strict=True)]
-        if self._mode == "sum":
+        if self._mode != "alternate":
             batches, debts = joined(left), begin.debts
             taken = [len(batches)] * len(left)
         else:
@@ -276,7 +277,7 @@ class XlingMultiTask(XlingTask):
             UserError: the mix is empty, a name or a setting is unknown, or a weight is not above 0.
         """
         if self.cfg.mode not in MODES:
-            raise UserError(f"mode={self.cfg.mode}", " or ".join(MODES))
+            raise UserError(f"mode={self.cfg.mode}", ", ".join(MODES))
         mix = json.loads(self.cfg.objectives)
         if not mix:
             raise UserError(
@@ -325,13 +326,16 @@ class XlingMultiTask(XlingTask):
             part["whole"], part["divisor"] = whole, 0 if number else sample.get("divisor", 1)
 
     def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int]:
-        """Each loss by its own count in the batch, or in the one that this is a part of.
+        """Each loss by its own count in the batch, or in the one that this is a part of; with ``common`` their sum.
 
         Weighted when summed; alternating, the weight is the share of batches.
         """
-        scale = dict(self.weights) if self.cfg.mode == "sum" else dict.fromkeys(losses, 1.0)
+        scale = dict.fromkeys(losses, 1.0) if self.cfg.mode == "alternate" else dict(self.weights)
         for name, (updates, factors) in self.schedules.items():
             scale[name] = scale.get(name, 1.0) * float(np.interp(self.num_updates, updates, factors))
+        if self.cfg.mode == "common":
+            sums = [loss.total * scale[name] for name, loss in losses.items()]
+            return sum(sums[1:], sums[0]), sum(loss.num for loss in losses.values())
         whole = sample.get("whole", {})
         means = [
             loss.total * (scale[name] / max(whole.get(name, loss.num), 1)) for name, loss in losses.items()

@@ -100,6 +100,7 @@ class TextDataset(DrawnDataset):
         name: of the objective, part of the key of its randomness.
         build: makes the example of a text.
         cost: most tokens of both sides of the examples of texts of given lengths.
+        room: tokens of the longest text, 0 for all but one of ``tokens_per_sample``.
     """
 
     def __init__(
@@ -111,9 +112,10 @@ class TextDataset(DrawnDataset):
         name: str,
         build: BuildText,
         cost: Callable[[Int[np.ndarray, " texts"]], Int[np.ndarray, " texts"]],
+        room: int = 0,
     ) -> None:
         self._build, self._cost = build, cost
-        self._room = cfg.tokens_per_sample - 1
+        self._room = room or cfg.tokens_per_sample - 1
         there = [lang for lang in shards.languages_in(data) if lang in langs]
         if not there:
             raise UserError(f"no monolingual text in {data} for {', '.join(langs)}", fix="binarize corpora.")

@@ -3,8 +3,11 @@
 15 % of the tokens in spans of 3 on average: ``a <0> d <1> g </s>`` from which ``<0> b c <1> e f </s>`` is written. With
 more spans than there are sentinels the text is cut by fewer, longer ones.
 
-Source: Raffel et al. 2020, section 3.1.4; Xue et al. 2021. Decided here: source and decoder have language tokens as in
-the other objectives, which mT5 does without.
+Two styles. ``xling``: a text has at most ``tokens_per_sample`` tokens before it is corrupted. ``t5``, as T5's code: it
+has as many as leave a source of ``tokens_per_sample`` (1,137 for 1,024).
+
+Source: Raffel et al. 2020, section 3.1.4, and its code; Xue et al. 2021. Decided here: source and decoder have language
+tokens as in the other objectives, which mT5 does without.
 """
 
 from __future__ import annotations
@@ -28,19 +31,43 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 
+STYLES = ("xling", "t5")
+LONGEST = 10  # texts of style=t5 to sources, whatever the share that is corrupted
+
+
 @dataclass
 class SpanCorruptionConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
+        style: ``xling``, or ``t5`` as T5's code, see above.
         join: neighbouring sentences make one example as long as they fit.
         corrupt: share of the tokens in spans.
         span_mean: mean length of a span in tokens.
     """
 
     join: bool = True
+    style: str = "xling"
     corrupt: float = 0.15
     span_mean: float = 3.0
+
+
+def least_mean(num_tokens: int, share: float, mean: float) -> float:
+    """The mean length of spans, so that ``num_tokens`` have no more of them than there are sentinels."""
+    return max(mean, num_tokens * share / NUM_SENTINELS)
+
+
+def longest_text(room: int, share: float, mean: float) -> int:
+    """Most tokens of a text, its ``</s>`` included, whose source has at most ``room`` tokens with its ``</s>``."""
+
+    def source(num_tokens: int) -> int:
+        gone, spans = noise.span_counts(num_tokens, share, least_mean(num_tokens, share, mean))
+        return num_tokens - gone + spans + 1
+
+    num_tokens = room - 1
+    while num_tokens < LONGEST * room and source(num_tokens + 1) <= room:
+        num_tokens += 1
+    return num_tokens + 1
 
 
 def split_spans(
@@ -48,7 +75,7 @@ def split_spans(
 ) -> tuple[Int[np.ndarray, " source"], Int[np.ndarray, " target"]]:
     """Source and target of a text (length,), whose last token, a ``</s>``, ends both."""
     body = tokens[:-1]
-    mean = max(mean, len(body) * share / NUM_SENTINELS)
+    mean = least_mean(len(body), share, mean)
     spans = noise.corrupted_spans(len(body), share, mean, rng)
     first = (spans >= 0) & (spans != np.concatenate([[-1], spans[:-1]]))
     sentinels = symbols.sentinel(0) + spans
@@ -62,16 +89,17 @@ def split_spans(
 class SpanCorruption(Seq2SeqObjective):
     """The spans of a text from the rest of it."""
 
-    trial = Trial(shrinks=True)
+    trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Joined sentences of the split.
 
         Raises:
-            UserError: a share outside 0 to 1, spans of less than one token.
+            UserError: an unknown style, a share outside 0 to 1, spans of less than one token.
         """
         cfg, symbols = self.cfg, self.symbols
+        noise.check_style("span_corruption", cfg.style, STYLES)
         noise.check_share("corrupt", cfg.corrupt)
         if cfg.span_mean < 1:
             raise UserError(f"span_mean={cfg.span_mean}", "a number of tokens from 1")
@@ -85,4 +113,6 @@ class SpanCorruption(Seq2SeqObjective):
             spans = np.ceil(np.maximum(cfg.corrupt * lengths, 1) / cfg.span_mean).astype(np.int64) + 1
             return lengths + 2 * spans + 2
 
-        return TextDataset(cfg, data, split, self.langs, "span_corruption", build, cost)
+        source = cfg.tokens_per_sample - symbols.source_lang
+        room = longest_text(source, cfg.corrupt, cfg.span_mean) if cfg.style == "t5" else 0
+        return TextDataset(cfg, data, split, self.langs, "span_corruption", build, cost, room)

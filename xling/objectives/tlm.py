@@ -1,7 +1,8 @@
 """Translation language modelling (XLM): masked LM over a sentence and its translation.
 
-Sequence: ``<s> x </s> </s> y </s>`` as in InfoXLM, where XLM writes ``</s>`` for ``<s>``. With
-``restart_positions`` the positions of y start at 0 again (XLM), else they run on (XLM-R style).
+Two styles: ``xlm`` lays out ``<s> x </s> </s> y </s>``, where XLM's code writes ``</s>`` for ``<s>``; ``infoxlm`` has
+one ``</s>`` between the sides, as InfoXLM's code. With ``restart_positions`` the positions of y start at 0 again (XLM),
+else they run on (XLM-R, InfoXLM).
 
 Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without language embeddings.
 """
@@ -14,19 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from xling.data import noise
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.trial import Trial
 
 OVERHEAD = 2
+STYLES = ("xlm", "infoxlm")
 _BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 
 @dataclass
-class TlmConfig(MaskConfig, PairConfig):
-    """Settings of TLM: masking as in masked LM, on both sides.
+class SidesConfig(MaskConfig, PairConfig):
+    """Settings of masked LM on two sides; masking as in masked LM, on both.
 
     Attributes:
         restart_positions: positions of the second sentence begin at 0 again.
@@ -35,14 +39,27 @@ class TlmConfig(MaskConfig, PairConfig):
     restart_positions: bool = True
 
 
-def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Generator) -> Example:
-    """One masked pair.
+@dataclass
+class TlmConfig(SidesConfig):
+    """Settings of TLM.
+
+    Attributes:
+        style: how two sentences are laid out: ``xlm`` or ``infoxlm``, see above.
+    """
+
+    style: str = "xlm"
+
+
+def example(
+    pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Generator, between: int = 1
+) -> Example:
+    """One masked pair, with ``between`` more ``</s>`` behind that of the first side.
 
     Returns:
         ``tokens``, ``positions``, ``langs`` and ``segments`` (length,), ``chosen`` and ``target`` (M,),
         ``target_langs`` (M,) the language of each prediction.
     """
-    tokens = np.concatenate([_BOS, pair.src, _EOS, pair.tgt])
+    tokens = np.concatenate([_BOS, pair.src, *[_EOS] * between, pair.tgt])
     second = len(pair.src) + 1  # where it begins
     segments = np.zeros(len(tokens), dtype=np.int64)
     segments[second:] = 1
@@ -66,16 +83,19 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
 class Tlm(Objective):
     """Masked LM on aligned sentences laid side by side."""
 
+    trial = Trial(changes=("context", "both sides"), ignores=("own token",))
     config = TlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""
+        noise.check_style("tlm", self.cfg.style, STYLES)
         rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
+        between = int(self.cfg.style == "xlm")
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
-            return example(pair, rule, restart, generator)
+            return example(pair, rule, restart, generator, between)
 
-        return PairDataset(self.cfg, data, split, self.langs, "tlm", build, OVERHEAD)
+        return PairDataset(self.cfg, data, split, self.langs, "tlm", build, OVERHEAD - 1 + between)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Cross-entropy at the chosen positions of both sides."""

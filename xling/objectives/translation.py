@@ -75,7 +75,9 @@ def bottleneck(made: Example, source: Int[np.ndarray, " length"]) -> Example:
 class Translation(Seq2SeqObjective):
     """A sentence from its translation."""
 
-    trial = Trial(mixed_with=("mmlm", "mbart"))
+    trial = Trial(
+        mixed_with=("mmlm", "mbart"), changes=("context", "both sides"), ignores=("own token", "later tokens")
+    )
     config = TranslationConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+CHANGES = ("context", "both sides", "queue")
+"""What a loss must depend on: some token that it does not predict, tokens of each side, the keys in the queue."""
+IGNORES = ("own token", "later tokens", "own side")
+"""What a prediction must not know: the token itself, those behind it, those of its own side."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -16,6 +21,8 @@ class Trial:
         spare: tokens that an example may have more or less than its size says.
         shrinks: its noise leaves fewer tokens than an example has room for.
         makes_sources: the sources of its examples are made in training.
+        changes: of `CHANGES`, what must change the loss.
+        ignores: of `IGNORES`, what must not change it.
         mixed_with: objectives that it is trained with in its paper's recipe; empty where it has none of its own.
     """
 
@@ -24,4 +31,6 @@ class Trial:
     spare: int = 0
     shrinks: bool = False
     makes_sources: bool = False
+    changes: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
     mixed_with: tuple[str, ...] = ()

@@ -17,12 +17,14 @@ from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.pairs import Pair, PairConfig
 from xling.objectives.seq2seq import Seq2SeqObjective, TranslationDataset, both_sides
 from xling.objectives.translation import OVERHEAD
+from xling.objectives.trial import Trial
 
 
 @objective("xae")
 class Xae(Seq2SeqObjective):
     """The translation of a sentence, in both directions of every pair."""
 
+    trial = Trial(changes=("context", "both sides"), ignores=("own token", "later tokens"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:

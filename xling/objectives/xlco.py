@@ -1,38 +1,53 @@
-"""Cross-lingual contrastive learning (InfoXLM): a sentence must find its translation among a queue of others.
+"""Cross-lingual contrastive learning (InfoXLM): a sentence must find its translation among others.
 
 Loss of a pair (x, y) with query q of x and key k of y: ``-log(e^(q.k/T) / (e^(q.k/T) + sum over the queue))``. The
-key comes from a momentum encoder, the queue holds keys of earlier batches and is filled by them (it starts empty:
-random vectors would be negatives that nobody has to learn). q and k are the state of ``<s>`` after ``layer``
-layers, through one linear projection that both sides share, of length 1. With ``pooling`` ``mean`` or ``max`` they are
-made of the states of the words instead, as retrieval makes them; masked LM alone has put nothing into ``<s>``.
+key comes from a momentum encoder, the queue holds keys of earlier batches. q and k are the state of ``<s>`` after
+``layer`` layers through one linear projection that both sides share. With ``pooling`` ``mean`` or ``max`` they are made
+of the states of the words instead, as retrieval makes them; masked LM alone has put nothing into ``<s>``.
 
-Mixed positives: two pairs (c1, c2), (d1, d2) become one, (c1 d1, c2 d2) or (c1 d1, d2 c2), with probability ``mix``.
+Three kinds, by ``negatives`` and ``normalise``:
 
-Source: Chi et al. 2021, sections 3.3 and 4.1; He et al. 2020 for queue and momentum. Decided here: vectors are
-normalised as in MoCo, and two neighbours of a batch are mixed, so that a batch keeps its number of tokens.
+- ``negatives=queue``, the default, equals InfoXLM's code: raw dot products at T = .25. Vectors of length 1 at that
+  temperature cannot work: with 131,072 negatives at right angles a perfect model has a loss of 7.8 nats.
+- ``negatives=queue normalise=true``: vectors of length 1, as in MoCo, at T = .05.
+- ``negatives=batch``: LaBSE's. Both sides come from the encoder itself, without a projection, have length 1, and must
+  find each other among the sentences of the batch in both directions; the similarity of the right one is taken
+  ``margin`` lower.
+
+Mixed positives: two pairs (c1, c2), (d1, d2) become one, the sentences of each side joined in an order of their own,
+with probability ``mix``. The tokens that the encoders read are masked as in masked LM, with ``mask_prob``: InfoXLM's
+code does this, its paper does not say it.
+
+Source: Chi et al. 2021, sections 3.3 and 4.1, and its code (microsoft/unilm); He et al. 2020 for queue and momentum;
+Yang et al. 2019 and Feng et al. 2022 for the margin. `docs/fidelity.md` lists what differs from the code.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from fairseq import utils
 from torch import Tensor, nn
 
 from xling.core.errors import UserError, unknown
+from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
+from xling.models import ddp
 from xling.models.encoder import Encoder
 from xling.models.seq2seq import POOLINGS, pool
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.mmlm import MaskConfig, rule_of
 from xling.objectives.pairs import Pair, PairConfig, PairDataset
 from xling.objectives.trial import Trial
 
@@ -43,30 +58,55 @@ OVERHEAD = 2
 CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
 
 
+NEGATIVES = ("queue", "batch")
+RAW, UNIT = 0.25, 0.05  # temperatures of raw dot products and of cosines
+PROJECTION_STD = 0.02
+DEEP = 24  # layers from which InfoXLM contrasts half-way up
+
+
 @dataclass
-class XlcoConfig(PairConfig):
-    """Settings of the contrast; the defaults are InfoXLM's for a base model.
+class XlcoConfig(MaskConfig, PairConfig):
+    """Settings of the contrast; the defaults are those of InfoXLM's code.
 
     Attributes:
-        layer: that is contrasted; 0 for two thirds up.
+        negatives: of a ``queue`` of earlier batches, or of the ``batch``.
+        normalise: vectors have length 1.
+        layer: that is contrasted; 0 for layer 8 of 12 and 12 of 24, two thirds up in other models, and the last with
+            ``negatives=batch``.
         pooling: of a sentence: ``cls``, ``mean`` or ``max``.
-        temperature: by which similarities are divided.
+        temperature: by which similarities are divided; 0 for .25 of raw products and .05 of vectors of length 1.
         queue_size: negatives kept from earlier batches.
-        momentum: of the slow copy of the encoder that makes them.
+        fill: the queue before the first update; otherwise it fills with the keys of the first updates.
+        momentum: of the slow copy of the encoder that makes keys.
         mix: probability that two neighbouring pairs are joined.
+        margin: of ``negatives=batch``.
     """
 
+    negatives: str = "queue"
+    normalise: bool = False
     layer: int = 0
     pooling: str = "cls"
-    temperature: float = 0.25
+    temperature: float = 0.0
     queue_size: int = 131_072
+    fill: bool = True
     momentum: float = 0.9999
-    mix: float = 0.5
+    mix: float = 1.0
+    margin: float = 0.3
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
     """The two sentences, without specials in front, and their languages."""
     return {"src": pair.src, "tgt": pair.tgt, "pair_langs": np.array([pair.src_lang, pair.tgt_lang])}
+
+
+def masked(pair: Pair, rule: MaskRule, generator: np.random.Generator) -> Pair:
+    """The pair with both sides masked by ``rule``, or as it is where that masks nothing."""
+    if not rule.prob:
+        return pair
+    src, tgt = (
+        corrupt(side, choose(side, rule, generator), rule, generator) for side in (pair.src, pair.tgt)
+    )
+    return Pair(src, tgt, pair.src_lang, pair.tgt_lang)
 
 
 class ContrastDataset(PairDataset):
@@ -89,33 +129,47 @@ class ContrastDataset(PairDataset):
 
 
 def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Generator) -> list[Example]:
-    """Join each two neighbours with probability ``prob``; the second side's order is thrown.
+    """Join each two neighbours with probability ``prob``, each side in an order of its own.
 
     Returns:
-        Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. Pairs of
-        different languages are mixed as well: each side then holds both.
+        Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. Of two pairs of
+        the same languages the second is turned so that a side has one language; pairs of different languages are
+        mixed as well: each side then holds both.
     """
-    spread = []
-    for example_ in samples:
-        src_lang, tgt_lang = (int(lang) for lang in example_["pair_langs"])
-        src, tgt = example_["src"], example_["tgt"]
-        spread.append((src, np.full(len(src), src_lang), tgt, np.full(len(tgt), tgt_lang)))
     mixed, position = [], 0
-    while position < len(spread):
-        parts = [spread[position]]
-        if position + 1 < len(spread) and generator.random() < prob:
-            parts.append(spread[position + 1])
-        second = parts[::-1] if generator.random() < 0.5 else parts
+    while position < len(samples):
+        parts = [_spread(samples[position])]
+        if position + 1 < len(samples) and generator.random() < prob:
+            parts.append(_spread(samples[position + 1]))
+            if parts[1].langs == parts[0].langs[::-1]:
+                parts[1] = parts[1].turned()
         position += len(parts)
+        first, second = (parts[::-1] if generator.random() < 0.5 else parts for _ in range(2))
         mixed.append(
             {
-                "src": np.concatenate([p[0] for p in parts]),
-                "src_langs": np.concatenate([p[1] for p in parts]),
-                "tgt": np.concatenate([p[2] for p in second]),
-                "tgt_langs": np.concatenate([p[3] for p in second]),
+                "src": np.concatenate([part.sides[0] for part in first]),
+                "src_langs": np.concatenate([np.full(len(p.sides[0]), p.langs[0]) for p in first]),
+                "tgt": np.concatenate([part.sides[1] for part in second]),
+                "tgt_langs": np.concatenate([np.full(len(p.sides[1]), p.langs[1]) for p in second]),
             }
         )
     return mixed
+
+
+class _Sides(NamedTuple):
+    """A pair as two arrays of tokens and their languages."""
+
+    sides: tuple[Int[np.ndarray, " src"], Int[np.ndarray, " tgt"]]
+    langs: tuple[int, int]
+
+    def turned(self) -> _Sides:
+        """The other way round."""
+        return _Sides(self.sides[::-1], self.langs[::-1])
+
+
+def _spread(example_: Example) -> _Sides:
+    src_lang, tgt_lang = (int(lang) for lang in example_["pair_langs"])
+    return _Sides((example_["src"], example_["tgt"]), (src_lang, tgt_lang))
 
 
 def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:
@@ -142,12 +196,13 @@ def sentence_vectors(
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
-def check_contrast(cfg: Any, name: str) -> None:
-    """Refuse a pooling, temperature or mix that is none (UserError)."""
+def check_contrast(cfg: Any, name: str, usual: bool = False) -> None:
+    """Refuse a pooling, temperature or mix that is none (UserError); with ``usual`` a temperature may be 0."""
     if cfg.pooling not in CONTRAST_POOLINGS:
         raise unknown("pooling", cfg.pooling, CONTRAST_POOLINGS)
-    if not 0 < cfg.temperature < math.inf:
-        raise UserError(f"objectives.{name}.temperature={cfg.temperature}", "a number above 0")
+    if not 0 < cfg.temperature < math.inf and not (usual and cfg.temperature == 0):
+        valid = "a number above 0" + ", or 0 for the usual one" * usual
+        raise UserError(f"objectives.{name}.temperature={cfg.temperature}", valid)
     if not 0 <= cfg.mix <= 1:
         raise UserError(f"objectives.{name}.mix={cfg.mix}", "a share from 0 to 1")
 
@@ -156,21 +211,26 @@ class ContrastState(nn.Module):
     """Projection, momentum encoder and queue.
 
     The momentum encoder is kept in float32 (``slow``): in bfloat16 a step of 1e-4 of a weight would round to none.
+
+    Args:
+        encoder: the model's, copied.
+        layer: number of layers that a vector has gone through.
+        cfg: an `XlcoConfig`: ``queue_size``, ``pooling``, ``normalise``.
     """
 
-    def __init__(self, encoder: Encoder, layer: int, queue_size: int, pooling: str = "cls") -> None:
+    def __init__(self, encoder: Encoder, layer: int, cfg: XlcoConfig) -> None:
         super().__init__()
         dim, dtype = encoder.cfg.dim, next(encoder.parameters()).dtype
-        self.layer, self.pooling = layer, pooling
+        self.layer, self.pooling, self.normalise = layer, cfg.pooling, cfg.normalise
         self.projection = nn.Linear(dim, dim, bias=False)
-        nn.init.normal_(self.projection.weight, std=dim**-0.5)
+        nn.init.normal_(self.projection.weight, std=PROJECTION_STD)
         self.projection.to(dtype)
         self.slow = (
             copy.deepcopy(nn.ModuleList([encoder, self.projection])).float().requires_grad_(False).eval()
         )
         self.queue: Tensor
         self.position: Tensor
-        self.register_buffer("queue", torch.zeros(queue_size, dim))
+        self.register_buffer("queue", torch.zeros(cfg.queue_size, dim))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
         self.pending: list[Tensor] = []
 
@@ -181,15 +241,18 @@ class ContrastState(nn.Module):
         return self
 
     def query(self, encoder: Encoder, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
-        """Queries of a packed batch, float32 (B, D) of length 1."""
-        vectors = sentence_vectors(encoder, packed, self.layer, self.pooling)
-        return F.normalize(self.projection(vectors).float(), dim=-1)
+        """Queries of a packed batch, float32 (B, D), of length 1 with ``normalise``."""
+        return self._projected(encoder, self.projection, packed)
 
     @torch.no_grad()
     def key(self, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
-        """Keys of a packed batch from the momentum encoder, float32 (B, D) of length 1."""
+        """Keys of a packed batch from the momentum encoder, float32 (B, D), of length 1 with ``normalise``."""
         encoder, projection = self.slow
-        return F.normalize(projection(sentence_vectors(encoder, packed, self.layer, self.pooling)), dim=-1)
+        return self._projected(encoder, projection, packed)
+
+    def _projected(self, encoder: nn.Module, projection: nn.Module, packed: dict[str, Any]) -> Tensor:
+        vectors = projection(sentence_vectors(encoder, packed, self.layer, self.pooling)).float()
+        return F.normalize(vectors, dim=-1) if self.normalise else vectors
 
     def negatives(self) -> Float32[Tensor, "negatives dim"]:
         """The filled part of the queue, (num, D)."""
@@ -204,6 +267,17 @@ class ContrastState(nn.Module):
         where = (torch.arange(len(keys)) + start) % size
         self.queue[where] = keys
         self.position[0], self.position[1] = (start + len(keys)) % size, min(size, filled + len(keys))
+
+    def fill(self, batches: Iterable[dict[str, Any]]) -> None:
+        """Put the keys of batches into the queue until it is full or they end, those of all processes in turn."""
+        size, device = len(self.queue), self.queue.device
+        with Progress("filling the queue of xlco", size, "keys") as progress:
+            for sample in batches:
+                if (before := int(self.position[1])) == size:
+                    return
+                packed = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+                self.push(of_all_processes(self.key(packed["key"])))
+                progress.update(int(self.position[1]) - before)
 
     @torch.no_grad()
     def follow(self, encoder: Encoder, momentum: float) -> None:
@@ -220,6 +294,8 @@ class Xlco(Objective):
         {"queue_size": "64", "momentum": "0.9"},
         {"momentum": "0", "mix": "0", "queue_size": "1"},
         spare=1,
+        changes=("context", "both sides", "queue"),
+        ignores=(),
         mixed_with=("mmlm", "tlm"),
     )
     config = XlcoConfig
@@ -228,37 +304,75 @@ class Xlco(Objective):
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Raises UserError where a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
-        check_contrast(cfg, self.name)
+        check_contrast(cfg, self.name, usual=True)
+        if cfg.negatives not in NEGATIVES:
+            raise unknown("objectives.xlco.negatives", cfg.negatives, NEGATIVES)
         if cfg.queue_size < 1:
             raise UserError(f"objectives.xlco.queue_size={cfg.queue_size}", "a whole number from 1")
         if not 0 <= cfg.momentum <= 1:
             raise UserError(f"objectives.xlco.momentum={cfg.momentum}", "a share from 0 to 1")
+        if not 0 <= cfg.margin <= 2:
+            raise UserError(f"objectives.xlco.margin={cfg.margin}", "a difference of cosines from 0 to 2")
+        self.in_batch = cfg.negatives == "batch"
+        self.heat = cfg.temperature or (UNIT if cfg.normalise or self.in_batch else RAW)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Pairs of the split."""
-        return ContrastDataset(self.cfg, data, split, self.langs, "xlco", example, OVERHEAD)
+        rule = rule_of(self.cfg, self.dictionary)
 
-    def modules(self, model: Any) -> nn.Module:
-        """Projection, momentum encoder and queue (UserError: a layer that the model does not have)."""
-        depth = len(model.encoder.layers)
+        def build(pair: Pair, generator: np.random.Generator) -> Example:
+            return example(masked(pair, rule, generator), generator)
+
+        return ContrastDataset(self.cfg, data, split, self.langs, "xlco", build, OVERHEAD)
+
+    def layer(self, depth: int) -> int:
+        """The layer whose states are contrasted in an encoder of ``depth`` (UserError: one that it does not have)."""
         if not 0 <= self.cfg.layer <= depth:
             raise UserError(
-                f"objectives.xlco.layer={self.cfg.layer}", f"1 to {depth}, or 0 for two thirds up"
+                f"objectives.xlco.layer={self.cfg.layer}",
+                f"1 to {depth}, or 0 for the paper's",
             )
-        layer = self.cfg.layer or max(1, round(depth * 2 / 3))
-        return ContrastState(model.encoder, layer, self.cfg.queue_size, self.cfg.pooling)
+        usual = depth if self.in_batch else depth // 2 if depth >= DEEP else round(depth * 2 / 3)
+        return self.cfg.layer or max(1, usual)
+
+    def modules(self, model: Any) -> nn.Module | None:
+        """Projection, momentum encoder and queue; none with ``negatives=batch``."""
+        layer = self.layer(len(model.encoder.layers))
+        return None if self.in_batch else ContrastState(model.encoder, layer, self.cfg)
+
+    def before_first_update(self, model: Any, batch_tokens: int) -> None:
+        """Fill the queue with keys of at most one epoch of pairs; each process makes those of its share of batches."""
+        if self.in_batch or not self.cfg.fill:
+            return
+        dataset = self.dataset(Path(self.cfg.data), "train")
+        dataset.set_epoch(0)
+        batches = dataset.batch_by_size(dataset.ordered_indices(), batch_tokens)
+        rounds = range(0, len(batches) - len(batches) % ddp.size() or len(batches), ddp.size())
+        mine = (batches[(start + ddp.rank()) % len(batches)] for start in rounds)
+        state: ContrastState = model.extras["xlco"]
+        state.fill(dataset.collater([dataset[int(i)] for i in batch]) for batch in mine)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """InfoNCE of each pair, nats; in validation the queue is read and left alone."""
-        state: ContrastState = model.extras["xlco"]
-        query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
-        rows = info_nce(query, key, state.negatives(), self.cfg.temperature)
-        if model.training:
-            state.pending.append(key)
+        """Contrast of each pair, nats; in validation the queue is read and left alone."""
+        if self.in_batch:
+            layer = self.layer(len(model.encoder.layers))
+            sides = (
+                sentence_vectors(model.encoder, sample[s], layer, self.cfg.pooling) for s in ("query", "key")
+            )
+            x, y = (F.normalize(side.float(), dim=-1) for side in sides)
+            rows = margin_rows(x, y, self.cfg.margin, self.heat)
+        else:
+            state: ContrastState = model.extras["xlco"]
+            query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
+            rows = info_nce(query, key, state.negatives(), self.heat)
+            if model.training:
+                state.pending.append(key)
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
 
     def after_update(self, model: Any) -> None:
         """Queue the keys of the update's batches and move the momentum encoder."""
+        if self.in_batch:
+            return
         state: ContrastState = model.extras["xlco"]
         # Asked in every update: another process may have had keys where this one had none.
         if len(keys := of_all_processes(torch.cat([state.queue[:0], *state.pending]))):
@@ -268,7 +382,8 @@ class Xlco(Objective):
 
     def forget_update(self, model: Any) -> None:
         """Drop the keys: those of a skipped batch may not be finite, those of a halved one come again."""
-        model.extras["xlco"].pending.clear()
+        if not self.in_batch:
+            model.extras["xlco"].pending.clear()
 
 
 def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
@@ -313,3 +428,21 @@ def info_nce(
         )
     logits = torch.cat([positive, others], 1) / temperature
     return torch.logsumexp(logits, 1) - logits[:, 0]
+
+
+def margin_rows(
+    x: Float[Tensor, "batch dim"], y: Float[Tensor, "batch dim"], margin: float, temperature: float
+) -> Float[Tensor, " batch"]:
+    """Loss of each pair: x finds its y among all y of the batch, plus y its x among all x.
+
+    Args:
+        x: (B, D), of length 1.
+        y: (B, D), row i the translation of row i of ``x``.
+        margin: taken from the similarity of the right ones.
+        temperature: T.
+
+    Returns:
+        (B,) nats, the sum of both directions.
+    """
+    scores = (x @ y.t() - margin * torch.eye(len(x), dtype=x.dtype, device=x.device)) / temperature
+    return torch.logsumexp(scores, 1) + torch.logsumexp(scores, 0) - 2 * scores.diagonal()

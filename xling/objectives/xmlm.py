@@ -21,7 +21,8 @@ from xling.data.packing import Example
 from xling.objectives.base import BOS, DrawnDataset, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.mmlm import masked_loss, rule_of
 from xling.objectives.pairs import pairs_of
-from xling.objectives.tlm import TlmConfig
+from xling.objectives.tlm import SidesConfig
+from xling.objectives.trial import Trial
 from xling.text import shards
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ class AlternatingDataset(DrawnDataset):
 class Xmlm(Objective):
     """Masked LM on documents that change language at every sentence."""
 
-    config = TlmConfig
+    trial = Trial(changes=("context",), ignores=("own token",))
+    config = SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Documents of the split."""

@@ -43,7 +43,8 @@ def _svg(height: float, body: Sequence[str], label: str, width: float = 0) -> st
         '<line x1="0" y1="0" x2="0" y2="6" class="lost-line"/></pattern></defs>'
     )
     return (
-        f'<div class="scroll"><svg class="chart" viewBox="0 0 {width or WIDTH:.0f} {height:.0f}" role="img" '
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
+        f'<svg class="chart" viewBox="0 0 {width or WIDTH:.0f} {height:.0f}" role="img" '
         f'aria-label="{html.escape(label)}"{fixed}>'
         f"{hatch if 'lost' in drawn else ''}{drawn}</svg></div>"
     )
@@ -173,6 +174,37 @@ def matrix(
             css = "on-dark" if cell.shade > 0.55 else "number"
             body.append(_text(x + size / 2 - 1, y + 17, cell.text, "middle", css))
     return _svg(top + len(rows) * height + 6, body, label, left + size * len(columns))
+
+
+def shades(
+    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell], label: str
+) -> str:
+    """A `matrix` without its numbers, for thousands of cells: one path for all cells of a shade, columns named upright.
+
+    Args:
+        rows, columns, cells, label: as of `matrix`.
+    """
+    size, height = 15.0, 15.0
+    left, top = 24 + 7.5 * max(map(len, rows), default=0), 16 + 7.5 * max(map(len, columns), default=0)
+    body = []
+    for i, name in enumerate(columns):
+        x = left + (i + 0.75) * size
+        body.append(
+            f'<text x="{x:.0f}" y="{top - 6:.0f}" transform="rotate(-90 {x:.0f} {top - 6:.0f})" class="name">'
+            f"{html.escape(name)}</text>"
+        )
+    paths: dict[int, list[str]] = {}
+    for row, name in enumerate(rows):
+        body.append(_text(left - 8, top + row * height + 11, name, "end", "name"))
+        for i, column in enumerate(columns):
+            if cell := cells.get((name, column)):
+                place = f"M{left + i * size:.0f} {top + row * height:.0f}h14v14h-14z"
+                paths.setdefault(round(20 * cell.shade), []).append(place)
+    body += [
+        f'<path class="kept" fill-opacity="{0.12 + 0.044 * shade:.2f}" d="{"".join(places)}"/>'
+        for shade, places in sorted(paths.items())
+    ]
+    return _svg(top + len(rows) * height + 6, body, label, left + size * len(columns) + 6)
 
 
 def confusion(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:

@@ -18,6 +18,8 @@ from xling.pages import charts
 
 WIDTH_IN, ROW_IN = 3.4, 0.21
 MAX_LINES = 8
+MOST_CELLS = 1500
+"""A larger matrix is shown without its numbers."""
 ALL = "all"
 """The line of all languages together: first, and black."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C510A")
@@ -66,7 +68,7 @@ def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> 
     # The names of parts are the same in every picture; what nothing refers to needs none.
     used = set(re.findall(r"#([\w-]+)", svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    return framed(f'<div class="scroll">{svg}</div>', caption)
+    return framed(svg, caption)
 
 
 def framed(picture: str, caption: str, wide: bool = False) -> str:
@@ -149,7 +151,11 @@ def shares(before: Mapping[str, float], after: Mapping[str, float], caption: str
 
 
 def heat(
-    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], float], caption: str
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], float],
+    caption: str,
+    scale: tuple[float, float] | None = None,
 ) -> str:
     """A matrix with its numbers, the largest the darkest; what is missing stays empty.
 
@@ -158,11 +164,14 @@ def heat(
         columns: names of the columns.
         cells: (row, column) -> number.
         caption: text under the picture.
+        scale: numbers of the lightest and the darkest colour; default: the least and the largest of ``cells``.
     """
-    low = min(cells.values())
-    span = (max(cells.values()) - low) or 1.0
+    low, high = scale or (min(cells.values()), max(cells.values()))
+    span = (high - low) or 1.0
     drawn = {
         (row, column): charts.Cell(f"{value:.1f}", (value - low) / span, f"{row}, {column}: {value:.1f}")
         for (row, column), value in cells.items()
     }
+    if len(cells) > MOST_CELLS:
+        return framed(charts.shades(rows, columns, drawn, caption), caption, True)
     return framed(charts.matrix(rows, columns, drawn, caption), caption, len(columns) > 6)

@@ -20,8 +20,20 @@ h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; padding-top: .5rem; border-top: 2
 h3 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
 .narrow p { margin: .4rem 0 .9rem; max-width: 68ch; }
 nav { font-size: .9rem; }
-nav a { margin-right: .9rem; white-space: nowrap; }
+nav a, .files a { margin-right: .9rem; white-space: nowrap; display: inline-block; padding: .15rem 0;
+  min-height: 24px; }
 a { color: var(--link); }
+[hidden] { display: none !important; }
+:focus-visible { outline: 3px solid var(--mark); outline-offset: 1px; }
+button, select, input { font: inherit; min-height: 24px; color: inherit; background: var(--panel);
+  border: 1px solid var(--quiet); border-radius: .3rem; padding: .1rem .45rem; max-width: 100%; }
+button { cursor: pointer; }
+button.sort { background: none; border: 0; padding: 0; font-weight: inherit; text-align: inherit; color: var(--link); }
+[aria-sort=ascending] .sort::after { content: " ↑"; } [aria-sort=descending] .sort::after { content: " ↓"; }
+.tools { font-size: .8rem; margin: .3rem 0; color: var(--quiet); }
+#filter { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: center; background: var(--panel);
+  border-radius: .5rem; padding: .5rem .75rem; margin: .75rem 0; font-size: .9rem; }
+#filter p { margin: 0; flex-basis: 100%; }
 .lead, .quiet { color: var(--quiet); }
 .synthetic { background: #ffe9a8; color: #4d3800; border: 1px solid #c9a227; border-radius: .25rem;
   padding: 0 .4rem; font-size: .85rem; font-weight: 600; white-space: nowrap; }
@@ -90,7 +102,7 @@ summary { cursor: pointer; font-weight: 500; }
   tr, figure, pre { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   tbody th { position: static; }
-  nav { display: none; }
+  nav, .tools, #filter { display: none; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
 """

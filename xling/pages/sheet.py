@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Cell = str | int | float | None
@@ -99,13 +99,24 @@ def latex(sheet: Sheet) -> str:
     return "\n".join([rf"\begin{{longtable}}{{{spec}}}", *body, r"\end{longtable}", ""])
 
 
-def html_table(sheet: Sheet, heading: bool = True) -> str:
-    """A table element in a box that scrolls sideways, with its heading, if that stands nowhere else, and notes."""
+def html_table(
+    sheet: Sheet, heading: bool = True, most: int | None = None, marks: Mapping[str, str] | None = None
+) -> str:
+    """A table element in a box that scrolls sideways, with its heading, if that stands nowhere else, and notes.
+
+    Args:
+        sheet: the table.
+        heading: whether its title stands above it.
+        most: rows that are shown; a note says how many more its CSV file has.
+        marks: name of a column -> what a script knows the column by.
+    """
     numbers = ["num" if spec else "text" for _, spec in sheet.columns]
+    of = {name: f' data-of="{html.escape(mark)}"' for name, mark in (marks or {}).items()}
     head = "".join(
-        f'<th scope="col" class="{css}">{html.escape(name)}</th>'
+        f'<th scope="col" class="{css}"{of.get(name, "")}>{html.escape(name)}</th>'
         for (name, _), css in zip(sheet.columns, numbers, strict=True)
     )
+    texts = sheet.texts()
     body = "\n".join(
         "<tr>"
         + "".join(
@@ -113,17 +124,31 @@ def html_table(sheet: Sheet, heading: bool = True) -> str:
             for i, (cell, css) in enumerate(zip(row, numbers, strict=True))
         )
         + "</tr>"
-        for row in sheet.texts()
+        for row in texts[:most]
     )
+    notes = list(sheet.notes)
+    if most is not None and len(texts) > most:
+        notes.append(f"{most:,} of {len(texts):,} rows; all are in {sheet.name}.csv.")
     title = f"<h3>{html.escape(sheet.title)}</h3>\n" if heading else ""
-    return title + html_grid(f"<tr>{head}</tr>", body, sheet.notes)
+    return title + html_grid(f"<tr>{head}</tr>", body, notes, sheet.title)
 
 
-def html_grid(head: str, body: str, notes: Sequence[str] = ()) -> str:
-    """A table element, from its rows, in a box that scrolls sideways, with notes under it."""
+def html_grid(head: str, body: str, notes: Sequence[str] = (), title: str = "", data: str = "") -> str:
+    """A table element, from its rows, in a box that scrolls sideways, with notes under it.
+
+    Args:
+        head: rows of its head.
+        body: its other rows.
+        notes: sentences.
+        title: what the box is called where it is read out.
+        data: attributes of the element that a script reads.
+    """
     listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    table = f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table>"
-    return f'<div class="scroll">{table}</div>\n' + (f'<ul class="notes">{listed}</ul>\n' if listed else "")
+    named = html.escape(title or "Table", quote=True)
+    table = f'<table data-title="{named}"{data}>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table>'
+    # What scrolls has to be reached by the keyboard, and what is reached needs a name.
+    box = f'<div class="scroll" role="region" tabindex="0" aria-label="{named}">{table}</div>'
+    return f"{box}\n" + (f'<ul class="notes">{listed}</ul>\n' if listed else "")
 
 
 def without_html(text: str) -> str:

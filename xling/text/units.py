@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ _UNSPACED = (
 _BREAK, _SPACED, _SINGLE, _MARK = range(4)
 _POINTS = (*range(0x40000), *range(0xE0100, 0xE01F0))  # the rest is private or not assigned
 _ASCII_UNIT = re.compile("[a-z0-9]+")
+_ASCII_UNIT_OR_LINE = re.compile("[a-z0-9]+|\n")
+_LINE = "\U000f0000"
+"""A private code point that stands for a line break where lines are counted; a unit of its own."""
+_MAX_CACHED_UNITS = 1_000_000
+_MAX_REMEMBERED = 500_000  # 8 MB
 
 
 @cache
@@ -35,6 +41,7 @@ def _classes() -> NDArray[np.uint8]:
     for first, last in _UNSPACED:
         block = table[first : last + 1]
         block[[unicodedata.category(chr(p))[0] == "L" for p in range(first, last + 1)]] = _SINGLE
+    table[ord(_LINE)] = _SPACED
     return table
 
 
@@ -85,8 +92,9 @@ def unspaced_share(text: str) -> float:
 
 
 @lru_cache(maxsize=64)
-def _powers(n: int) -> tuple[np.uint64, ...]:
-    return tuple(np.uint64(pow(0x100000001B3, k, 1 << 64)) for k in range(n))
+def powers(n: int) -> UInt64[np.ndarray, " n"]:
+    """Factors of the places of a run of ``n``, uint64 (n,), 64-bit FNV's prime to the power of the place."""
+    return np.array([pow(0x100000001B3, k, 1 << 64) for k in range(n)], dtype=np.uint64)
 
 
 def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " runs"]:
@@ -95,29 +103,50 @@ def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " ru
     if num <= 0:
         return np.zeros(0, dtype=np.uint64)
     out = np.zeros(num, dtype=np.uint64)
-    for k, power in enumerate(_powers(n)):
+    for k, power in enumerate(powers(n)):
         out += mixed[k : k + num] * power
     return out
 
 
+class _UnitHashes(dict[str, int]):
+    """Hash of each unit, equal in every process, unlike Python's own."""
+
+    def __missing__(self, unit: str) -> int:
+        if len(self) >= _MAX_CACHED_UNITS:
+            self.clear()
+        value = self[unit] = xxhash.xxh3_64_intdigest(unit.encode("utf-8", "surrogatepass"))
+        return value
+
+
+class _Remembered(dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]]):
+    """Units of the last texts, `_MAX_REMEMBERED` in all: stages that follow each other ask for the same documents."""
+
+    size = 0
+
+    def __missing__(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        value = self[text] = _hashed(text)
+        self.size += len(value[0])
+        while self.size > _MAX_REMEMBERED and len(self) > 1:
+            self.size -= len(self.pop(next(iter(self)))[0])
+        return value
+
+
+_HASH_OF, _HASHED = _UnitHashes(), _Remembered()
+
+
 def hashed_units(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarray, " units"]]:
-    """A hash of every unit of ``text`` and the number of its line from 0, without a string for any of them."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    points = np.frombuffer(text.lower().encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    classes = _classes()[points]
-    inside = np.flatnonzero(classes != _BREAK)
-    if not len(inside):
-        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-    kept = classes[inside]
-    starts = np.diff(inside, prepend=-2) > 1
-    if (kept == _SINGLE).any():
-        starts |= _starts(classes)[inside]
-    first = np.flatnonzero(starts)
-    lengths = np.diff(first, append=len(kept))
-    place = np.arange(len(kept)) - np.repeat(first, lengths)
-    factors = np.array(_powers(64), dtype=np.uint64)[place % 64]
-    hashes = np.add.reduceat((points[inside].astype(np.uint64) + np.uint64(1)) * factors, first)
-    hashes = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
-    lines = np.cumsum(points == ord("\n"))[inside[first]]
-    return hashes ^ (hashes >> np.uint64(32)), lines
+    """A hash of every unit of ``text``, in NFC, and the number of its line from 0; both are read-only."""
+    return _HASHED[text]
+
+
+def _hashed(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarray, " units"]]:
+    if text.isascii():
+        found, line = _ASCII_UNIT_OR_LINE.findall(text.lower()), "\n"
+    else:
+        found, line = units(unicodedata.normalize("NFC", text).replace("\n", f" {_LINE} ")), _LINE
+    hashes = np.fromiter(map(_HASH_OF.__getitem__, found), dtype=np.uint64, count=len(found))
+    breaks = hashes == np.uint64(_HASH_OF[line])
+    hashes, lines = hashes[~breaks], np.cumsum(breaks)[~breaks]
+    for array in (hashes, lines):
+        array.flags.writeable = False
+    return hashes, lines

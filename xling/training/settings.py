@@ -142,7 +142,7 @@ class PretrainConfig:
     data: str
     out: str
     objectives: dict[str, dict[str, str]] = field(default_factory=lambda: {"mmlm": {}})
-    mix: Literal["alternate", "sum"] = "alternate"
+    mix: Literal["alternate", "sum", "common"] = "alternate"
     langs: tuple[str, ...] = ()
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = TrainConfig()

@@ -142,7 +142,7 @@ def _train(
 ) -> tuple[Updates, dict[str, Any]]:
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr, accumulate = running.resume(trainer, partial, run_key, cfg, course.enter)
-    _check_validation(cfg, trainer)
+    _prepare(cfg, trainer)
     log, updates = _accounts(cfg, trainer, partial)
     title, told, seen = f"pretrain {cfg.out}", 0, dict[str, Any]()
     batches = Batches.of(replace(cfg.train, accumulate=accumulate), ddp.size())
@@ -189,6 +189,14 @@ def _train(
             else:
                 epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates, course.read(seen or text_seen(trainer, epoch_itr))
+
+
+def _prepare(cfg: PretrainConfig, trainer: Trainer) -> None:
+    """Look at the validation text and, where nothing is learnt yet, let the objectives make themselves ready."""
+    _check_validation(cfg, trainer)
+    if not trainer.get_num_updates():
+        for objective in trainer.task.objectives.values():
+            objective.before_first_update(trainer.get_model(), cfg.train.batch_tokens)
 
 
 def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from rouge_score.rouge_scorer import RougeScorer
 
 from xling.core import manifest
 from xling.core.errors import UserError
@@ -189,6 +188,8 @@ def write_and_score(
 
     ROUGE-L is on words split at spaces, or on characters where the language has no spaces.
     """
+    from rouge_score.rouge_scorer import RougeScorer  # here: it takes two seconds
+
     sources, references = zip(*rows, strict=True)
     with Progress(f"write {lang}", len(rows), "rows") as progress:
         made = translator(sources, lang, lang, lambda num, _: progress.update(num))

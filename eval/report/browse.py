@@ -1,0 +1,95 @@
+"""Rows with their errors: source, gold and the answers of two systems."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from xling.eval.predictions import Scored
+from xling.eval.report.comparison import System
+from xling.eval.report.sections import Chapter
+from xling.eval.suite import suites
+from xling.pages.sheet import Sheet
+
+MOST_CHARS = 240
+LEAD = (
+    "Rows that at least one of two systems got wrong, as many of each language and of each kind of mistake as there is "
+    "room for. Rows of test sets that are put on the web end up in training text: publish this chapter with care."
+)
+KINDS = ("the first is better", "the second is better", "both are wrong")
+
+
+def rows(systems: Sequence[System], most: int) -> Chapter:
+    """A table a suite: its first system beside its second, or beside the first control where there is one alone.
+
+    Args:
+        systems: with their answers.
+        most: rows a suite; 0 leaves the chapter out.
+    """
+    made = Chapter("Rows", LEAD)
+    for suite in dict.fromkeys(s.suite for s in systems) if most else ():
+        there = sorted((s for s in systems if s.suite == suite and s.scored), key=lambda s: s.control)
+        if len(there) < 2 or suite not in suites():
+            continue
+        first, second = there[:2]
+        keys = sorted(first.scored.keys() & second.scored.keys())
+        # One seed and one way of choosing a language: the first.
+        by_lang = {key[0]: key for key in reversed(keys)}
+        found = {
+            lang: _faults(first.scored[key](), second.scored[key]()) for lang, key in sorted(by_lang.items())
+        }
+        chosen = _shared_out(found, most)
+        if chosen:
+            heads = ("language", "row", "source", "gold", first.name, second.name, "what")
+            columns = tuple((head, "") for head in heads)
+            made.details.append(Sheet(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen)))
+    return made
+
+
+Row = tuple[str, ...]
+
+
+def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
+    """Rows by kind of mistake, without those that both got right."""
+    shape, found = suites()[a.origin.suite].shape, defaultdict(list)
+    if [row.id for row in a.rows] != [row.id for row in b.rows]:
+        return {}
+    best = a.metric.reduce(
+        a.metric.stats(a.rows, [shape.right_answer(row) for row in a.rows], a.origin.lang).sum(axis=0)
+    )
+    sign = 1 if a.metric.higher_is_better else -1
+    for number, row in enumerate(a.rows):
+        one, two = (sign * float(x.metric.reduce(x.stats[number])) for x in (a, b))
+        if min(one, two) >= sign * float(best):
+            continue
+        kind = KINDS[0] if one > two else KINDS[1] if two > one else KINDS[2]
+        texts = (
+            shape.source_of(row),
+            *(
+                shape.shown(x, row, a.rows)
+                for x in (shape.right_answer(row), a.answers[number], b.answers[number])
+            ),
+        )
+        found[kind].append((a.origin.lang, row.id, *map(_short, texts), kind))
+    return found
+
+
+def _shared_out(found: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
+    """Rows by turns of languages and kinds, then in order of language."""
+    queues = [iter(found[lang].get(kind, ())) for kind in KINDS for lang in found]
+    chosen: list[Row] = []
+    while queues and len(chosen) < most:
+        queues = [queue for queue in queues if len(chosen) < most and _take(queue, chosen)]
+    return sorted(chosen, key=lambda row: (row[0], KINDS.index(row[-1])))
+
+
+def _take(queue: object, chosen: list[Row]) -> bool:
+    row = next(queue, None)  # type: ignore[call-overload]
+    if row is not None:
+        chosen.append(row)
+    return row is not None
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"

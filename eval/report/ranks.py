@@ -1,0 +1,56 @@
+"""Groups of systems that a test cannot tell apart, suite by suite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xling.eval.report import comparison
+from xling.eval.report.comparison import System, Test
+
+LEVEL = 0.05
+
+
+def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
+    """(suite, system) -> rank of its group, from 1.
+
+    Systems stand in the order of their averages. The best opens the first group; one after the other is tested against
+    the system that opened the last group: where p is at most `LEVEL`, shared out among the tests of the suite, it
+    opens the next one. So systems of one group are not told apart from its first, and each group's first is
+    significantly worse than the one of the group before. A suite with systems that were scored on other rows, or with
+    fewer than two, has no ranks.
+
+    Args:
+        systems: with their answers, controls among them.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for suite in dict.fromkeys(system.suite for system in systems):
+        there = [system for system in systems if system.suite == suite]
+        if len(there) < 2:
+            continue
+        try:
+            found |= {(suite, name): rank for name, rank in _ranked(there).items()}
+        except ValueError:
+            # `comparison.tests` says which systems had other rows.
+            continue
+    return found
+
+
+def _ranked(systems: Sequence[System]) -> dict[str, int]:
+    against = {s.name: comparison.average_of(systems[0], s) for s in systems[1:]}
+    score = {name: _signed(test, test.scores[1]) for name, test in against.items()}
+    first = next(iter(against.values()))
+    score[systems[0].name] = _signed(first, first.scores[0])
+    order = sorted(systems, key=lambda s: -score[s.name])
+    level, leader, ranks = LEVEL / (len(order) - 1), order[0], {order[0].name: 1}
+    for system in order[1:]:
+        test = comparison.average_of(leader, system)
+        worse = test.comparison.p_two_sided <= level and test.comparison.difference < 0
+        ranks[system.name] = ranks[leader.name] + worse
+        leader = system if worse else leader
+    return ranks
+
+
+def _signed(test: Test, value: float) -> float:
+    """A score that is better when larger: `Comparison.difference` is turned round for error rates."""
+    raised = (test.scores[1] - test.scores[0]) * test.comparison.difference >= 0
+    return value if raised else -value

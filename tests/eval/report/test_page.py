@@ -1,0 +1,140 @@
+"""The report's page in a browser: keyboard alone, day and night, two widths, and the rules of WCAG AA; its size."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+from browser import AXE, Browser
+from eval_helpers import Epochs, write_world
+
+from xling.core import languages
+from xling.eval import results, run
+from xling.eval.report import browse, comparison, ranks, stage
+from xling.eval.report.artifacts import open_runs
+from xling.eval.report.stage import ReportConfig
+from xling.eval.results import Score
+from xling.eval.settings import EvalConfig
+
+LANGS = ("en", "de", "sw")
+SYSTEMS = {"one": [12, 3, 3], "two": [12, 12, 12], "three": [12, 3, 4]}
+WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[str, ...], Path]:
+    root = tmp_path_factory.mktemp("page")
+    world = write_world(root / "data")
+    for name, right in SYSTEMS.items():
+        cfg = EvalConfig(("toy_xnli",), root / name, world, langs=LANGS, seeds=(1,))
+        given = {lang: [n] * 4 for lang, n in zip(LANGS, right, strict=True)}
+        run.evaluate_systems(cfg, [Epochs(given, digest=name[0] * 64)])
+    return tuple(f"{name}={root / name}" for name in SYSTEMS), world
+
+
+@pytest.fixture(scope="module")
+def page(runs: tuple[tuple[str, ...], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "out"
+    stage.run(ReportConfig(runs[0], out, data=runs[1]))
+    return out / "report.html"
+
+
+def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Path]) -> None:
+    found = ranks.groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
+    assert found == {("toy_xnli", "two"): 1, ("toy_xnli", "three"): 2, ("toy_xnli", "one"): 2}
+    alone = comparison.systems_of(open_runs(runs[0][:1]), runs[1])
+    assert ranks.groups(alone) == {}
+
+
+def test_rows_with_errors_name_source_gold_and_both_answers(runs: tuple[tuple[str, ...], Path]) -> None:
+    systems = comparison.systems_of(open_runs(runs[0]), runs[1])
+    (sheet,) = browse.rows(systems, 60).details
+    assert [name for name, _ in sheet.columns][3:] == ["gold", "one", "two", "what"]
+    assert {row[0] for row in sheet.rows} == {"de", "sw"}, "all of English is right"
+    for _, _, source, gold, first, second, what in sheet.rows:
+        assert " / " in str(source) and first != gold and second == gold and what == browse.KINDS[1]
+    assert len(sheet.rows) == 18
+    shared = browse.rows(systems, 5).details[0]
+    assert [row[0] for row in shared.rows] == ["de", "de", "de", "sw", "sw"]
+    assert not browse.rows(systems, 0)
+
+
+@pytest.mark.browser
+def test_the_page_is_used_by_the_keyboard_alone(page: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as window:
+        for width, scheme in product(WIDTHS, SCHEMES):
+            window.scheme(scheme)
+            window.open(page, width)
+            assert window.value("document.documentElement.scrollWidth <= window.innerWidth"), (
+                "scrolls sideways"
+            )
+            window.picture(tmp_path / f"page.{width}.{scheme}.png")  # to look at
+        ground = "getComputedStyle(document.body).backgroundColor"
+        assert window.value(ground) == "rgb(20, 24, 31)", "dark"
+        focus = "document.activeElement"
+        table = "document.querySelector('[data-title=Overall]')"
+        window.press_until(f"{focus}.className === 'sort' && {focus}.textContent.startsWith('toy_xnli')")
+        window.press("Enter")
+        order = f"[...{table}.tBodies[0].rows].map(r => r.cells[0].textContent)"
+        assert window.value(order) == ["two", "three", "one"]
+        window.press("Enter")
+        assert window.value(order) == ["one", "three", "two"]
+        assert window.value(f"{focus}.closest('th').getAttribute('aria-sort')") == "ascending"
+        window.press_until(f"{focus}.id === 'filter-family'")
+        window.press("ArrowDown")
+        assert window.value(f"{focus}.value") == "Bantu"
+        shown = "[...document.querySelectorAll('[data-rows] tr.lang')].filter(r => !r.hidden).map(r => r.innerText[0])"
+        assert window.value(shown) == ["s"]
+        assert "averages stay those of all languages" in window.value(
+            "document.getElementById('said').textContent"
+        )
+        window.press_until(f"{focus}.textContent === 'Markdown'")
+        window.press("Enter")
+        time.sleep(0.2)
+        copied = window.value("document.getElementById('said').dataset.copied")
+        assert copied.splitlines()[1].startswith("|---|") and "sw" in copied and "| de" not in copied
+        assert window.requests and all(url.startswith("file:") for url in window.requests)
+        assert window.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.axe
+def test_no_rule_of_wcag_aa_is_broken(page: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as window:
+        for width, scheme in product(WIDTHS, SCHEMES):
+            window.scheme(scheme)
+            window.open(page, width)
+            window.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+            window.value(AXE.read_text(encoding="utf-8") + ";0")
+            rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+            found = window.value(
+                f"axe.run(document, {{runOnly: {json.dumps(rules)}}}).then(r => JSON.stringify(r))"
+            )
+            report = json.loads(found)
+            broken = {v["id"]: [n["html"][:160] for n in v["nodes"][:3]] for v in report["violations"]}
+            assert broken == {} and len(report["passes"]) > 10, (width, scheme)
+
+
+def test_fifty_systems_in_a_hundred_languages_are_below_two_megabytes(tmp_path: Path) -> None:
+    codes = sorted(languages.LANGUAGES)[:100]
+    assert len(codes) == 100
+    scores = [
+        Score(
+            "sib200", lang, "accuracy", 30 + (7 * i + 3 * j) % 60 + 0.12, 204, 1, f"system{j}",
+            f"accuracy/1 data {'0' * 16} checkpoint {'1' * 16} seed 1", low=29.0, high=91.0,
+        )
+        for j in range(50)
+        for i, lang in enumerate(codes)
+    ]  # fmt: skip
+    results.write_scores(tmp_path / "scores.json", scores)
+    stage.run(ReportConfig((str(tmp_path / "scores.json"),), tmp_path / "out"))
+    text = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < 2_000_000
+    assert len(re.findall(r'<tr class="lang">', text)) == 100 and text.count("system49") > 3
+    assert "200 of 5,000 rows; all are in signatures.csv" in text
+    lines = (tmp_path / "out/signatures.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 5001
