@@ -238,7 +238,8 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
         raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
         if layers and (found := layouts.num_layers(weights, side)) != layers:
-            raise UserError(f"{what} has {found} layers in its {side}", f"{layers} by its configuration")
+            seen = f"no {side}.layers.{found}" if found < layers else f"{found} layers in its {side}"
+            raise UserError(f"{what} has {seen}", f"{layers} layers by its configuration")
     try:
         with torch.device("meta"):  # sizes alone: a configuration that lies asks for no memory
             ours = _empty(shape, rows).state_dict()
