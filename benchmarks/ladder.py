@@ -30,15 +30,20 @@ from xling.core.stage import run_local
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "ladder.yaml"
 MIX = "alpha=0.5", "tokens_per_sample=128"
-# Pooled as retrieval pools; a short run needs keys that follow sooner and a sharper choice than the paper's.
-POOLED = "pooling=mean", "temperature=0.1"
-CONTRAST = *POOLED, "layer=4", "queue_size=4096", "momentum=0.99"
+# A short run needs keys that follow sooner than the paper's, and has fewer of them.
+SHORT = "queue_size=4096", "momentum=0.99"
+# Pooled as retrieval pools, at the last layer.
+POOLED = ("pooling=mean",)
+LAST = *POOLED, "layer=4"
 # Rung -> what it adds to masked LM; contrast stands on TLM, as in InfoXLM and HICTL.
 RUNGS: dict[str, dict[str, tuple[str, ...]]] = {
     "mmlm": {},
     "tlm": {"tlm": MIX},
-    "tlm_xlco": {"tlm": MIX, "xlco": MIX + CONTRAST},
-    "tlm_hictl": {"tlm": MIX, "hictl": MIX + POOLED},
+    "tlm_xlco": {"tlm": MIX, "xlco": MIX + SHORT},
+    "tlm_xlco_mean": {"tlm": MIX, "xlco": MIX + SHORT + LAST},
+    "tlm_xlco_unit": {"tlm": MIX, "xlco": (*MIX, *SHORT, *LAST, "normalise=true")},
+    "tlm_xlco_batch": {"tlm": MIX, "xlco": (*MIX, *LAST, "negatives=batch", "mix=0", "mask_prob=0")},
+    "tlm_hictl": {"tlm": MIX, "hictl": (*MIX, *POOLED, "temperature=0.1")},
     "clwr": {"clwr": MIX},
     "clpc": {"clpc": MIX},
     "alm": {"alm": MIX},

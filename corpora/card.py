@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 from xling.core import languages
 from xling.corpora.ledgers import ledger_from_json
+from xling.corpora.stages.filters import RULES, STATISTICS
 from xling.corpora.tally import BINS_PER_DECADE, Tally
 from xling.pages import charts, page, sheet
 from xling.pages.sheet import Sheet
@@ -27,11 +29,15 @@ _SAMPLE_CHARS = 400
 _SAMPLE_LINES = 8
 _MAX_LANGS = 11
 _OTHER = "other"
+_SHARES = (0.99, 0.95, 0.9, 0.75)
+_LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _SHARES)]
 _BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
 _TEXTS = {
     "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
     "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
     "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
+    "limits": "Documents that reached the filters and meet each limit alone, and the limit that a share of them would "
+    "meet. settings.filters.limits.NAME sets it; xling corpus select cuts what is kept.",
     "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
 }
 
@@ -156,6 +162,24 @@ class Facts:
         more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
         return rows + more[0], columns + more[1], gathered
 
+    def limit_rows(self) -> list[list[str]]:
+        """One row a limit of the filters: what meets it, and where it would have to be for others to meet it."""
+        rows = []
+        for _, statistic, name, side in RULES:
+            values = self.tally.statistics.get(statistic)
+            if not values or name not in self.stats.get("limits", {}):
+                continue
+            limit, total = self.stats["limits"][name], values.total()
+            ordered = sorted(values.elements(), reverse=side == "least")
+            sign = 1 if side == "least" else -1
+            met = sum(n for value, n in values.items() if sign * value >= sign * round(100 * limit))
+            others = (ordered[min(total - 1, math.ceil(share * total) - 1)] / 100 for share in _SHARES)
+            meaning = STATISTICS[statistic]
+            rows.append(
+                [name, meaning, f"{limit:g}", f"{100 * met / total:.1f} %", *(f"{v:g}" for v in others)]
+            )
+        return rows
+
     def summary(self) -> str:
         """The corpus in one sentence."""
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
@@ -194,6 +218,9 @@ def _page(facts: Facts) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _page_plots(facts)
+    if rows := facts.limit_rows():
+        yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
+        yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
     yield f"<h2>Kept: a few {facts.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in facts.tally.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
@@ -261,6 +288,9 @@ def _markdown(facts: Facts) -> str:
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         shown = table(["declared", *columns], cells, range(1, 1 + len(columns)))
         lines += ["", "## Languages", "", _TEXTS["confusion"], "", *as_markdown(shown)]
+    if limits := facts.limit_rows():
+        shown = table(_LIMIT_HEAD, limits, range(2, len(_LIMIT_HEAD)))
+        lines += ["", "## What another limit would keep", "", _TEXTS["limits"], "", *as_markdown(shown)]
     lines += ["", f"## Kept: a few {facts.unit}", ""]
     for _, name, text in facts.tally.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]

@@ -10,6 +10,7 @@ from typing import Any
 
 from xling.core.parts import read_json, write_json
 from xling.corpora.shards import REJECT_SCHEMA, TableWriter
+from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.corpora.tally import Tally
 from xling.text.document import Document, Ledger
@@ -43,6 +44,8 @@ class RejectLog(Ledger):
             self.tally.dropped(doc)
             if stage == LangId.name:
                 self.tally.identified(doc)
+            if stage == Filters.name:
+                self.tally.measured(doc)
         lost = doc.text if text is None else text
         if self._table is not None:
             row = {"id": doc.id, "stage": stage, "reason": reason, "url": doc.url, "lang": doc.lang}

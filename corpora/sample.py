@@ -33,6 +33,7 @@ from xling.text.document import Document
 
 _MB = 1 << 20
 _STAGE_NAME = "corpus sample"
+_FINEWEB2 = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class SampleConfig:
         num_chars: characters to draw in all; 0 draws as many as there are.
         max_epochs: times a document may be drawn at most.
         shard_mb: text per shard, before compression; a shard is shuffled in memory.
+        rehydrate: a document that stands for N near-duplicates is drawn as often as the weight of the largest number
+            that is not above N says, within its language; empty weighs all alike. ``1:1,2:2,3:3,5:5,100:8,1000:1``
+            are the weights of FineWeb-2 (Penedo et al. 2025), which ``fineweb2`` means.
         seed: which documents are drawn and in which order.
     """
 
@@ -54,6 +58,7 @@ class SampleConfig:
     alpha: float = 0.3
     num_chars: int = 0
     max_epochs: float = 20.0
+    rehydrate: tuple[str, ...] = ()
     shard_mb: int = 64
     seed: int = 1
 
@@ -80,6 +85,7 @@ def run(cfg: SampleConfig) -> Answer:
         UserError: no corpus, an unknown language, a number out of range.
     """
     _check(cfg)
+    weights = _weights(cfg.rehydrate)
     out = Path(cfg.out)
     corpora: dict[str, Path] = {}
     for code, path in cfg.corpora.items():
@@ -90,10 +96,14 @@ def run(cfg: SampleConfig) -> Answer:
     if found := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
         return _answer(found.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
+    weighed = {
+        lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
+        for lang, path in corpora.items()
+    }
     shares = alpha_shares(sizes, cfg.alpha)
     total = cfg.num_chars or sum(sizes.values())
-    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / sizes[lang]) for lang in sizes}
-    num_shards = max(1, math.ceil(sum(epochs[lang] * sizes[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
+    epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighed[lang]) for lang in sizes}
+    num_shards = max(1, math.ceil(sum(epochs[lang] * weighed[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
     with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as made:
         drawn = _scatter(cfg, made.path, corpora, epochs, num_shards)
         _shuffle(cfg, made.path, num_shards)
@@ -143,6 +153,31 @@ def _check(cfg: SampleConfig) -> None:
         corpus_shards(Path(path))
 
 
+def _weights(given: tuple[str, ...]) -> list[tuple[int, float]]:
+    """Least cluster size and weight, the largest size first.
+
+    Raises:
+        UserError: no pairs of numbers.
+    """
+    if given == ("fineweb2",):
+        given = _FINEWEB2
+    pairs = [pair.split(":") for pair in given]
+    try:
+        weights = [(int(least), float(weight)) for least, weight in pairs]
+    except ValueError:
+        weights = [(0, 0.0)]
+    if any(least < 1 or not 0 < weight < math.inf for least, weight in weights):
+        raise UserError(
+            f"rehydrate={','.join(given)}", "SIZE:WEIGHT pairs above 0, such as 1:1,2:2,5:5; or fineweb2"
+        )
+    return sorted(weights, reverse=True)
+
+
+def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
+    size = doc.meta.get("cluster_size", 1)
+    return next((weight for least, weight in weights if size >= least), 1.0)
+
+
 def _copies(doc: Document, epochs: float, seed: int) -> int:
     """How often a document is drawn: the whole epochs, and one more with the probability of the rest."""
     number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
@@ -153,7 +188,7 @@ def _scatter(
     cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
 ) -> dict[str, tuple[int, int]]:
     """Write every copy of a document into a shard drawn for it; characters and documents per language."""
-    drawn = {}
+    drawn, weights = {}, _weights(cfg.rehydrate)
     with ExitStack() as stack:
         (out / "scattered").mkdir()
         tables = [
@@ -163,7 +198,8 @@ def _scatter(
         for lang, path in corpora.items():
             num_chars = num_docs = 0
             for doc in read_corpus(path):
-                for copy in range(_copies(doc, epochs[lang], cfg.seed)):
+                times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
+                for copy in range(_copies(doc, times, cfg.seed)):
                     key = f"{lang}/{doc.id}/{copy}".encode()
                     tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
                     num_chars += len(doc.text)

@@ -1,8 +1,8 @@
 """``xling corpus select``: a published corpus cut again by an expression over its columns, in seconds.
 
 What stages found out stays with each document: the score and the candidates of language identification, perplexity,
-bucket, the size of its cluster of near-duplicates, masked personal data. ``expr`` is a condition in SQL over these
-columns and `EXTRA`, for example ``lang_score > 0.9 AND perplexity < 400 AND cluster_size < 100``.
+bucket, the size of its cluster of near-duplicates, masked personal data, the values that the filters judge. ``expr`` is
+a condition in SQL over these columns and `EXTRA`, for example ``lang_score > 0.9 AND ended > .5 AND cluster_size < 9``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 from xling.corpora.shards import SCHEMA, corpus_shards
+from xling.corpora.stages.filters import STATISTICS
 
 STAGE = "corpus select"
 EXTRA = {
@@ -36,7 +37,8 @@ class SelectConfig:
     Attributes:
         corpus: directory of a published corpus.
         expr: condition in SQL; documents for which it is true stay. Beside the columns of a corpus: ``chars``,
-            ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip``.
+            ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip`` and the statistics of
+            the filters: ``words``, ``ended``, ``short`` and the others of `xling.corpora.stages.filters.STATISTICS`.
         out: directory to publish; empty only counts what would stay.
     """
 
@@ -86,13 +88,16 @@ def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
         for name in EXTRA
         if name not in ("chars", "lines")
     }
+    found |= {
+        name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
+    }
     text = pl.col("text")
     return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **found)
 
 
 def _condition(expr: str) -> pl.Expr:
     """The expression, checked against the columns."""
-    names = [*SCHEMA.names, *EXTRA]
+    names = [*SCHEMA.names, *EXTRA, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)
     except pl.exceptions.PolarsError as error:
@@ -101,7 +106,9 @@ def _condition(expr: str) -> pl.Expr:
         if name not in names:
             raise unknown("column", name, names)
     kinds = {field.name: pl.Float64 if str(field.type) == "float" else pl.String for field in SCHEMA}
-    empty = pl.DataFrame(schema=kinds | dict.fromkeys(EXTRA, pl.Int64))
+    empty = pl.DataFrame(
+        schema=kinds | dict.fromkeys(EXTRA, pl.Int64) | dict.fromkeys(STATISTICS, pl.Float64)
+    )
     try:
         kind = empty.select(condition).dtypes
     except pl.exceptions.PolarsError as error:

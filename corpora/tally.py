@@ -52,6 +52,7 @@ class Tally:
     Attributes:
         histograms: name -> bin of `log_bin` -> documents; names are ``length kept``, ``length dropped``,
             ``perplexity kept`` and ``perplexity dropped``.
+        statistics: of the filters -> value in hundredths -> documents that reached the filters.
         confusion: ``declared<TAB>identified`` language -> documents.
         sources: URI -> what was read.
         kept: URI -> what was published.
@@ -61,6 +62,7 @@ class Tally:
     """
 
     histograms: dict[str, Counter[int]] = field(default_factory=dict)
+    statistics: dict[str, Counter[int]] = field(default_factory=dict)
     confusion: Counter[str] = field(default_factory=Counter)
     sources: dict[str, SourceTally] = field(default_factory=dict)
     kept: dict[str, SourceTally] = field(default_factory=dict)
@@ -89,6 +91,11 @@ class Tally:
         if bucket := doc.meta.get("bucket"):
             self.buckets[bucket] += 1
 
+    def measured(self, doc: Document) -> None:
+        """Count the values of the filters."""
+        for name, value in doc.meta["filters"].items():
+            self.statistics.setdefault(name, Counter())[round(100 * value)] += 1
+
     def identified(self, doc: Document) -> None:
         """Count the language that was found beside the one that the source declares."""
         self.confusion[f"{doc.meta.get('declared_lang', '')}\t{doc.lang}"] += 1
@@ -97,6 +104,8 @@ class Tally:
         """Add another part's counts; ``num_samples`` samples stay."""
         for name, bins in other.histograms.items():
             self.histograms.setdefault(name, Counter()).update(bins)
+        for name, values in other.statistics.items():
+            self.statistics.setdefault(name, Counter()).update(values)
         self.confusion.update(other.confusion)
         self.buckets.update(other.buckets)
         for mine, theirs in ((self.sources, other.sources), (self.kept, other.kept)):
@@ -107,7 +116,8 @@ class Tally:
     def to_json(self) -> dict[str, Any]:
         """JSON-ready values; `from_json` reads them back."""
         return {
-            "histograms": {n: {str(b): c for b, c in sorted(h.items())} for n, h in self.histograms.items()},
+            "histograms": _with_texts(self.histograms),
+            "statistics": _with_texts(self.statistics),
             "confusion": dict(self.confusion),
             "sources": {uri: vars(tally) for uri, tally in self.sources.items()},
             "kept": {uri: vars(tally) for uri, tally in self.kept.items()},
@@ -119,13 +129,19 @@ class Tally:
     def from_json(data: dict[str, Any]) -> Tally:
         """The tally that `to_json` wrote."""
         return Tally(
-            histograms={
-                name: Counter({int(b): c for b, c in bins.items()})
-                for name, bins in data["histograms"].items()
-            },
+            histograms=_with_numbers(data["histograms"]),
+            statistics=_with_numbers(data.get("statistics", {})),
             confusion=Counter(data["confusion"]),
             sources={uri: SourceTally(**tally) for uri, tally in data["sources"].items()},
             kept={uri: SourceTally(**tally) for uri, tally in data["kept"].items()},
             buckets=Counter(data["buckets"]),
             samples=[(number, name, text) for number, name, text in data["samples"]],
         )
+
+
+def _with_texts(tables: dict[str, Counter[int]]) -> dict[str, dict[str, int]]:
+    return {name: {str(b): n for b, n in sorted(table.items())} for name, table in tables.items()}
+
+
+def _with_numbers(tables: dict[str, dict[str, int]]) -> dict[str, Counter[int]]:
+    return {name: Counter({int(b): n for b, n in table.items()}) for name, table in tables.items()}

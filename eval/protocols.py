@@ -23,6 +23,8 @@ Translator = Callable[[Sequence[str], str, str], list[str]]
 
 HELD_OUT_SHARE = 10
 MAX_HELD_OUT = 2000
+LEAST_OF_OTHERS = 3
+"""Rows of another suite are repeated until they are a third as many as the suite's own."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,14 @@ class RowsConfig:
         limit: at most so many rows a language, drawn once; 0 for all.
         shots: target rows per class for `few_shot`.
         seed: of the choice of shots.
+        others: suites with the same labels, whose rows in the source language are trained on too (`rows_of_others`).
     """
 
     split: str = "train"
     limit: int = 0
     shots: int = 10
     seed: int = 1
+    others: tuple[str, ...] = ()
 
 
 def training_rows(
@@ -117,6 +121,10 @@ def training_rows(
     train, dev = source_rows(suite, home, lang, data, given.split)
     train = capped(train, given.limit)
     parts = [f"{home.name}/{lang}"]
+    for name in given.others:
+        more, split = rows_of_others(suite, name, source, data)
+        train = train + more * -(-len(train) // (LEAST_OF_OTHERS * len(more)))
+        parts.append(f"{name}/{source} {split}")
     if protocol.train_on in ("translated", "translated_all"):
         if given.split != "train":
             raise UserError(
@@ -173,6 +181,31 @@ def source_rows(
     if has_dev and (home is not suite or scored_split(suite, lang, data) != "dev"):
         return train, load(home, lang, "dev", data)
     return hold_out(train)
+
+
+def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list[Example], str]:
+    """Rows of another suite to train on as well, and their split: train, or dev where no training rows are at hand.
+
+    Raises:
+        UserError: the labels differ, or the rows are missing or scored.
+    """
+    other, home = suites()[name], training_suite(suite)
+    if _answers(other) != _answers(home):
+        same = ", ".join(known.name for known in suites().values() if _answers(known) == _answers(home))
+        raise UserError(f"train_with={name} has other labels than {home.name}", same)
+    for split in ("train", "dev"):
+        if split in other.splits and other.has(lang, split, data):
+            if other is suite and split == scored_split(suite, lang, data):
+                break
+            return load(other, lang, split, data), split
+    raise UserError(
+        f"train_with={name}: no rows in {lang!r} to train on below {data}",
+        f"training or dev rows that are not scored, at {'  '.join(other.patterns)}",
+    )
+
+
+def _answers(suite: Suite) -> tuple[str, tuple[str, ...], str]:
+    return suite.task, tuple(suite.labels), suite.scheme
 
 
 def capped(rows: list[Example], limit: int) -> list[Example]:

@@ -199,7 +199,7 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
         data: folder of the suites' files.
     """
     home = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
-    if home is None:
+    if home is None or "|with:" in score.signature:
         return None
     limit = re.search(r"\|rows:(\d+)(?:x(\d+))?", score.signature)
     times = len({*langs, score.source}) if score.protocol == "translate_train_all" else 1

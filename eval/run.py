@@ -29,6 +29,7 @@ from xling.eval.protocols import (
     RowsConfig,
     TrainingRows,
     Translator,
+    rows_of_others,
     scored_rows,
     select,
     training_rows,
@@ -219,7 +220,7 @@ def _one_model(
     wanted = [(t, m, _origin(cfg, system, t, seed, m, made_by, data)) for t in targets for m in modes]
     missing = [item for item in wanted if not predictions.is_there(folder, item[2])]
     if missing:
-        given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed)
+        given = RowsConfig(cfg.train_split, cfg.train_rows, cfg.shots, fit.seed, cfg.train_with)
         rows = (
             TrainingRows([], [], cfg.source, "")
             if ready
@@ -321,6 +322,9 @@ def _trained_on(
         for split in ("train", "dev")
         if split in home.splits and home.has(lang, split, data)
     ]
+    for name in cfg.train_with:
+        _, split = rows_of_others(suite, name, cfg.source, data)
+        parts.append(f"{name}/{split}/{data_digest(suites()[name], cfg.source, split, data)}")
     shots = cfg.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
     parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
@@ -328,6 +332,7 @@ def _trained_on(
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{cfg.train_split}" if cfg.train_split != "train" else ""
     rows = f"|rows:{cfg.train_rows}{times}" if cfg.train_rows else ""
+    rows += f"|with:{'+'.join(cfg.train_with)}" if cfg.train_with else ""
     switched = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     switched += "|projected" if fit and fit.project else ""
     small = "|int8" if fit and cfg.int8 else ""

@@ -27,6 +27,8 @@ class EvalConfig:
         source: language of the training rows.
         train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
             is held out to choose on, and only languages with test rows are scored.
+        train_with: further suites with the same labels, whose rows in the source language are trained on too: the
+            training rows, or the dev rows where there are none.
         test_set: which of several test sets is scored, where a suite has several (``xling eval list`` names them).
         train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
         protocol: name in `xling.eval.protocols.PROTOCOLS`.
@@ -55,6 +57,7 @@ class EvalConfig:
     langs: tuple[str, ...] = ()
     source: str = "en"
     train_split: Literal["train", "dev"] = "train"
+    train_with: tuple[str, ...] = ()
     test_set: str = ""
     train_rows: int = 0
     protocol: str = "zero_shot"

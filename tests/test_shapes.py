@@ -50,7 +50,7 @@ from xling.models import (
 )
 from xling.objectives import clpc, clwr, distill, hictl, span_corruption, xlco, xmlm
 from xling.training import latent, static
-from xling.transfer import heads, static_heads
+from xling.transfer import heads, static_heads, static_tagger
 
 ROOMS = ("xling", "corpora", "eval", "slurm")
 ALIAS = re.compile(r"^(\w+)(?:: TypeAlias)? = (?:npt\.|np\.)?(?:NDArray|ndarray|Tensor)\b", re.MULTILINE)
@@ -207,7 +207,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "product": lambda: latent.product(sparse.csr_array(np.eye(5, dtype=np.float32)), of_shape(5, DIM)),
     "contrast": lambda: static.contrast(of_shape(4, DIM), of_shape(4, DIM), 0.1, 0.2),
     "rescaled": lambda: static_heads.rescaled(of_shape(64, 7)),
-    "shapes": lambda: static_heads.shapes(["A", "word", "."]),
+    "shapes": lambda: static_tagger.shapes(["A", "word", "."]),
     "one_table": lambda: files.one_table([of_shape(VOCAB, DIM)] * 2, Path("here")),
     "our_order": lambda: t5.our_order(5, 2, [9, 8]),
     "is_member": lambda: paragraphs.is_member(a_key(3, 9, 4), a_key(1, 4)),
@@ -312,7 +312,7 @@ PLANTED = [
     (latent, "product", "per_sample_weights=values)", "per_sample_weights=values).t()"),
     (static, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
     (static_heads, "rescaled", "features.std(0)", "features.std(1)[:, None, None]"),
-    (static_heads, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
+    (static_tagger, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
     (files, "one_table", "return found[0].float()", "return found[0].double()"),
     (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),

@@ -95,7 +95,7 @@ def _run_plans(cfg: MonoConfig, work: Work) -> None:
     packed: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
         own = cfg.for_lang(lang)
-        one.run_part(own, "plan", 0)
+        one.make(own, aloud=False)
         for phase in one.phases(own)[1:]:
             packed.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
     temporary = work.root / f".{_PACKED}.tmp"

@@ -94,7 +94,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
 
 def _run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     if phase == "plan":
-        _run_plan(cfg)
+        make(cfg)
         return None
     path = _plan_path(cfg)
     if phase == "publish":
@@ -124,12 +124,14 @@ def _published(cfg: MonoConfig) -> Plan | None:
     return plan if still_true(plan, cfg) else None
 
 
-def _run_plan(cfg: MonoConfig) -> None:
+def make(cfg: MonoConfig, aloud: bool = True) -> None:
+    """Write the plan of a build that is not published, and say it on standard error if it is to be ``aloud``."""
     path = _plan_path(cfg)
     if path.is_file():
         plan = read_plan(path)
         if still_true(plan, cfg):
-            announce(plan, cfg)
+            if aloud:
+                announce(plan, cfg)
             return
         shutil.rmtree(path.parent)  # parts of other input
     elif _published(cfg):
@@ -138,4 +140,5 @@ def _run_plan(cfg: MonoConfig) -> None:
     announce_default(cfg)
     plan = make_plan(cfg)
     save_plan(plan, path)
-    announce(plan, cfg)
+    if aloud:
+        announce(plan, cfg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.sources.routed import INDEX, PLAN
+from xling.corpora.stages.filters import is_ended
 from xling.corpora.tally import Tally
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
@@ -27,17 +29,19 @@ FOLDER, STATS = "overview", "stats.json"
 _HEAD = [
     "language",
     "code",
-    "documents found",
+    "documents",
     "kept",
-    "characters found",
+    "characters",
     "kept",
     "share",
     "most was lost to",
 ]
+_NUMBERS = (2, 3, 4, 5, 6)
 _MAX_CELLS = 16
 _TEXTS = {
-    "lead": "{:,} languages from one reading of {:,} bytes: {:,} documents read, {:,} kept, {:,} characters kept.",
-    "table": "Found: what language identification gave each language. Kept: what its own stages left of that.",
+    "lead": "From one reading of {} bytes with {:,} documents.",
+    "table": "Found: what language identification gave each language. Kept: what its own stages left of that; "
+    "the hatched end is what they dropped.",
     "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
     "lost": "What was dropped before documents had a language.",
 }
@@ -67,7 +71,7 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
     with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as made:
         write_json(made.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
-        _write(made.path, rows, routed)
+        _write(cfg.root, made.path, rows, routed)
         made.counts |= {row["lang"]: row["kept_documents"] for row in rows}
     return summary(cfg.root / FOLDER)
 
@@ -95,64 +99,98 @@ def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
         "found_characters": sum(part["characters"] for part in parts.values()),
         "kept_documents": ledger.seen["corpus"],
         "kept_characters": ledger.seen_chars["corpus"],
-        "worst": f"{worst[0]}: {worst[1]} ({whole[worst]:,})" if worst else "",
+        "worst": f"{worst[1].replace('_', ' ')} ({whole[worst]:,})" if worst else "",
     }
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     share = 100 * row["kept_characters"] / max(1, row["found_characters"])
-    numbers = [
+    numbers = (
         row[name] for name in ("found_documents", "kept_documents", "found_characters", "kept_characters")
-    ]
-    return [
-        row["name"],
-        row["lang"],
-        *(f"{n:,}" for n in numbers),
-        f"{share:.1f} %",
-        row["worst"].replace("_", " "),
-    ]
-
-
-def _write(folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> None:
-    ledger, tally = ledger_from_json(routed["ledger"]), Tally.from_json(routed["tally"])
-    kept = [row for row in rows if row["kept_documents"]]
-    lead = _TEXTS["lead"].format(
-        len(kept),
-        ledger.num_bytes[STORED, "in"],
-        ledger.seen[READ],
-        sum(row["kept_documents"] for row in rows),
-        sum(row["kept_characters"] for row in rows),
     )
-    languages_found = card.table(_HEAD, map(_cells, rows), numbers=(2, 3, 4, 5, 6))
-    head, names, counts = _confusion(tally)
+    return [row["name"], row["lang"], *(f"{n:,}" for n in numbers), f"{share:.1f} %", row["worst"]]
+
+
+def _line(root: Path, lang: str) -> str:
+    """A line of a corpus to look at: a sentence of the samples on its card, nearest to 120 characters."""
+    samples = read_json(root / lang / STATS)["tally"]["samples"]
+    lines = [line for *_, text in samples for line in text.split("\n")]
+    lines = [line for line in lines if is_ended(line)] or lines
+    line = min(lines, key=lambda line: (abs(len(line) - 120), line), default="")
+    return line if len(line) <= 300 and is_ended(line) else f"{line[:300]} …"
+
+
+def _tiles(rows: list[dict[str, Any]]) -> str:
+    found, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
+    documents = sum(row["kept_documents"] for row in rows)
+    tiles = (
+        (f"{sum(bool(row['kept_documents']) for row in rows):,}", "languages with a corpus"),
+        (f"{documents:,}", "documents"),
+        (f"{kept:,}", "characters"),
+        (f"{100 * kept / max(1, found):.1f} %", f"of the {found:,} characters found"),
+    )
+    body = "".join(f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in tiles)
+    return f'<div class="tiles">{body}</div>'
+
+
+def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
+    """The table of languages with each name as a link to the card of its corpus."""
+    for row in rows:
+        name = html.escape(row["name"])
+        shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{card.HTML}">{name}</a></th>', 1)
+    return shown
+
+
+def _quotes(lines: dict[str, str], rows: list[dict[str, Any]]) -> str:
+    named = {row["lang"]: html.escape(row["name"]) for row in rows}
+    return "".join(
+        f'<blockquote dir="auto" lang="{lang}">{html.escape(line)}<cite>{named[lang]}</cite></blockquote>'
+        for lang, line in lines.items()
+    )
+
+
+def _body(
+    rows: list[dict[str, Any]], routed: dict[str, Any], lines: dict[str, str], lead: str, losses: str
+) -> Iterator[str]:
+    """The page, section by section."""
+    kept = [row for row in rows if row["kept_documents"]]
+    gone = [row for row in rows if not row["kept_documents"]]
+    steps = [
+        charts.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
+        for row in kept[:_MAX_CELLS]
+    ]
+    yield f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>{_tiles(rows)}'
+    yield f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps, each=True) if steps else ''}"
+    yield _linked(card.as_html(card.table(_HEAD, map(_cells, kept), numbers=_NUMBERS)), kept)
+    if gone:
+        told = f"{len(gone)} languages of which nothing is left: {', '.join(row['name'] for row in gone)}"
+        shown = card.as_html(card.table(_HEAD, map(_cells, gone), numbers=_NUMBERS))
+        yield f"<details><summary>{html.escape(told)}</summary>{shown}</details>"
+    yield f"<h2>A line of each</h2>{_quotes(lines, rows)}"
+    head, names, counts = _confusion(Tally.from_json(routed["tally"]))
+    yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}"
+    yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
+    sources = [[source["uri"], source["licence"]] for source in routed["sources"]]
+    yield f"<h2>Sources</h2>{card.as_html(card.table(['source', 'licence'], sources))}"
+
+
+def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[str, Any]) -> None:
+    ledger = ledger_from_json(routed["ledger"])
+    size = charts.short(ledger.num_bytes[STORED, "in"])
+    lead = _TEXTS["lead"].format(size, ledger.seen[READ])
     lost = [
         [stage, reason.replace("_", " "), f"{n:,}", f"{ledger.dropped_chars[stage, reason]:,}"]
         for (stage, reason), n in ledger.dropped.most_common()
     ]
     losses = card.table(["stage", "reason", "documents", "characters"], lost, numbers=(2, 3))
-    steps = [
-        charts.Step(row["name"], row["found_characters"], row["kept_characters"], row["lang"])
-        for row in rows[:_MAX_CELLS]
-    ]
-    body = [
-        f'<h1>Corpora of one crawl</h1><p class="lead">{html.escape(lead)}</p>',
-        f"<h2>Languages</h2><p>{_TEXTS['table']}</p>{charts.funnel(steps) if steps else ''}",
-        card.as_html(languages_found),
-        f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}",
-        f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>",
-        card.as_html(losses),
-    ]
+    lines = {row["lang"]: _line(root, row["lang"]) for row in rows if row["kept_documents"]}
+    body = _body(rows, routed, lines, lead, card.as_html(losses))
     text = page.document("Corpora of one crawl", "\n".join(body), narrow=True)
     (folder / card.HTML).write_text(text, encoding="utf-8")
-    lines = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *card.as_markdown(languages_found)]
-    lines += [
-        "",
-        _TEXTS["lost"],
-        "",
-        *card.as_markdown(losses),
-        "",
-    ]
-    (folder / card.MARKDOWN).write_text("\n".join(lines), encoding="utf-8")
+    shown = card.as_markdown(card.table(_HEAD, map(_cells, rows), numbers=_NUMBERS))
+    marked = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *shown]
+    marked += ["", _TEXTS["lost"], "", *card.as_markdown(losses), ""]
+    (folder / card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
 
 
 def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:

@@ -27,6 +27,7 @@ from xling.corpora.sources.source import STAGE as READ
 from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages import near_duplicates as near
 from xling.corpora.stages import paragraphs as dedup
+from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.corpora.tally import SourceTally
@@ -249,18 +250,19 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
 
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
-    """The documents that pass all stages; the tally counts the languages that are identified."""
+    """The documents that pass all stages; the tally counts languages found and values of the filters."""
+    counts = {LangId.name: log.tally.identified, Filters.name: log.tally.measured}
     for stage in stages:
         docs = stage(docs, log)
-        if stage.name == LangId.name:
-            docs = _identified(docs, log)
+        if stage.name in counts:
+            docs = _counted(docs, counts[stage.name])
     return docs
 
 
-def _identified(docs: Iterable[Document], log: RejectLog) -> Iterator[Document]:
-    """Count the languages of the documents that language identification lets pass."""
+def _counted(docs: Iterable[Document], count: Callable[[Document], None]) -> Iterator[Document]:
+    """Count the documents that a stage lets pass; the log counts those that it drops."""
     for doc in docs:
-        log.tally.identified(doc)
+        count(doc)
         yield doc
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from xling.corpora.mono.plan import FILE_NAME as PLAN
 from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.stages import near_duplicates
 from xling.corpora.stages import paragraphs as dedup
+from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
 from xling.corpora.tally import Tally
 from xling.text.document import Ledger
@@ -95,12 +97,19 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[st
         "inputs": inputs,
         "stages": _stages(cfg, bool(cutoffs)),
         "cutoffs": cutoffs,
+        "limits": _limits(cfg),
         "lm_note": read_json(cfg.work().part("fit", 0) / "lm.json")["note"],
         "reasons": meanings(),
         "partial": sorted(partial_reasons()),
         "ledger": ledger_to_json(ledger),
         "tally": tally.to_json(),
     }
+
+
+def _limits(cfg: MonoConfig) -> dict[str, float]:
+    """The limits of the filters for the language; none where they do not run."""
+    stages = [stage for stage in cfg.stages(cfg.after_dedup) if isinstance(stage, Filters)]
+    return asdict(stages[0].limits_for(cfg.lang)) if stages else {}
 
 
 def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:

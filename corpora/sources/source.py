@@ -43,7 +43,6 @@ REASONS = {
     "not HTML": "an image, a script or another kind of file",
     "damaged HTTP body": "its chunks or its compression are broken",
     "page over 16 MiB": "too large to be a page",
-    "page nested too deep": "HTML elements inside each other, more than 1,000 deep",
     "no text field": "none of the fields that may hold the text",
     "not a JSON object": "a line that is no JSON object",
 }

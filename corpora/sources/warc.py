@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
 
 import brotli
-from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample, admit, paragraphs
+from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.wet import LICENCE, record_of, target
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.stored import chunks
 
 _HTML = ("text/html", "application/xhtml+xml")
 _MAX_PAGE_BYTES = 1 << 24
-# Extraction takes time by the square of the depth: 40 ms at 1,000, minutes at 100,000. Browsers stop at 512.
-_MAX_DEPTH = 1000
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_NOT_NESTING = re.compile(
-    "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|"
-    "tr|track|wbr",
-    re.IGNORECASE,
-)
 
 
 @SOURCES.register("warc")
@@ -37,6 +28,7 @@ class Warc(LocalFiles):
 
     licence = LICENCE
     endings = (".warc",)
+    reasons = REASONS
 
     @classmethod
     def example(cls) -> SourceExample:
@@ -82,21 +74,8 @@ class Warc(LocalFiles):
         if len(page) > _MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
         html = _to_text(page, parameters, ledger)
-        if html.count("<") > _MAX_DEPTH and _depth(html) > _MAX_DEPTH:
-            return "", "page nested too deep"
-        main = self.context.extract == "main"
-        text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
-        return paragraphs(text), ""
-
-
-def _depth(html: str) -> int:
-    """How deep elements that need an end tag stand inside each other; one that is never closed counts to the end."""
-    deepest = depth = 0
-    for end, name in _TAG.findall(html):
-        if not _NOT_NESTING.fullmatch(name):
-            depth += -1 if end else 1
-            deepest = max(deepest, depth)
-    return deepest
+        text, reason = text_of(html, self.context.extract == "main")
+        return paragraphs(text), reason
 
 
 def _split(block: bytes) -> tuple[dict[str, str], bytes]:

@@ -9,6 +9,7 @@ has decided the language already.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -166,7 +167,10 @@ class Filters(Stage):
         """The first rule that a document fails; ``lang`` decides the limits."""
         if doc.lang not in self._by_lang:
             self._by_lang[doc.lang] = self.limits_for(doc.lang)
-        return failed(doc.text, self._by_lang[doc.lang]) or None
+        limits = self._by_lang[doc.lang]
+        values = measured(doc.text, limits)
+        doc.meta["filters"] = {name: round(value, 4) for name, value in values.items()}
+        return judged(doc.text, values, limits) or None
 
     @cached_property
     def _by_lang(self) -> dict[str, Limits]:
@@ -189,83 +193,122 @@ class Filters(Stage):
         return replace(self.limits, **exact)
 
 
+# Reason, statistic, its limit, and whether it is the least or the most; in the order in which a document is judged.
+RULES = (
+    ("too_few_words", "words", "min_words", "least"),
+    ("too_many_words", "words", "max_words", "most"),
+    ("mean_word_length", "mean_word", "min_mean_word", "least"),
+    ("mean_word_length", "mean_word", "max_mean_word", "most"),
+    ("symbols", "symbols", "max_symbols", "most"),
+    ("few_letters", "lettered", "min_lettered", "least"),
+    ("braces", "braces", "max_braces", "most"),
+    ("bullets", "bullets", "max_bullets", "most"),
+    ("ellipses", "ellipses", "max_ellipses", "most"),
+    ("repeated_lines", "repeated_lines", "max_repeated_lines", "most"),
+    ("repeated_lines", "repeated_line_chars", "max_repeated_line_chars", "most"),
+    ("unended_lines", "ended", "min_ended", "least"),
+    ("short_lines", "short", "max_short", "most"),
+    ("top_ngram", "top_bigram", "max_top_bigram", "most"),
+    ("top_ngram", "top_trigram", "max_top_trigram", "most"),
+    ("top_ngram", "top_fourgram", "max_top_fourgram", "most"),
+    ("repeated_runs", "repeated_runs", "max_repeated_runs", "most"),
+)
+STATISTICS = {
+    "words": "words of the text",
+    "mean_word": "mean characters a word; none in scripts without spaces",
+    "symbols": "hash signs and ellipses a word",
+    "lettered": "share of words with a letter",
+    "braces": "curly brackets a character",
+    "bullets": "share of lines that start with a bullet",
+    "ellipses": "share of lines that end with an ellipsis",
+    "repeated_lines": "share of lines that repeat an earlier one",
+    "repeated_line_chars": "the same in characters",
+    "ended": "share of characters in lines that end a sentence",
+    "short": "share of characters in short lines",
+    "top_bigram": "share of characters in the most frequent run of 2 words",
+    "top_trigram": "the same for 3 words",
+    "top_fourgram": "the same for 4 words",
+    "repeated_runs": "share of characters in repeated runs of 5 words; .01 more a word is added to 10 words",
+}
+
+
 def failed(text: str, limits: Limits) -> str:
     """The first rule of ``limits`` that ``text`` fails, or ""."""
+    return judged(text, measured(text, limits), limits)
+
+
+def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
+    """The first rule that a text with these `measured` values fails, or ""."""
+    for reason, statistic, name, side in RULES:
+        value = values.get(statistic)
+        limit = getattr(limits, name)
+        if value is not None and (value < limit if side == "least" else value > limit):
+            return reason
+    return "placeholder" if _LOREM in text.lower() else ""
+
+
+def measured(text: str, limits: Limits) -> dict[str, float]:
+    """The values of `STATISTICS`; ``limits`` gives short lines and the units of a word."""
     found = units(text)
+    if not found:
+        return {"words": 0}
     per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
     lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-    return (
-        _words(text, found, lengths, per_word, limits)
-        or _lines(text.split("\n"), per_word, limits)
-        or _repetition(found, lengths, per_word, limits)
-    )
-
-
-def _words(text: str, found: list[str], lengths: NDArray[np.int64], per_word: int, limits: Limits) -> str:
-    """Rules on words and characters."""
     num_words = len(found) / per_word
-    if num_words < limits.min_words or not found:
-        return "too_few_words"
-    if num_words > limits.max_words:
-        return "too_many_words"
-    if per_word == 1 and not limits.min_mean_word <= lengths.mean() <= limits.max_mean_word:
-        return "mean_word_length"
-    if text.count("#") + text.count("…") + text.count("...") > limits.max_symbols * num_words:
-        return "symbols"
-    if sum(map(str.isnumeric, found)) > (1 - limits.min_lettered) * len(found):
-        return "few_letters"
-    if text.count("{") + text.count("}") > limits.max_braces * len(text):
-        return "braces"
-    if _LOREM in text.lower():
-        return "placeholder"
-    return ""
-
-
-def _lines(lines: list[str], per_word: int, limits: Limits) -> str:
-    """Rules on lines, that is on paragraphs."""
-    num = len(lines)
-    if sum(line.startswith(_BULLETS) for line in lines) > limits.max_bullets * num:
-        return "bullets"
-    if sum(line.endswith(_ELLIPSES) for line in lines) > limits.max_ellipses * num:
-        return "ellipses"
-    unique = set(lines)
-    if num - len(unique) > limits.max_repeated_lines * num:
-        return "repeated_lines"
-    num_chars = sum(map(len, lines))
-    if num_chars - sum(map(len, unique)) > limits.max_repeated_line_chars * num_chars:
-        return "repeated_lines"
-    body = lines[1:] or lines  # the first is the title
-    num_chars = sum(map(len, body))
-    ended = sum(len(line) for line in body if line.rstrip(_CLOSING).endswith(_ENDS))
-    if ended < limits.min_ended * num_chars:
-        return "unended_lines"
+    symbols = text.count("#") + text.count("…") + text.count("...")
+    values = {
+        "words": num_words,
+        "symbols": symbols / num_words,
+        "lettered": 1 - sum(map(str.isnumeric, found)) / len(found),
+        "braces": (text.count("{") + text.count("}")) / len(text),
+    }
+    if per_word == 1:
+        values["mean_word"] = float(lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    if sum(len(line) for line in body if len(line) < short_line) > limits.max_short * num_chars:
-        return "short_lines"
-    return ""
+    return values | _lines(text.split("\n"), short_line) | _repetition(found, lengths, per_word)
 
 
-def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int, limits: Limits) -> str:
-    """Rules on runs of words; runs are compared by a 64-bit hash, rolled with numpy."""
+def _lines(lines: list[str], short_line: int) -> dict[str, float]:
+    """Statistics of lines, that is of paragraphs."""
+    num, unique = len(lines), set(lines)
+    num_chars = sum(map(len, lines))
+    body = lines[1:] or lines  # the first is the title
+    body_chars = sum(map(len, body)) or 1
+    return {
+        "bullets": sum(line.startswith(_BULLETS) for line in lines) / num,
+        "ellipses": sum(line.endswith(_ELLIPSES) for line in lines) / num,
+        "repeated_lines": (num - len(unique)) / num,
+        "repeated_line_chars": (num_chars - sum(map(len, unique))) / num_chars,
+        "ended": sum(len(line) for line in body if is_ended(line)) / body_chars,
+        "short": sum(len(line) for line in body if len(line) < short_line) / body_chars,
+    }
+
+
+def is_ended(line: str) -> bool:
+    """Whether a line ends a sentence, in any script."""
+    return line.rstrip(_CLOSING).endswith(_ENDS)
+
+
+def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
+    """Statistics of runs of words; runs are compared by a 64-bit hash, rolled with numpy."""
     total = int(lengths.sum())
     # Python's hash of a string differs between processes, but which hashes are equal does not.
     words = np.fromiter(map(hash, found), dtype=np.int64, count=len(found)).view(np.uint64)
-    tops = (limits.max_top_bigram, limits.max_top_trigram, limits.max_top_fourgram)
-    for n, limit in zip((2, 3, 4), tops, strict=True):
-        if _top_run_chars(words, lengths, n * per_word, limit * total) > limit * total:
-            return "top_ngram"
+    values = {
+        f"top_{name}": _top_run_chars(words, lengths, n * per_word) / total
+        for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))
+    }
+    values["repeated_runs"] = 0.0
     for n in range(5, 11):
-        limit = limits.max_repeated_runs - (n - 5) / 100
-        chars = _repeated_run_chars(words, lengths, n * per_word)
-        if chars > limit * total:
-            return "repeated_runs"
-        if chars <= (limits.max_repeated_runs - 0.05) * total:
+        share = _repeated_run_chars(words, lengths, n * per_word) / total
+        values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100 if share else 0.0)
+        if share + 0.05 <= values["repeated_runs"] or not share:
             break  # longer repeated runs lie inside these
-    return ""
+    return values
 
 
-def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int, enough: float) -> int:
-    """Characters in all occurrences of the most frequent run of ``n``; 0 if surely not above ``enough``."""
+def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
+    """Characters in all occurrences of the most frequent run of ``n``; 0 if none occurs twice."""
     hashes = runs(words, n)
     if not len(hashes):
         return 0
@@ -273,11 +316,10 @@ def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int
     edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
     counts = np.diff(edges)
     top = int(counts.argmax())
-    ends = np.cumsum(lengths)
-    run_chars = ends[n - 1 :] - ends[: len(hashes)] + lengths[: len(hashes)]
-    if counts[top] < 2 or counts[top] * run_chars.max() <= enough:
+    if counts[top] < 2:
         return 0
-    return int(counts[top]) * int(run_chars[np.flatnonzero(hashes == ordered[edges[top]])[0]])
+    place = np.flatnonzero(hashes == ordered[edges[top]])[0]
+    return int(counts[top]) * int(lengths[place : place + n].sum())
 
 
 def _repeated_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:

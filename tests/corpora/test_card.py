@@ -92,3 +92,18 @@ def test_tallies_add_up_in_any_grouping(stats: dict[str, Any]) -> None:
     assert sum(one.histograms["length kept"].values()) == 3 * total
     assert len(one.samples) == 5
     assert Tally.from_json(one.to_json()) == one
+
+
+def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict[str, Any]) -> None:
+    stats["limits"] = {"min_ended": 0.25, "max_short": 0.35, "min_words": 50}
+    stats["tally"]["statistics"] = {
+        "ended": {"10": 2, "25": 3, "90": 15},
+        "short": {"0": 16, "40": 3, "100": 1},
+    }
+    assert [[row[0], *row[2:]] for row in card.Facts(stats).limit_rows()] == [
+        ["min_ended", "0.25", "90.0 %", "0.1", "0.1", "0.25", "0.9"],
+        ["max_short", "0.35", "80.0 %", "1", "0.4", "0.4", "0"],
+    ]
+    card.write(tmp_path, stats)
+    assert "What another limit would keep" in (tmp_path / card.HTML).read_text(encoding="utf-8")
+    assert "| max_short" in (tmp_path / card.MARKDOWN).read_text(encoding="utf-8").replace("\\_", "_")

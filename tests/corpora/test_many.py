@@ -67,7 +67,10 @@ def test_the_overview_accounts_for_every_document(everything: Path) -> None:
         n for key, n in ledger["num_bytes"].items() if key.startswith("stored")
     )
     page = (everything / "overview" / "card.html").read_text(encoding="utf-8")
-    assert all(row["name"] in page for row in rows.values())
+    for lang, row in rows.items():
+        assert f'<a href="../{lang}/card.html">{row["name"]}</a>' in page
+        assert f'<blockquote dir="auto" lang="{lang}">' in page
+        assert row["worst"] == ""
 
 
 def test_every_file_is_read_once_and_a_later_language_reads_what_was_routed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from xling.core import config
 from xling.corpora import mono
 from xling.corpora.mono import MonoConfig
-from xling.corpora.mono.plan import make_plan, still_true
+from xling.corpora.mono.plan import FILE_NAME, make_plan, still_true
 
 
 @pytest.fixture
@@ -55,3 +56,19 @@ def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
     touch(tmp_path)
     mono.run_part(cfg, "plan", 0)
     assert not part.is_dir(), "parts of other input are thrown away"
+
+
+@pytest.mark.parametrize("lang", ["sw", "sw,en"])
+def test_one_language_and_many_plan_anew_only_after_a_change(
+    cfg: MonoConfig, tmp_path: Path, lang: str
+) -> None:
+    cfg = dataclasses.replace(cfg, lang=lang)
+    mono.run_part(cfg, "plan", 0)
+    (plan,) = tmp_path.rglob(FILE_NAME)
+    made = plan.with_name("made")
+    made.mkdir()
+    mono.run_part(cfg, "plan", 0)
+    assert made.is_dir(), "an unchanged input keeps what is made"
+    touch(tmp_path)
+    mono.run_part(cfg, "plan", 0)
+    assert plan.is_file() and not made.exists(), "parts of other input are thrown away"

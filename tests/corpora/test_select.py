@@ -23,7 +23,9 @@ def corpus(tmp_path: Path) -> str:
                 f"{number}/{i}",
                 "\n".join(["mstari wa maandishi"] * (i + 1)),
                 lang="sw",
-                meta={"lang_score": i / 10, "cluster_size": i} if i else {"lang_score": 0.05},
+                meta={"lang_score": i / 10, "cluster_size": i, "filters": {"ended": i / 10, "words": 3 * i}}
+                if i
+                else {"lang_score": 0.05},
             )
             for i in range(10)
         ]
@@ -42,6 +44,8 @@ def corpus(tmp_path: Path) -> str:
         ("lines > 8 AND chars < 180", [8]),
         ("id LIKE '%/3' OR num_pii_email > 0", [3]),
         ("perplexity < 5", []),
+        ("ended > 0.75 AND words < 27", [8]),
+        ("ended IS NULL", [0]),
     ],
 )
 def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: str, left: list[int]) -> None:

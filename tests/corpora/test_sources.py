@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from tests.corpora.crawl import SilentHandler
 from tests.corpora.reading import TEXTS, read
 from xling.core.errors import UserError
+from xling.corpora.sources import webpage
 from xling.corpora.sources.records import records
 from xling.corpora.sources.source import Context, Shard, open_source, unique_names
 from xling.text.document import Ledger
@@ -151,6 +152,28 @@ def test_a_page_of_nested_elements_costs_no_time(tmp_path: Path) -> None:
     assert time.process_time() - start < 5
     assert len(docs) == 1
     assert ledger.dropped == {("read", "page nested too deep"): 1}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason"),
+    [
+        ("<div></x>" * 100_000, "page nested too deep"),
+        ("<div><!--</div>-->" * 100_000, "page nested too deep"),
+        ("<!--><div>" * 100_000, "page nested too deep"),
+        ("<div a='</div>'>" * 20_000, "page takes too long to read"),
+        ("<select>" + "<option>x" * 1_000_000, "page takes too long to read"),
+    ],
+)
+def test_a_page_that_hides_its_depth_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, reason: str
+) -> None:
+    monkeypatch.setattr(webpage, "MAX_SECONDS", 1)
+    flat = "<p>Habari za leo, dunia nzima.</p>" * 2000
+    (tmp_path / "a.warc").write_bytes(page(hidden) + page(flat))
+    docs, ledger = read(f"warc:{tmp_path}/*")
+    assert docs[-1].text.count("Habari") == 2000
+    assert ledger.dropped == {("read", reason): 1}
+    webpage._stop_own()
 
 
 MEMORY = """

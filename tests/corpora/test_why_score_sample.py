@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from xling.core.errors import UserError
 from xling.core.stage import run_local
 from xling.corpora import sample, score, why
 from xling.corpora.mono import MonoConfig
-from xling.corpora.shards import read_corpus
+from xling.corpora.shards import read_corpus, write_documents
+from xling.text.document import Document
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def test_score_tells_mistakes(files: tuple[str, ...], settings: dict[str, str], 
         list(score.score(score.ScoreConfig(files, **settings)))  # type: ignore[arg-type]
 
 
-def draw(out: Path, corpora: dict[str, Path], **settings: float) -> str:
+def draw(out: Path, corpora: dict[str, Path], **settings: float | tuple[str, ...]) -> str:
     paths = {lang: str(path) for lang, path in corpora.items()}
     return sample.run(sample.SampleConfig(paths, str(out), **settings))  # type: ignore[arg-type]
 
@@ -148,6 +150,34 @@ def test_sample_is_repeatable_and_seeded(tmp_path: Path, corpora: dict[str, Path
         draw(tmp_path / name, corpora, seed=seed)
         texts.append([(doc.id, doc.text) for doc in read_corpus(tmp_path / name)])
     assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize("rehydrate", [("fineweb2",), ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")])
+def test_documents_of_large_clusters_are_drawn_more_often(tmp_path: Path, rehydrate: tuple[str, ...]) -> None:
+    sizes = [1, 2, 3, 4, 5, 99, 100, 999, 1000]
+    docs = [
+        Document(str(size), "mstari wa maandishi", lang="sw", meta={"cluster_size": size} if size > 1 else {})
+        for size in sizes
+    ]
+    (tmp_path / "sw" / "shards").mkdir(parents=True)
+    write_documents(tmp_path / "sw" / "shards" / "sw-00000.parquet", docs)
+    facts = {"stage": "corpus mono", "config": {}, "inputs": {}}
+    (tmp_path / "sw" / "manifest.json").write_text(json.dumps(facts), encoding="utf-8")
+    weights = [1, 2, 3, 3, 5, 5, 8, 8, 1]
+    draw(
+        tmp_path / "out",
+        {"sw": tmp_path / "sw"},
+        rehydrate=rehydrate,
+        num_chars=sum(weights) * len(docs[0].text),
+    )
+    drawn = [int(doc.id) for doc in read_corpus(tmp_path / "out")]
+    assert [drawn.count(size) for size in sizes] == weights
+
+
+@pytest.mark.parametrize("rehydrate", ["2", "a:1", "1:0", "0:1", "1:nan"])
+def test_sample_tells_wrong_weights(tmp_path: Path, corpora: dict[str, Path], rehydrate: str) -> None:
+    with pytest.raises(UserError, match="rehydrate="):
+        draw(tmp_path / "x", corpora, rehydrate=(rehydrate,))
 
 
 @pytest.mark.parametrize(

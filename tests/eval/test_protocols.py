@@ -159,3 +159,23 @@ def test_selection() -> None:
     assert select("source-dev", "abc", lambda c: "mean", scores) == "b"
     assert select("oracle", "abc", lambda c: "mean", scores) == "a"
     assert select("oracle", "a", lambda c: "mean", {}) == "a"
+
+
+def test_rows_of_other_suites_are_trained_on_too(world: Path) -> None:
+    """Dev rows where there are no training rows, until they are a third of the suite's own; never scored ones."""
+    write_ner(world / "ner/panx/cs.train.tsv", 12)
+    write_ner(world / "ner/panx/cs.dev.tsv", 1)
+    write_ner(world / "ner/uner/cs.dev.tsv", 1)
+    panx, zero_shot, more = suites()["panx"], PROTOCOLS["zero_shot"], RowsConfig(others=("uner",))
+    own = training_rows(panx, zero_shot, "cs", ["hr"], world).train
+    found = training_rows(panx, zero_shot, "cs", ["hr"], world, more)
+    dev = load(suites()["uner"], "cs", "dev", world)
+    assert found.train == own + dev * 4
+    assert found.origin == "panx/cs + uner/cs dev"
+    with pytest.raises(UserError, match="train_with=uner: no rows in 'cs' to train on"):
+        training_rows(suites()["uner"], zero_shot, "cs", ["hr"], world, more)
+    write_ner(world / "ner/uner/cs.test.tsv", 1)
+    found = training_rows(suites()["uner"], zero_shot, "cs", ["hr"], world, more)
+    assert found.train == load(panx, "cs", "train", world) + dev * 4
+    with pytest.raises(UserError, match=r"train_with=xnli has other labels than panx; valid: .*uner"):
+        training_rows(panx, zero_shot, "cs", ["hr"], world, RowsConfig(others=("xnli",)))

@@ -9,11 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from xling.core import config, manifest
 from xling.training.settings import PretrainConfig
 from xling.training.train import run
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_the_same_command_goes_on(
     shards: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:

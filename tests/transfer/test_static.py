@@ -24,7 +24,8 @@ from xling.models.static_config import StaticConfig
 from xling.text.features import hashed
 from xling.text.links import FILE, Linked
 from xling.transfer.project import UNKNOWN, projected
-from xling.transfer.static_heads import _follow, best_path, logistic, pair_features, shapes
+from xling.transfer.static_heads import logistic, pair_features
+from xling.transfer.static_tagger import _follow, best_path, shapes, without_case
 
 NUM_WORDS = 40
 
@@ -227,15 +228,61 @@ def linked_pairs(num_rows: int) -> list[Linked]:
 
 
 def test_tags_go_over_links_where_the_tagger_is_sure() -> None:
-    labels = ("O", "B-X", "I-X")
+    labels = ("NOUN", "VERB", "X")
     pair = Linked("de", ("a", "b", "c", "d"), ("C", "B", "q", "A"), ((0, 3), (1, 1), (2, 0)))
     sure = np.log(np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.01, 0.01, 0.98], [0.4, 0.3, 0.3]]))
     (words, tags), *more = projected([pair], lambda sentences: [sure], labels)
-    assert (words, tags, more) == (("C", "B", "q", "A"), ("B-X", "I-X", UNKNOWN, "O"), [])
+    assert (words, tags, more) == (("C", "B", "q", "A"), ("X", "VERB", UNKNOWN, "NOUN"), [])
     assert projected([pair], lambda sentences: [sure], labels, least=0.8) == []
     assert projected([pair], lambda sentences: [sure], labels, sure=0.99) == []
 
 
+def test_names_go_over_where_their_type_is_likelier_than_not() -> None:
+    """B- and I- count together; a word outside of names needs a surer tagger, and texts without names teach nothing."""
+    labels = ("O", "B-X", "I-X")
+    pair = Linked("de", ("a", "b", "c", "d"), ("A", "B", "C", "D"), ((0, 0), (1, 1), (2, 2), (3, 3)))
+    torn = np.log(np.array([[0.3, 0.4, 0.3], [0.4, 0.25, 0.35], [0.9, 0.05, 0.05], [0.98, 0.01, 0.01]]))
+    assert projected([pair], lambda sentences: [torn], labels)[0][1] == ("B-X", "I-X", UNKNOWN, "O")
+    assert projected([pair], lambda sentences: [torn], labels, sure_name=0.65)[0][1] == (
+        "B-X",
+        UNKNOWN,
+        UNKNOWN,
+        "O",
+    )
+    none = np.log(np.array([[0.98, 0.01, 0.01]] * 4))
+    assert projected([pair], lambda sentences: [none], labels) == []
+
+
+def test_shapes_without_case_are_those_of_a_script_without_case() -> None:
+    cased, uncased = (
+        ["Angela", "Merkel", "NATO", "in", "3", "McK", "."],
+        ["अंगे", "मर्केल", "नाटो", "में", "3", "कम", "."],
+    )
+    hidden = without_case(shapes(cased), cased)
+    case = [0, 1, 2, 3, 24, 25, 26]
+    assert torch.equal(hidden[:, case], shapes(uncased)[:, case])
+    rest = [i for i in range(30) if i not in case]
+    assert torch.equal(hidden[:, rest], shapes(cased)[:, rest])
+
+
+def test_a_sentence_has_the_same_tags_alone_and_beside_a_longer_one(ckpt: Path) -> None:
+    suite, backend = Shape("s", "tag", ("X",), "IOB2"), system(ckpt)
+    (head,) = backend.fit(suite, tagged("xz", 100, 1), [], "en", FitConfig(epochs=3))
+    short, long = tagged("qw", 1, 5)[0].fields["tokens"], ["word"] * 40
+    alone, (beside, _) = head.log_probabilities([short])[0], head.log_probabilities([short, long])
+    assert np.allclose(alone, beside, atol=1e-5)
+
+
+def test_suites_of_the_same_rows_share_their_heads(ckpt: Path) -> None:
+    suite, other = (Shape(name, "tag", ("X",), "IOB2") for name in ("s", "other"))
+    rows, backend = tagged("xz", 30, 1), system(ckpt)
+    one = backend.fit(suite, rows, [], "en", FitConfig(epochs=1))
+    assert backend.fit(other, rows, [], "en", FitConfig(epochs=1)) is one
+    for train, epochs in ((rows[1:], 1), (rows, 2)):
+        assert backend.fit(suite, train, [], "en", FitConfig(epochs=epochs)) is not one
+
+
+@pytest.mark.slow
 def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
     cfg = StaticConfig(dim=64, bits=16, sketch=0)
     with publish(tmp_path / "model", "pretrain static", cfg) as made:

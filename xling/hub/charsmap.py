@@ -13,6 +13,7 @@ of six bytes and more: text in NFD or with marks in an unusual order gets other 
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
 import unicodedata
@@ -97,33 +98,36 @@ def write(rules: Mapping[str, str]) -> bytes:
     return struct.pack("<I", 4 * len(array)) + struct.pack(f"<{len(array)}I", *array) + bytes(texts)
 
 
-def normaliser(blob: bytes, add_dummy_prefix: bool = True, remove_extra_whitespaces: bool = True) -> Any:
+def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
     """A `tokenizers.normalizers.Normalizer` that does what SentencePiece's normaliser does with the table ``blob``.
 
-    The space before the text (``add_dummy_prefix``) is left to the pre-tokeniser Metaspace.
+    A space before the text is left to the pre-tokeniser Metaspace.
     """
-    steps: list[Any] = []
-    if blob:
-        rules = read(blob)
-        joined = {key for key in rules if len(key) > 1}
-        marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
-        walls = {c: WALL + c for c in marks | {key[-1] for key in joined}}
-        kept = _kept(blob, rules, walls)
-        steps = [
-            normalizers.Precompiled(write(walls | kept)),
-            *([normalizers.Replace(Regex(_joints(joined)), "")] if joined else []),
-            normalizers.NFKC(),
-            normalizers.Precompiled(blob),
-        ]
-        if kept:
-            back = {stand_in: rules.get(char, char) for char, stand_in in kept.items()}
-            steps.append(normalizers.Precompiled(write(back)))
+    steps = list(_steps(blob)) if blob else []
     if remove_extra_whitespaces:
         steps += [
             normalizers.Replace(Regex(" {2,}"), " "),
             normalizers.Replace(Regex("^ | $"), ""),
         ]
     return normalizers.Sequence(steps)
+
+
+@functools.lru_cache(maxsize=4)  # two seconds for the usual table of 240 kB
+def _steps(blob: bytes) -> tuple[Any, ...]:
+    """The four steps of a table, and a fifth where stand-ins have to be turned back."""
+    rules = read(blob)
+    joined = {key for key in rules if len(key) > 1}
+    marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
+    walls = {c: WALL + c for c in marks | {key[-1] for key in joined}}
+    kept = _kept(blob, rules, walls)
+    back = {stand_in: rules.get(char, char) for char, stand_in in kept.items()}
+    return (
+        normalizers.Precompiled(write(walls | kept)),
+        *([normalizers.Replace(Regex(_joints(joined)), "")] if joined else []),
+        normalizers.NFKC(),
+        normalizers.Precompiled(blob),
+        *([normalizers.Precompiled(write(back))] if kept else []),
+    )
 
 
 def _kept(blob: bytes, rules: Mapping[str, str], walls: Mapping[str, str]) -> dict[str, str]:

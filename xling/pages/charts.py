@@ -59,8 +59,13 @@ def _bar(x: float, y: float, width: float, height: float, css: str, title: str) 
     return f'<rect {size} class="{css}"><title>{html.escape(title)}</title></rect>'
 
 
-def funnel(steps: Sequence[Step]) -> str:
-    """Bars that shrink from stage to stage; the hatched end of each is what that stage dropped."""
+def funnel(steps: Sequence[Step], each: bool = False) -> str:
+    """Bars that shrink from stage to stage; the hatched end of each is what that stage dropped.
+
+    Args:
+        steps: the bars.
+        each: the bars are no stages but things of their own, whose shares are of themselves, not of the longest.
+    """
     whole = max((step.entered for step in steps), default=0) or 1
     span = WIDTH - _LABEL - _NUMBER
     body: list[str] = []
@@ -68,10 +73,11 @@ def funnel(steps: Sequence[Step]) -> str:
         y = row * _ROW + 4
         left = span * step.left / whole
         lost = span * max(step.entered - step.left, 0) / whole
-        share = f"{100 * step.left / whole:.1f} %"
+        of = (step.entered or 1) if each else whole
+        share = f"{100 * step.left / of:.1f} %"
         lost_share = (
-            f"{100 * (step.entered - step.left) / whole:.1f} %"
-            if (step.entered - step.left) / whole >= 0.0005
+            f"{100 * (step.entered - step.left) / of:.1f} %"
+            if (step.entered - step.left) / of >= 0.0005
             else ""
         )
         body += [

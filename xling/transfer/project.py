@@ -2,6 +2,8 @@
 
 A tagger of the source language tags its side of pairs of texts with linked words (`xling.corpora.links`). A word of
 the other side takes the tag of the word that it is linked to where the tagger is sure, and teaches nothing elsewhere.
+Names are rarer than other words and taggers less sure of them, so a lower bound holds for their types and a higher one
+for the words outside of names, and only texts with a name are kept: else most names would go over as other words.
 
 Source: Yarowsky and Ngai 2001, Inducing multilingual POS taggers and NP bracketers via robust projection; Agic et al.
 2015, If all you have is a bit of the Bible.
@@ -28,6 +30,8 @@ def projected(
     log_probabilities: Callable[[Sequence[Sequence[str]]], list[Float[np.ndarray, "_ _"]]],
     labels: Sequence[str],
     sure: float = 0.7,
+    sure_name: float = 0.4,
+    sure_outside: float = 0.93,
     least: float = 0.4,
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Words and tags of the other side of the pairs.
@@ -36,29 +40,44 @@ def projected(
         pairs: linked texts.
         log_probabilities: sentences -> log-probabilities of the labels of each word, (num_words, labels).
         labels: tags; of those that begin with B- and I- the second part goes over, and B- stands where a run begins.
-        sure: least probability of a tag that goes over.
+        sure: least probability of a tag that goes over, where the labels are no names.
+        sure_name: least probability of the type of a name, B- and I- together.
+        sure_outside: least probability of the tag of a word outside of names.
         least: share of a text's words with a tag; texts with fewer are left out.
     """
     sources = list(dict.fromkeys(pair.src for pair in pairs))
+    kinds = [tag_type(label) or label for label in labels]
+    unique = list(dict.fromkeys(kinds))
+    of_kind = np.array([[kind == each for each in unique] for kind in kinds], np.float32)
+    types = {tag_type(label) for label in labels} - {""}
+    needed = np.array([sure_name if kind in types else sure_outside if types else sure for kind in unique])
+    names = [f"I-{kind}" if kind in types else kind for kind in unique]
     scores = dict(zip(sources, log_probabilities(sources), strict=True))
     found = []
     for pair in pairs:
-        best = scores[pair.src].argmax(1)
-        is_sure = scores[pair.src].max(1) > np.log(sure)
+        likely = np.exp(scores[pair.src]) @ of_kind
+        best = likely.argmax(1)
+        is_sure = likely.max(1) > needed[best]
         tags = [UNKNOWN] * len(pair.tgt)
         for i, j in pair.links:
             if is_sure[i]:
-                tags[j] = labels[best[i]]
-        if sum(tag != UNKNOWN for tag in tags) >= least * len(tags):
+                tags[j] = names[best[i]]
+        has_name = not types or any(map(tag_type, tags))
+        if has_name and sum(tag != UNKNOWN for tag in tags) >= least * len(tags):
             found.append((pair.tgt, tuple(_runs(tags))))
     return found
+
+
+def tag_type(tag: str) -> str:
+    """The type of a name's tag, ``PER`` of ``B-PER``; empty for others."""
+    return tag[2:] if tag[:2] in ("B-", "I-") else ""
 
 
 def _runs(tags: Sequence[str]) -> list[str]:
     """Tags of spans with B- at the first word of each run of one type; others as they are."""
     made, before = [], ""
     for tag in tags:
-        kind = tag[2:] if tag[:2] in ("B-", "I-") else ""
+        kind = tag_type(tag)
         made.append(tag if not kind else f"I-{kind}" if kind == before else f"B-{kind}")
         before = kind
     return made

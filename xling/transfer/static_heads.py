@@ -1,7 +1,6 @@
-"""What is learned on top of a static encoder from labelled rows: a classifier, a tagger; the encoder stays as it is.
+"""Classifiers of texts and of pairs on top of a static encoder, which stays as it is.
 
-A classifier reads fixed features of a text or of a pair. A tagger reads the vectors of the words, their shape and their
-neighbours'; the sequence of tags is the best one of those that IOB2 allows.
+A classifier reads fixed features of a text or of a pair. Taggers are in `xling.transfer.static_tagger`.
 
 Sources: what a text of a pair says that the other does not: Parikh et al. 2016, A decomposable attention model.
 """
@@ -10,35 +9,27 @@ from __future__ import annotations
 
 import copy
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
 from xling.models.static import StaticEncoder, unit
-from xling.text.features import is_unspaced, tokens
+from xling.text.features import tokens
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32
+    from jaxtyping import Float32
 
 SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
-BATCH_WORDS = 2500
-NUM_SHAPES = 30
 MIN_RESCALED = 20
 """Rows below which features are left as they are: they say too little about their language."""
 WARMUP_STEPS = 50
-MORE = 3
-DROP, SPAN_DROP = 0.15, 0.3
-"""Words hidden in training; the more, the less a name's own spelling decides."""
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
-_QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
 
 
 def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tensor, "texts features"]:
@@ -197,7 +188,7 @@ def network(
         nn.Dropout(0.4),
         nn.Linear(width, len(labels)),
     )
-    learning = _Learning(net, 1e-3, 0.05, epochs * -(-len(right) // 64))
+    learning = Learning(net, 1e-3, 0.05, epochs * -(-len(right) // 64))
     for epoch in range(epochs):
         order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(right)))
         for chosen in order.split(64):
@@ -205,14 +196,15 @@ def network(
     return Classifier(tuple(labels), mean, scale, net.requires_grad_(False))
 
 
-class _Learning:
+class Learning:
     """AdamW whose rate rises over a tenth of the steps, at most `WARMUP_STEPS`, and falls to zero at the last."""
 
     def __init__(self, net: nn.Module, rate: float, decay: float, num_steps: int) -> None:
         self._optimizer = torch.optim.AdamW(net.parameters(), rate, weight_decay=decay)
         self._rate, self._num_steps, self._step = rate, num_steps, 0
 
-    def step(self, loss: Tensor) -> None:
+    def step(self, loss: Float32[Tensor, ""]) -> None:
+        """Take one step down the gradient of ``loss``."""
         warmup = max(1, min(WARMUP_STEPS, self._num_steps // 10))
         rate = self._rate * max(0.0, 1 - self._step / self._num_steps) * min(1.0, (self._step + 1) / warmup)
         for group in self._optimizer.param_groups:
@@ -221,199 +213,6 @@ class _Learning:
         loss.backward()
         self._optimizer.step()
         self._step += 1
-
-
-def shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
-    """What the writing of each word says in any language: case, digits, marks, length, place; (num_words, 30)."""
-    upper = sum(word[:1].isupper() for word in words) / max(1, len(words))
-    rows = [_shape(word, place, len(words), upper) for place, word in enumerate(words)]
-    return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPES)
-
-
-def _shape(word: str, place: int, num_words: int, upper: float) -> list[bool]:
-    first = word[:1] or " "
-    kind = unicodedata.category(first)
-    is_cased = first.lower() != first.upper()
-    return [
-        first.isupper(), word.isupper() and len(word) > 1, first.islower(), first.isalpha() and not is_cased,
-        any(map(str.isdigit, word)), word.isdigit(), kind[0] == "P", kind[0] == "S",
-        place == 0, place == 1, place == num_words - 1, num_words < 6,
-        len(word) == 1, len(word) == 2, len(word) == 3, len(word) > 7,
-        "-" in word[1:], "." in word, word == ".", first in _ENDS, first in _COMMAS, first in _QUOTES,
-        first in "([{", first in "-–—*", any(map(str.isupper, word[1:])), upper > 0.6, upper < 0.02,
-        "'" in word[1:] or "’" in word[1:], is_unspaced(word) if word else False, "@" in word or "/" in word,
-    ]  # fmt: skip
-
-
-class Tagger(nn.Module):
-    """Words and their shapes, one convolution over five words, and tags.
-
-    Args:
-        dim: of the word vectors.
-        labels: tags.
-        width: of the hidden layer.
-        drop: share of the words whose vectors are hidden in training, and half that of single numbers.
-    """
-
-    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
-        super().__init__()
-        self.labels, self.drop = tuple(labels), drop
-        self.enter = nn.Linear(dim + NUM_SHAPES, width)
-        self.around = nn.Conv1d(width, width, 5, padding=2)
-        self.norm = nn.LayerNorm(width)
-        self.leave = nn.Linear(width, len(labels))
-
-    def forward(
-        self, vectors: Float32[Tensor, "batch words dim"], written: Float32[Tensor, "batch words shapes"]
-    ) -> Float32[Tensor, "batch words labels"]:
-        """Logits, (B, T, labels), of vectors (B, T, dim) and shapes (B, T, 30)."""
-        if self.training:
-            seen = torch.rand(vectors.shape[:2]) >= self.drop
-            vectors = F.dropout(vectors * seen[..., None], self.drop)
-        hidden = F.gelu(self.enter(torch.cat([vectors, written], -1)))
-        hidden = hidden + F.gelu(self.around(hidden.mT).mT)
-        logits: Tensor = self.leave(self.norm(hidden))
-        return logits
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """A tagger with the encoder whose vectors it reads, and what of a tag may follow what."""
-
-    encoder: StaticEncoder
-    net: Tagger
-    spans: bool
-
-    def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Tags per sentence: the likeliest of each word, or the likeliest IOB2 sequence."""
-        found, labels = [], self.net.labels
-        follow = _follow(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
-        for scores in self.log_probabilities(sentences):
-            found.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
-        return found
-
-    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
-        """Of the tags of each word, float32 (num_words, labels) per sentence."""
-        found: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
-        self.net.eval()
-        prepared = _Prepared(self.encoder, sentences)
-        with torch.inference_mode():
-            for batch in _batches([len(s) for s in sentences]):
-                scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
-                for row, index in enumerate(batch):
-                    found[index] = scores[row, : len(sentences[index])]
-        return found
-
-
-def tagger(
-    encoder: StaticEncoder,
-    sentences: Sequence[Sequence[str]],
-    tags: Sequence[Sequence[str]],
-    labels: Sequence[str],
-    epochs: int,
-    seed: int,
-    spans: bool,
-    more: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
-) -> Tagged:
-    """Train a tagger; a tag that is not among ``labels`` teaches nothing.
-
-    Args:
-        encoder: gives the word vectors.
-        sentences: words.
-        tags: of the words.
-        labels: all tags.
-        epochs: passes over the sentences.
-        seed: of weights, order and dropout.
-        spans: whether the tags are IOB2.
-        more: sentences with tags, of which every epoch draws `MORE` for each of ``sentences``.
-    """
-    torch.manual_seed(seed)
-    net = Tagger(encoder.dim + encoder.cfg.sketch, labels, drop=SPAN_DROP if spans else DROP)
-    number = {label: i for i, label in enumerate(labels)}
-    rows = [*zip(sentences, tags, strict=True), *more]
-    prepared = _Prepared(encoder, [words for words, _ in rows])
-    learning = None
-    for epoch in range(epochs):
-        drawn = rng("static more", seed, epoch).permutation(len(more))[: MORE * len(sentences)] + len(
-            sentences
-        )
-        chosen = [*range(len(sentences)), *drawn.tolist()]
-        batches = [[chosen[i] for i in batch] for batch in _batches([len(rows[i][0]) for i in chosen])]
-        learning = learning or _Learning(net, 2e-3, 0.01, epochs * (len(batches) + 1))
-        for which in rng("static tags", seed, epoch).permutation(len(batches)):
-            batch = batches[which]
-            right = [torch.tensor([number.get(tag, -100) for tag in rows[i][1]]) for i in batch]
-            target = nn.utils.rnn.pad_sequence(right, batch_first=True, padding_value=-100)
-            if (target >= 0).any():
-                scores = net.train()(*prepared.padded(batch)).flatten(0, 1)
-                learning.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
-    return Tagged(encoder, net.requires_grad_(False), spans)
-
-
-def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Indices of sentences of like length, of at most `BATCH_WORDS` words and 64 sentences; empty ones are left out."""
-    batches: list[list[int]] = []
-    longest = 0
-    for index in sorted((i for i in range(len(lengths)) if lengths[i]), key=lambda i: lengths[i]):
-        longest = lengths[index]
-        if not batches or len(batches[-1]) >= 64 or (len(batches[-1]) + 1) * longest > BATCH_WORDS:
-            batches.append([])
-        batches[-1].append(index)
-    return batches
-
-
-class _Prepared:
-    """Sentences as numbers of their words and shapes, so that each word is looked up once.
-
-    Args:
-        encoder: gives the word vectors.
-        sentences: words.
-    """
-
-    def __init__(self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]]) -> None:
-        number: dict[str, int] = {}
-        self._places = [
-            torch.tensor([number.setdefault(word, len(number)) for word in words], dtype=torch.int64)
-            for words in sentences
-        ]
-        self._vectors = encoder.spelt_words(list(number))
-        self._shapes = [shapes(words) for words in sentences]
-
-    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Vectors (B, T, dim + sketch) and shapes (B, T, 30) of a batch, zeros behind the shorter sentences."""
-        pad = nn.utils.rnn.pad_sequence
-        vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
-        return vectors, pad([self._shapes[i] for i in batch], batch_first=True)
-
-
-def _follow(labels: Sequence[str]) -> np.ndarray:
-    """0 where tag j may follow tag i in IOB2 and -inf where not, (labels + 1, labels); the last row is the start."""
-    allowed = np.zeros((len(labels) + 1, len(labels)), np.float32)
-    for j, label in enumerate(labels):
-        if label.startswith("I-"):
-            for i, before in enumerate([*labels, "O"]):
-                if before[1:] != label[1:]:
-                    allowed[i, j] = -np.inf
-    return allowed
-
-
-def best_path(scores: Float[np.ndarray, "words labels"], follow: Float[np.ndarray, "_ labels"]) -> list[int]:
-    """The sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
-
-    Args:
-        scores: float32 (num_words, labels), at least one word.
-        follow: float32 (labels + 1, labels), see `_follow`.
-    """
-    total, back = scores[0] + follow[-1], []
-    for row in scores[1:]:
-        through = total[:, None] + follow[:-1]
-        best = through.argmax(0)
-        back.append(best)
-        total = through[best, np.arange(len(best))] + row
-    path = [int(total.argmax())]
-    for best in reversed(back):
-        path.append(int(best[path[-1]]))
-    return path[::-1]
 
 
 def averaged(models: Sequence[Any]) -> Any:

@@ -30,6 +30,34 @@ TEXTS = {
 }
 
 
+def test_addresses_do_not_decide_the_language() -> None:
+    addresses = " ".join(f"{letters}{i}.loan" for i, letters in enumerate(("dvvt", "yop", "ofa", "qmz") * 40))
+    page = f"{addresses}\n{TEXTS['zh']}\n看更多 http://www.example.com/a-b?c=d"
+    assert identify(page)[0] == "zh"
+
+
+def test_sharpened_ngrams_tell_close_languages_apart(tmp_path: Path) -> None:
+    shared = [
+        f"{first} {second} dag" for first in ("en", "den", "det") for second in ("huset", "bilen", "skolen")
+    ]
+    lines = {"nb": [f"{line} ikke" for line in shared], "da": [f"{line} ikke nu" for line in shared]}
+    texts = {"nb": ["\n".join(lines["nb"]) * 9], "da": ["\n".join(lines["da"])]}
+    model = ngrams.train(texts, 100_000)
+
+    def share(judge: ngrams.NgramModel) -> float:
+        return min(dict(judge.probabilities(line))[lang] for lang in lines for line in lines[lang])
+
+    sharp = ngrams.sharpened(model, lines, epochs=20)
+    assert share(sharp) > max(0.8, share(model))
+    assert not (sharp.gain == model.gain).all()
+    sharp.save(tmp_path / "a.npz")
+    again = ngrams.load(tmp_path / "a.npz")
+    assert again.num_chars.tolist() == [len(texts["da"][0]), len(texts["nb"][0])]
+    opened = identifiers.Ngrams(tmp_path / "a.npz")
+    assert opened.knows_little("da")
+    assert opened.knows_little("fo")
+
+
 def run(stage: LangId, *texts: str) -> tuple[list[Document], Ledger]:
     ledger = Ledger()
     docs = [Document(id=str(i), text=text) for i, text in enumerate(texts)]

@@ -1,0 +1,137 @@
+"""Text of HTML pages, within limits of depth, processor time and memory for each page.
+
+A page of a few kilobytes can keep an extractor busy for hours: elements inside each other, attributes of one element,
+options of lists. Long pages are therefore read in a process of their own, which a limit ends without harm.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import math
+import os
+import re
+import resource
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+
+from resiliparse.extract.html2text import extract_plain_text
+
+SMALL_CHARS = 1 << 15  # at most so long, no page takes more than a second or two
+MAX_SECONDS = 10  # of processor time
+_MAX_MEMORY = 3 << 29
+# Extraction takes time by the square of the depth: 40 ms at 1,000, minutes at 100,000. Browsers stop at 512.
+_MAX_DEPTH = 1000
+TOO_DEEP, TOO_MUCH = "page nested too deep", "page takes too long to read"
+REASONS = {
+    TOO_DEEP: f"more than {_MAX_DEPTH} elements stand inside each other",
+    TOO_MUCH: f"extraction needs over {MAX_SECONDS} s or {_MAX_MEMORY >> 20} MiB",
+}
+_TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
+_FLAT = (
+    "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
+    "track|wbr"
+)
+_FLAT_NAMES = frozenset(_FLAT.split("|"))
+_HEAD = struct.Struct("<BQ")  # main content or all, or whether the page was too deep; bytes that follow
+_workers: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def text_of(html: str, main: bool) -> tuple[str, str]:
+    """The text of a page, and the reason where there is none, one of `REASONS`.
+
+    Args:
+        html: the page.
+        main: the main content alone, without navigation and footers.
+    """
+    if len(html) <= SMALL_CHARS:
+        return _extracted(html, main)
+    worker = _worker()
+    assert worker.stdin, "a pipe was asked for"
+    assert worker.stdout, "a pipe was asked for"
+    data = html.encode("utf-8", "surrogatepass")
+    try:
+        worker.stdin.write(_HEAD.pack(main, len(data)) + data)
+        worker.stdin.flush()
+        is_deep, size = _HEAD.unpack(worker.stdout.read(_HEAD.size))
+        text = worker.stdout.read(size)
+        if len(text) < size:
+            raise EOFError
+    except (BrokenPipeError, EOFError, struct.error):
+        _stop(os.getpid())
+        return "", TOO_MUCH
+    return text.decode("utf-8", "surrogatepass"), TOO_DEEP if is_deep else ""
+
+
+def _extracted(html: str, main: bool) -> tuple[str, str]:
+    if html.count("<") > _MAX_DEPTH and _depth(html) > _MAX_DEPTH:
+        return "", TOO_DEEP
+    return extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False), ""
+
+
+def _depth(html: str) -> int:
+    """How deep elements that need an end tag stand inside each other; one that is never closed counts to the end."""
+    deepest = depth = 0
+    is_open: Counter[str] = Counter()
+    for found in _TAG.finditer(html):
+        end, name = found.group(1), (found.group(2) or "").lower()
+        if not name or name in _FLAT_NAMES:
+            continue
+        if not end:
+            is_open[name] += 1
+            depth += 1
+            deepest = max(deepest, depth)
+        elif is_open[name]:  # an end tag of no open element means nothing
+            is_open[name] -= 1
+            depth -= 1
+    return deepest
+
+
+def _worker() -> subprocess.Popen[bytes]:
+    """The process that reads pages for this one; a forked process has its own."""
+    pid = os.getpid()
+    if pid not in _workers:
+        command = [sys.executable, "-c", f"from {__name__} import _serve; _serve({MAX_SECONDS})"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        _workers[pid] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
+    return _workers[pid]
+
+
+def _stop(pid: int) -> None:
+    if (worker := _workers.pop(pid, None)) is not None:
+        worker.kill()
+        for pipe in (worker.stdin, worker.stdout):
+            assert pipe, "a pipe was asked for"
+            with contextlib.suppress(BrokenPipeError):  # of what was not written yet
+                pipe.close()
+        worker.wait()
+
+
+@atexit.register
+def _stop_own() -> None:
+    _stop(os.getpid())
+
+
+def _lower(limit: int, value: int) -> None:
+    """Set a soft limit, within the hard one that the machine may have set."""
+    hard = resource.getrlimit(limit)[1]
+    resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _serve(seconds: int) -> None:
+    """Answer pages on standard input until it ends; the system kills this process at a limit."""
+    _lower(resource.RLIMIT_AS, _MAX_MEMORY)
+    _lower(resource.RLIMIT_CORE, 0)
+    pages, answers = sys.stdin.buffer, sys.stdout.buffer
+    while head := pages.read(_HEAD.size):
+        _lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)
+        main, size = _HEAD.unpack(head)
+        text, reason = _extracted(pages.read(size).decode("utf-8", "surrogatepass"), bool(main))
+        data = text.encode("utf-8", "surrogatepass")
+        answers.write(_HEAD.pack(bool(reason), len(data)) + data)
+        answers.flush()

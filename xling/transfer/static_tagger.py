@@ -1,0 +1,269 @@
+"""A tagger on top of a static encoder: word vectors and the look of the words in, a tag for each word out.
+
+The encoder stays as it is. A convolution over three words and an LSTM in both directions read the sentence; names are
+the likeliest of the sequences that IOB2 allows.
+
+Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures for named entity recognition.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xling.core.sampling import rng
+from xling.models.static import StaticEncoder
+from xling.text.features import is_unspaced
+from xling.transfer.static_heads import Learning
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float32, Int64
+
+BATCH_WORDS = 2500
+NUM_SHAPES = 30
+MORE, MORE_NAMES = 3, 1
+"""Linked texts that an epoch reads for each labelled one."""
+DROP, SPAN_DROP = 0.15, 0.25
+"""Share of the words whose vectors are hidden in training; the more, the less a name's own spelling decides."""
+HIDDEN_DROP = 0.2
+UNCASED = 0.3
+"""Share of the sentences with names that are shown without case in training, as scripts without case are read."""
+_QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
+_CASED = [0, 1, 2, 24, 25]
+_ALPHABETIC, _NO_CAPITALS = 3, 26
+"""Places of `shapes`: what only cased scripts have, a letter without case, a sentence without capitals."""
+
+
+def shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
+    """What the writing of each word says in any language: case, digits, marks, length, place; (num_words, 30)."""
+    upper = sum(word[:1].isupper() for word in words) / max(1, len(words))
+    rows = [_shape(word, place, len(words), upper) for place, word in enumerate(words)]
+    return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPES)
+
+
+def _shape(word: str, place: int, num_words: int, upper: float) -> list[bool]:
+    first = word[:1] or " "
+    kind = unicodedata.category(first)
+    is_cased = first.lower() != first.upper()
+    return [
+        first.isupper(), word.isupper() and len(word) > 1, first.islower(), first.isalpha() and not is_cased,
+        any(map(str.isdigit, word)), word.isdigit(), kind[0] == "P", kind[0] == "S",
+        place == 0, place == 1, place == num_words - 1, num_words < 6,
+        len(word) == 1, len(word) == 2, len(word) == 3, len(word) > 7,
+        "-" in word[1:], "." in word, word == ".", first in _ENDS, first in _COMMAS, first in _QUOTES,
+        first in "([{", first in "-–—*", any(map(str.isupper, word[1:])), upper > 0.6, upper < 0.02,
+        "'" in word[1:] or "’" in word[1:], is_unspaced(word) if word else False, "@" in word or "/" in word,
+    ]  # fmt: skip
+
+
+def without_case(
+    written: Float32[Tensor, "words shapes"], words: Sequence[str]
+) -> Float32[Tensor, "words shapes"]:
+    """`shapes` of the same words as if their script had no case; (num_words, 30)."""
+    changed = written.clone()
+    changed[:, _CASED] = 0
+    changed[:, _NO_CAPITALS] = 1
+    changed[:, _ALPHABETIC] = torch.tensor([float(word[:1].isalpha()) for word in words])
+    return changed
+
+
+class Tagger(nn.Module):
+    """Words and their shapes, a convolution over three words, an LSTM in both directions, and tags.
+
+    Args:
+        dim: of the word vectors.
+        labels: tags.
+        width: of the hidden layers.
+        drop: share of the words whose vectors are hidden in training, and of their single numbers.
+    """
+
+    def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
+        super().__init__()
+        self.labels, self.drop = tuple(labels), drop
+        self.enter = nn.Linear(dim + NUM_SHAPES, width)
+        self.before_around, self.around = nn.LayerNorm(width), nn.Linear(3 * width, width)
+        self.read = nn.LSTM(width, width // 2, bidirectional=True, batch_first=True)
+        self.norm = nn.LayerNorm(width)
+        self.leave = nn.Linear(width, len(labels))
+
+    def forward(
+        self,
+        vectors: Float32[Tensor, "batch words dim"],
+        written: Float32[Tensor, "batch words shapes"],
+        lengths: Int64[Tensor, " batch"],
+    ) -> Float32[Tensor, "batch words labels"]:
+        """Logits, (B, T, labels), of vectors (B, T, dim), shapes (B, T, 30) and numbers of words (B,)."""
+        if self.training:
+            seen = torch.rand(vectors.shape[:2]) >= self.drop
+            vectors = F.dropout(vectors * seen[..., None], self.drop)
+        is_word = (torch.arange(vectors.shape[1]) < lengths[:, None])[..., None]
+        hidden = F.gelu(self.enter(torch.cat([vectors, written], -1)))
+        padded = F.pad(self.before_around(hidden) * is_word, (0, 0, 1, 1))
+        three = torch.cat([padded[:, i : i + vectors.shape[1]] for i in range(3)], -1)
+        hidden = hidden + self._some(F.gelu(self.around(three)))
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self._some(hidden), lengths, batch_first=True, enforce_sorted=False
+        )
+        read, _ = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)
+        logits: Tensor = self.leave(self.norm(hidden + self._some(read)))
+        return logits
+
+    def _some(self, hidden: Tensor) -> Tensor:
+        return F.dropout(hidden, HIDDEN_DROP, self.training)
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A tagger with the encoder whose vectors it reads, and what of a tag may follow what."""
+
+    encoder: StaticEncoder
+    net: Tagger
+    spans: bool
+
+    def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Tags per sentence: the likeliest of each word, or the likeliest IOB2 sequence."""
+        found, labels = [], self.net.labels
+        follow = _follow(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
+        for scores in self.log_probabilities(sentences):
+            found.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
+        return found
+
+    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
+        """Of the tags of each word, float32 (num_words, labels) per sentence."""
+        found: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
+        self.net.eval()
+        prepared = _Prepared(self.encoder, sentences)
+        with torch.inference_mode():
+            for batch in _batches([len(s) for s in sentences]):
+                scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
+                for row, index in enumerate(batch):
+                    found[index] = scores[row, : len(sentences[index])]
+        return found
+
+
+def tagger(
+    encoder: StaticEncoder,
+    sentences: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    epochs: int,
+    seed: int,
+    spans: bool,
+    more: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
+) -> Tagged:
+    """Train a tagger; a tag that is not among ``labels`` teaches nothing.
+
+    Args:
+        encoder: gives the word vectors.
+        sentences: words.
+        tags: of the words.
+        labels: all tags.
+        epochs: passes over the sentences.
+        seed: of weights, order and dropout.
+        spans: whether the tags are IOB2.
+        more: sentences with tags, of which every epoch draws `MORE` (`MORE_NAMES`) for each of ``sentences``.
+    """
+    torch.manual_seed(seed)
+    net = Tagger(encoder.dim + encoder.cfg.sketch, labels, drop=SPAN_DROP if spans else DROP)
+    number = {label: i for i, label in enumerate(labels)}
+    rows = [*zip(sentences, tags, strict=True), *more]
+    prepared = _Prepared(encoder, [words for words, _ in rows])
+    learning = None
+    for epoch in range(epochs):
+        prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < (UNCASED if spans else 0.0))
+        num_more = (MORE_NAMES if spans else MORE) * len(sentences)
+        drawn = rng("static more", seed, epoch).permutation(len(more))[:num_more] + len(sentences)
+        chosen = [*range(len(sentences)), *drawn.tolist()]
+        batches = [[chosen[i] for i in batch] for batch in _batches([len(rows[i][0]) for i in chosen])]
+        learning = learning or Learning(net, 2e-3, 0.01, epochs * (len(batches) + 1))
+        for which in rng("static tags", seed, epoch).permutation(len(batches)):
+            batch = batches[which]
+            right = [torch.tensor([number.get(tag, -100) for tag in rows[i][1]]) for i in batch]
+            target = nn.utils.rnn.pad_sequence(right, batch_first=True, padding_value=-100)
+            if (target >= 0).any():
+                scores = net.train()(*prepared.padded(batch)).flatten(0, 1)
+                learning.step(F.cross_entropy(scores, target.flatten(), ignore_index=-100))
+    return Tagged(encoder, net.requires_grad_(False), spans)
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Indices of sentences of like length, of at most `BATCH_WORDS` words and 64 sentences; empty ones are left out."""
+    batches: list[list[int]] = []
+    longest = 0
+    for index in sorted((i for i in range(len(lengths)) if lengths[i]), key=lambda i: lengths[i]):
+        longest = lengths[index]
+        if not batches or len(batches[-1]) >= 64 or (len(batches[-1]) + 1) * longest > BATCH_WORDS:
+            batches.append([])
+        batches[-1].append(index)
+    return batches
+
+
+class _Prepared:
+    """Sentences as numbers of their words and shapes, so that each word is looked up once.
+
+    Args:
+        encoder: gives the word vectors.
+        sentences: words.
+    """
+
+    def __init__(self, encoder: StaticEncoder, sentences: Sequence[Sequence[str]]) -> None:
+        number: dict[str, int] = {}
+        self._places = [
+            torch.tensor([number.setdefault(word, len(number)) for word in words], dtype=torch.int64)
+            for words in sentences
+        ]
+        self._sentences, self._without_case = sentences, frozenset[int]()
+        self._vectors = encoder.spelt_words(list(number))
+        self._shapes = [shapes(words) for words in sentences]
+
+    def hide_case(self, chosen: Bool[np.ndarray, " sentences"]) -> None:
+        """Show these sentences as if their script had no case, and the others as they are."""
+        self._without_case = frozenset(np.flatnonzero(chosen).tolist())
+
+    def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Vectors (B, T, dim + sketch), shapes (B, T, 30) and lengths (B,); zeros behind shorter sentences."""
+        pad = nn.utils.rnn.pad_sequence
+        vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
+        written = pad([self._written(i) for i in batch], batch_first=True)
+        return vectors, written, torch.tensor([len(self._places[i]) for i in batch])
+
+    def _written(self, index: int) -> Tensor:
+        written = self._shapes[index]
+        return without_case(written, self._sentences[index]) if index in self._without_case else written
+
+
+def _follow(labels: Sequence[str]) -> np.ndarray:
+    """0 where tag j may follow tag i in IOB2 and -inf where not, (labels + 1, labels); the last row is the start."""
+    allowed = np.zeros((len(labels) + 1, len(labels)), np.float32)
+    for j, label in enumerate(labels):
+        if label.startswith("I-"):
+            for i, before in enumerate([*labels, "O"]):
+                if before[1:] != label[1:]:
+                    allowed[i, j] = -np.inf
+    return allowed
+
+
+def best_path(scores: Float[np.ndarray, "words labels"], follow: Float[np.ndarray, "_ labels"]) -> list[int]:
+    """The sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
+
+    Args:
+        scores: float32 (num_words, labels), at least one word.
+        follow: float32 (labels + 1, labels), see `_follow`.
+    """
+    total, back = scores[0] + follow[-1], []
+    for row in scores[1:]:
+        through = total[:, None] + follow[:-1]
+        best = through.argmax(0)
+        back.append(best)
+        total = through[best, np.arange(len(best))] + row
+    path = [int(total.argmax())]
+    for best in reversed(back):
+        path.append(int(best[path[-1]]))
+    return path[::-1]
