@@ -269,6 +269,14 @@ for _stage in (
         help="fetch the rows of a suite from the hub of datasets into the data folder",
     ),
     Stage(
+        "analyse",
+        config="xling.eval.analysis.run:AnalyseConfig",
+        run="xling.eval.analysis.run:run",
+        positional="checkpoint",
+        reads="checkpoint scores",
+        help="say what each layer of a model shares between languages, beside random weights",
+    ),
+    Stage(
         "eval diff",
         config="xling.eval.compare:DiffConfig",
         run="xling.eval.compare:diff",
