@@ -1,0 +1,104 @@
+"""Measures on vectors of texts: similarity of representations, probes with control tasks, language identity, neurons.
+
+All of them are deterministic: splits are by the order of the rows, labels of control tasks by a hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
+
+RIDGE = 1.0
+TOP_SHARE = 0.05
+"""Share of the units of a layer that count as a language's own."""
+
+
+def cka(a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows dim_b"]) -> float:
+    """Linear centred kernel alignment of vectors of the same items, 0 to 1 (Kornblith et al. 2019, eq. 4)."""
+    a, b = (x.astype(np.float64) - x.mean(axis=0, dtype=np.float64) for x in (a, b))
+    norm = float(np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
+    return min(1.0, float(np.linalg.norm(a.T @ b) ** 2) / norm) if norm else 0.0
+
+
+def probe(
+    train: Float[np.ndarray, "train dim"],
+    labels: Int64[np.ndarray, " train"],
+    test: Float[np.ndarray, "test dim"],
+) -> Int64[np.ndarray, " test"]:
+    """Classes that a linear probe answers: ridge regression of one-hot labels on standardised vectors.
+
+    Args:
+        train: vectors to learn from.
+        labels: their classes, from 0.
+        test: vectors to be classified.
+    """
+    mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
+    x = np.hstack([(train - mean) / scale, np.ones((len(train), 1))])
+    wanted = np.eye(int(labels.max()) + 1)[labels]
+    weights = np.linalg.solve(x.T @ x + RIDGE * len(x) / 10 * np.eye(x.shape[1]), x.T @ wanted)
+    y = np.hstack([(test - mean) / scale, np.ones((len(test), 1))])
+    found: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
+    return found
+
+
+def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, " texts"]:
+    """A class for every text that its hash decides (Hewitt and Liang 2019): what a probe learns by heart."""
+    return np.array(
+        [int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % num_classes for text in texts],
+        dtype=np.int64,
+    )
+
+
+def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool) -> float:
+    """Share of texts whose language a linear probe names, learned on every second text.
+
+    Args:
+        vectors: language -> vectors of its texts.
+        centred: whether each language's mean, of the texts learned from, is taken off first.
+    """
+    langs = sorted(vectors)
+    halves = []
+    for part in (0, 1):
+        rows = [
+            vectors[lang][part::2] - (vectors[lang][::2].mean(axis=0) if centred else 0) for lang in langs
+        ]
+        halves.append((np.vstack(rows), np.repeat(np.arange(len(langs)), [len(r) for r in rows])))
+    (train, labels), (test, wanted) = halves
+    return float((probe(train, labels, test) == wanted).mean())
+
+
+def top_units(vectors: Float[np.ndarray, "rows dim"], everywhere: Float[np.ndarray, " dim"]) -> set[int]:
+    """The units of a layer whose mean is farthest from that of all languages, in standard deviations."""
+    far = np.abs(vectors.mean(axis=0) - everywhere) / (vectors.std(axis=0) + 1e-6)
+    return set(np.argsort(-far, kind="stable")[: max(1, round(TOP_SHARE * len(far)))].tolist())
+
+
+def overlap(one: set[int], other: set[int]) -> float:
+    """Jaccard's index: what two sets share of what either has."""
+    return len(one & other) / (len(one | other) or 1)
+
+
+def held_out(
+    predictors: Float[np.ndarray, "langs features"], scores: Float[np.ndarray, " langs"]
+) -> Float[np.ndarray, " langs"]:
+    """Scores that a linear regression predicts for each language, learned from the others.
+
+    Args:
+        predictors: one row a language.
+        scores: what is predicted.
+    """
+    found = np.zeros(len(scores))
+    for out in range(len(scores)):
+        rest = np.arange(len(scores)) != out
+        mean, scale = predictors[rest].mean(axis=0), predictors[rest].std(axis=0) + 1e-9
+        x = (predictors[rest] - mean) / scale
+        level = scores[rest].mean()
+        weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (scores[rest] - level))
+        found[out] = level + (predictors[out] - mean) / scale @ weights
+    return found

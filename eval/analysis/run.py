@@ -1,0 +1,325 @@
+"""``xling analyse``: what each layer of a checkpoint shares between languages, beside random weights of its shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.eval import backend, embedding, results, retrieval
+from xling.eval.analysis import measures
+from xling.eval.settings import EvalConfig
+from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
+from xling.pages import figure, page, sheet
+from xling.pages.sheet import Cell, Sheet
+from xling.text import vocab
+from xling.text.units import units
+
+SYSTEMS = ("pretrained", "random")
+BY_LAYER = (
+    "retrieval",
+    "cka",
+    "identity",
+    "identity without the mean",
+    "units shared",
+    "probe",
+    "control task",
+)
+"""Measures of a layer, in percent."""
+
+
+@dataclass(frozen=True)
+class AnalyseConfig:
+    """Settings of ``xling analyse``.
+
+    Args:
+        checkpoint: a pre-trained model.
+        suites: retrieval suites, and suites of texts with a class; the latter are probed.
+        out: directory to publish: ``analysis.html``, ``analysis.json`` and a CSV file a table.
+        data: folder of the suites' files; default: what XLING_DATA names.
+        langs: only these languages; default: all that are at hand.
+        source: language that probes learn from, and that others are compared with.
+        rows: texts of each language.
+        pooling: of sentence vectors: ``mean``, ``max`` or ``cls``.
+        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression a suite.
+    """
+
+    checkpoint: Path
+    suites: tuple[str, ...] = field(default=())
+    out: Path = Path("analysis")
+    data: Path | None = None
+    langs: tuple[str, ...] = ()
+    source: str = "en"
+    rows: int = 400
+    pooling: str = "mean"
+    scores: Path | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of one language beside those of the source, row by row; classes where the suite has any."""
+
+    lang: str
+    own: list[str]
+    source: list[str]
+    classes: list[str]
+
+
+def run(cfg: AnalyseConfig) -> Answer:
+    """Measure every layer of the model and of its random control, and publish tables and pictures.
+
+    Raises:
+        UserError: no suite is named, or one of another kind or without rows; no layers.
+    """
+    if not cfg.suites:
+        raise UserError("no suite is named", "suites=tatoeba,sib200", "see xling eval list")
+    data = data_folder(cfg.data)
+    read = {name: list(_texts(suites()[name], cfg, data)) for name in cfg.suites}
+    inputs = [cfg.checkpoint, *([cfg.scores] if cfg.scores else [])]
+    if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
+        rows = [row for name, texts in read.items() for row in _by_layer(name, texts, cfg)]
+        surface = _surface(read, cfg)
+        sheets = [_layers(rows), _languages(rows, surface), *_explained(rows, surface, cfg)]
+        with manifest.publish(cfg.out, "analyse", cfg, inputs) as out:
+            for name, text in _files(rows, sheets).items():
+                (out.path / name).write_text(text, encoding="utf-8")
+            out.counts |= {"measures": len(rows)}
+    facts = json.loads((cfg.out / "analysis.json").read_text(encoding="utf-8"))
+    text = (cfg.out / "analysis.md").read_text(encoding="utf-8")
+    return Answer(f"{text.rstrip()}\n\nwritten: {cfg.out / 'analysis.html'}", facts)
+
+
+def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
+    """The languages of a suite, each beside the source; items are paired by their ids."""
+    if suite.kind not in ("retrieval", "classify"):
+        raise UserError(
+            f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
+        )
+    langs = [
+        x for x in languages_at(suite, "test", data) if not cfg.langs or x in cfg.langs or x == cfg.source
+    ]
+    found = 0
+    first = (
+        {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
+        if suite.kind == "classify"
+        else {}
+    )
+    for lang in langs:
+        rows = load(suite, lang, "test", data)
+        if suite.kind == "retrieval":
+            if embedding.sides(suite, lang)[1] != cfg.source:
+                continue
+            rows = _spread(rows, cfg.rows)
+            yield Texts(lang, [r.fields["text_a"] for r in rows], [r.fields["text_b"] for r in rows], [])
+        else:
+            rows = _spread([r for r in rows if r.id in first], cfg.rows)
+            yield Texts(
+                lang, [r.fields["text"] for r in rows], [first[r.id] for r in rows], [r.label for r in rows]
+            )
+        found += 1
+    if not found:
+        raise UserError(
+            f"no test rows of {suite.name} beside {cfg.source} below {data}", fix="see xling eval list"
+        )
+
+
+def _spread(rows: Sequence[Example], most: int) -> list[Example]:
+    """At most so many rows, from all parts of a file: it may be sorted by topic."""
+    places = np.linspace(0, len(rows), min(most, len(rows)), endpoint=False).astype(int)
+    return [rows[place] for place in places.tolist()]
+
+
+Row = tuple[str, str, int, str, str, float]
+"""System, suite, layer, language or ``all``, measure, percent."""
+
+
+def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator[Row]:
+    settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
+    for system in SYSTEMS:
+        model = backend.build(system, settings)
+        for layer in _layers_of(model, cfg):
+            vectors = {t.lang: model.embed(t.own, t.lang, layer, cfg.pooling) for t in texts}
+            sources = {t.lang: model.embed(t.source, cfg.source, layer, cfg.pooling) for t in texts}
+            for lang, measure, value in _measured(texts, vectors, sources, cfg.source):
+                yield system, name, layer, lang, measure, 100 * value
+
+
+def _layers_of(model: backend.Backend, cfg: AnalyseConfig) -> Iterator[int]:
+    """Layers from 0; a model says by an error that it has no more."""
+    for layer in range(1000):
+        try:
+            model.embed(["a"], cfg.source, layer, cfg.pooling)
+        except UserError:
+            return
+        yield layer
+
+
+Vectors = Mapping[str, Any]
+
+
+def _measured(
+    texts: Sequence[Texts], vectors: Vectors, sources: Vectors, source: str
+) -> Iterator[tuple[str, str, float]]:
+    """Language, measure and value from 0 to 1 of one layer."""
+    everywhere = np.vstack(list(vectors.values())).mean(axis=0)
+    for t in texts:
+        own, other = vectors[t.lang], sources[t.lang]
+        if t.lang != source:
+            hits = retrieval.nearest(own, other, "cosine") == np.arange(len(own))
+            yield t.lang, "retrieval", float(hits.mean())
+            yield t.lang, "cka", measures.cka(own, other)
+            units = (measures.top_units(x, everywhere) for x in (own, other))
+            yield t.lang, "units shared", measures.overlap(*units)
+        if t.classes:
+            yield from _probed(t, own, other, "" if t.lang != source else " of the source")
+    if len(vectors) > 1:
+        yield "all", "identity", measures.identity(vectors, centred=False)
+        yield "all", "identity without the mean", measures.identity(vectors, centred=True)
+
+
+def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
+    """A probe learned on every second row of the source and tried on the others of a language: files may be sorted.
+
+    The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
+    """
+    names = sorted(set(t.classes))
+    classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
+    control = measures.control_labels(t.source, len(names))
+    answers = measures.probe(other[::2], classes[::2], own[1::2])
+    yield t.lang, "probe" + where, float((answers == classes[1::2]).mean())
+    answers = measures.probe(other[::2], control[::2], own[::2])
+    yield t.lang, "control task" + where, float((answers == control[::2]).mean())
+
+
+def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[str, tuple[float, float]]:
+    """Language -> sub-words a word, or a character of a script without spaces; share of its kinds in the source's."""
+    processor = vocab.load(cfg.checkpoint)
+    own: dict[str, list[str]] = {}
+    for texts in read.values():
+        for t in texts:
+            own.setdefault(t.lang, []).extend(t.own)
+            own.setdefault(cfg.source, []).extend(t.source)
+    kinds = {
+        lang: {piece for text in texts for piece in processor.encode(text)} for lang, texts in own.items()
+    }
+    found = {}
+    for lang, read_texts in own.items():
+        words = sum(len(units(text)) for text in read_texts) or 1
+        pieces = sum(len(processor.encode(text)) for text in read_texts)
+        found[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
+    return found
+
+
+def _layers(rows: Sequence[Row]) -> Sheet:
+    """Means over languages; selectivity is what the probe gets beyond the control task."""
+    table = []
+    for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
+        values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
+        chosen = None if values[-2] is None or values[-1] is None else values[-2] - values[-1]
+        table.append((suite, system, layer, *values, chosen))
+    columns = (
+        ("suite", ""),
+        ("system", ""),
+        ("layer", "d"),
+        *((m, ".1f") for m in (*BY_LAYER, "selectivity")),
+    )
+    notes = (
+        "Percent, means over the languages other than the source; random: the same shape with fresh weights.",
+        "probe: a linear classifier learned on every second row of the source, tried on the others of a language. "
+        "control task: the same with a class that a hash of the item decides, tried on the items learned, in the other "
+        "language: what is right there was learned by heart. selectivity: the one less the other.",
+    )
+    return Sheet("layers", "By layer", columns, tuple(table), notes)
+
+
+def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
+    found = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
+    return float(np.mean(found)) if found else None
+
+
+def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
+    """The highest value of any layer of the model."""
+    return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
+
+
+def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
+    """Language by language, at the best layer of the model."""
+    wanted = ("retrieval", "cka", "units shared", "probe")
+    table = [(lang, *surface[lang], *(_best(rows, lang, m) for m in wanted)) for lang in sorted(surface)]
+    columns = (
+        ("language", ""),
+        ("fertility", ".2f"),
+        ("vocabulary shared %", ".1f"),
+        *((m, ".1f") for m in wanted),
+    )
+    return Sheet(
+        "languages", "By language", columns, tuple(table), ("Measures at the best layer of the model.",)
+    )
+
+
+def _explained(
+    rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
+) -> Iterator[Sheet]:
+    """A regression of zero-shot scores on the measures, each language predicted from the others."""
+    if cfg.scores is None:
+        return
+    scores = [s for s in results.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]
+    table: list[tuple[Cell, ...]] = []
+    for suite, metric in dict.fromkeys((s.suite, s.metric) for s in scores):
+        by_lang: dict[str, list[float]] = {}
+        for s in scores:
+            if (s.suite, s.metric) == (suite, metric):
+                by_lang.setdefault(s.lang, []).append(s.value)
+        used = {
+            x: (*surface[x], _best(rows, x, "retrieval"), _best(rows, x, "cka"))
+            for x in by_lang
+            if x in surface
+        }
+        langs = [lang for lang, values in used.items() if None not in values]
+        if len(langs) < 6:
+            continue
+        wanted = np.array([np.mean(by_lang[lang]) for lang in langs])
+        said = measures.held_out(np.array([used[lang] for lang in langs], dtype=np.float64), wanted)
+        plain = (wanted.sum() - wanted) / (len(wanted) - 1)
+        errors = [float(np.abs(guess - wanted).mean()) for guess in (said, plain)]
+        left = float(((said - wanted) ** 2).sum() / (((plain - wanted) ** 2).sum() or 1.0))
+        table.append((suite, metric, len(langs), *errors, 1 - left))
+    columns = (
+        ("suite", ""), ("metric", ""), ("languages", "d"), ("error", ".2f"), ("error of the mean", ".2f"),
+        ("explained", ".2f"),
+    )  # fmt: skip
+    note = (
+        "Ridge regression on fertility, vocabulary shared, retrieval and CKA at their best layers; every language is "
+        "predicted from the others. explained: 1 less the squared error over that of the others' mean; below 0 nothing "
+        "is explained."
+    )
+    yield Sheet("explained", "What explains zero-shot scores", columns, tuple(table), (note,))
+
+
+def _files(rows: Sequence[Row], sheets: Sequence[Sheet]) -> dict[str, str]:
+    pictures = []
+    for suite in dict.fromkeys(r[1] for r in rows):
+        for measure in BY_LAYER:
+            series: dict[str, list[tuple[float, float]]] = {}
+            for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
+                if (value := _mean(rows, system, suite, layer, measure)) is not None:
+                    series.setdefault(system, []).append((float(layer), value))
+            if series:
+                pictures += figure.curves(series, f"{suite}, {measure} by layer", "percent", "layer")
+    title = "Why does it transfer?"
+    body = [f"<main><h1>{title}</h1>", figure.grid(pictures), *map(sheet.html_table, sheets), "</main>"]
+    keys = ("system", "suite", "layer", "lang", "measure", "percent")
+    told = [dict(zip(keys, row, strict=True)) for row in rows]
+    return {
+        "analysis.html": page.document(title, "\n".join(body)),
+        "analysis.md": f"# {title}\n\n" + "\n".join(map(sheet.markdown, sheets)),
+        "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
+        **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
+    }

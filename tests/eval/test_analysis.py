@@ -1,0 +1,134 @@
+"""What layers share between languages: measures whose answer is known, and the command on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xling.core.errors import UserError
+from xling.eval import results
+from xling.eval.analysis import measures, run
+from xling.eval.analysis.run import AnalyseConfig, Texts
+from xling.eval.results import Score
+from xling.eval.suite import Example
+
+LABELS = ("health", "sports", "travel")
+DRAW = np.random.default_rng(1)
+
+
+def test_cka_knows_no_rotation_and_no_scale() -> None:
+    a = DRAW.normal(size=(200, 8))
+    turned = 3 * a @ np.linalg.qr(DRAW.normal(size=(8, 8)))[0] + 5
+    assert measures.cka(a, turned) == pytest.approx(1)
+    assert measures.cka(a, DRAW.normal(size=(200, 8))) < 0.2
+    assert measures.cka(a, np.ones((200, 3))) == 0
+    # By the definition with Gram matrices (HSIC).
+    b = DRAW.normal(size=(200, 5)) + a[:, :5]
+    centre = np.eye(200) - 1 / 200
+    k, m = (centre @ x @ x.T @ centre for x in (a, b))
+    assert measures.cka(a, b) == pytest.approx((k * m).sum() / np.sqrt((k * k).sum() * (m * m).sum()))
+
+
+def test_a_probe_finds_what_is_there_and_control_tasks_say_what_is_learned_by_heart() -> None:
+    labels = DRAW.integers(3, size=400)
+    vectors = np.eye(3)[labels] + DRAW.normal(scale=0.3, size=(400, 3))
+    answers = measures.probe(vectors[:200], labels[:200], vectors[200:])
+    assert (answers == labels[200:]).mean() > 0.9
+    texts = [f"text {i}" for i in range(400)]
+    control = measures.control_labels(texts, 3)
+    assert control.tolist() == measures.control_labels(texts, 3).tolist()
+    assert np.bincount(control).min() > 100
+    answers = measures.probe(vectors[:200], control[:200], vectors[200:])
+    assert (answers == control[200:]).mean() < 0.5
+
+
+def test_the_mean_of_a_language_is_all_that_names_it() -> None:
+    same = DRAW.normal(size=(100, 16))
+    apart = {lang: same + 4 * np.eye(16)[i] for i, lang in enumerate(("de", "en", "sw"))}
+    assert measures.identity(apart, centred=False) > 0.95
+    assert measures.identity(apart, centred=True) < 0.5
+
+
+def test_units_that_stand_out_are_those_of_a_language() -> None:
+    vectors = DRAW.normal(size=(50, 40))
+    vectors[:, 7] += 5
+    vectors[:, 9] -= 5
+    assert measures.top_units(vectors, np.zeros(40)) == {7, 9}
+    assert measures.overlap({7, 9}, {9, 11}) == pytest.approx(1 / 3)
+    assert measures.overlap(set(), set()) == 0
+
+
+def test_a_language_is_predicted_from_the_others_alone() -> None:
+    x = DRAW.normal(size=(30, 2))
+    y = 50 + 10 * x[:, 0]
+    said = measures.held_out(x, y)
+    assert np.abs(said - y).mean() < 2
+    changed = y.copy()
+    changed[3] += 1000
+    assert measures.held_out(x, changed)[3] == pytest.approx(said[3]), "its own score plays no part"
+    noise = measures.held_out(DRAW.normal(size=(30, 2)), y)
+    assert np.abs(noise - y).mean() > 0.8 * np.abs(y - y.mean()).mean()
+
+
+def test_probes_of_a_sorted_file_see_every_class() -> None:
+    names = [LABELS[i // 20] for i in range(60)]
+    texts = Texts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
+    vectors = np.eye(3)[np.arange(60) // 20] + DRAW.normal(scale=0.1, size=(60, 3))
+    found = {measure: value for _, measure, value in run._probed(texts, vectors, vectors, "")}
+    assert found["probe"] == 1 and found["control task"] < 0.75
+    rows = [Example(str(i), {}, "") for i in range(60)]
+    assert [row.id for row in run._spread(rows, 6)] == ["0", "10", "20", "30", "40", "50"]
+    assert run._spread(rows, 100) == rows
+
+
+def _data(root: Path) -> Path:
+    langs = ("en", "de", "sw", "ar", "th", "fr", "es")
+    for lang in langs:
+        for split in ("dev", "test"):
+            rows = [
+                {
+                    "id": str(i),
+                    "fields": {"text": f"{lang} {i % 3} sees the boat {i}"},
+                    "label": LABELS[i % 3],
+                }
+                for i in range(24)
+            ]
+            file = root / f"rows/sib200/{lang}.{split}.jsonl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return root
+
+
+def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp_path: Path) -> None:
+    data, langs = _data(tmp_path / "data"), ("de", "sw", "ar", "th", "fr", "es")
+    file = tmp_path / "scores.json"
+    results.write_scores(file, [Score("sib200", x, "accuracy", 40.0 + i, 24, 1) for i, x in enumerate(langs)])
+    cfg = AnalyseConfig(model, ("sib200",), tmp_path / "out", data, scores=file)
+    said = run.run(cfg)
+    rows = json.loads((cfg.out / "analysis.json").read_text())
+    assert {row["system"] for row in rows} == {"pretrained", "random"}
+    layers = {row["layer"] for row in rows}
+    assert layers == set(range(len(layers))) and len(layers) > 1
+    assert {row["measure"] for row in rows} > set(run.BY_LAYER)
+    assert all(0 <= row["percent"] <= 100 for row in rows)
+    assert "What explains zero-shot scores" in said and "| sib200 | accuracy |" in said
+    text = (cfg.out / "analysis.html").read_text()
+    assert text.count("<figure") == len(run.BY_LAYER) and "http://" not in text
+    before = (cfg.out / "manifest.json").read_bytes()
+    run.run(cfg)
+    assert (cfg.out / "manifest.json").read_bytes() == before, "up to date"
+
+
+def test_mistakes(model: Path, tmp_path: Path) -> None:
+    data = _data(tmp_path / "data")
+    for suites, message in (
+        ((), "no suite is named"),
+        (("xnli",), "rows of kind pair"),
+        (("tatoeba",), "no test rows"),
+    ):
+        with pytest.raises(UserError, match=message):
+            run.run(AnalyseConfig(model, suites, tmp_path / "out", data))
+    assert not (tmp_path / "out").exists()
