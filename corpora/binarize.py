@@ -45,6 +45,7 @@ class BinarizeConfig:
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
         max_pairs: training pairs taken of each of ``pairs``, the first ones; 0 for all. The held-out ones are the same
             for any number.
+        seed: of the draw of held-out documents.
     """
 
     vocab: str

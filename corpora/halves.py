@@ -38,6 +38,7 @@ class HalvesConfig:
         out: directory to publish: ``SRC.txt`` and ``TGT.txt``, a blank line behind every line since each stands for
             itself, and the line numbers (from 1) as ``SRC.lines`` and ``TGT.lines``.
         cut: the first half of the file and the second (``order``), or a draw by the seed (``random``).
+        seed: of the draw.
     """
 
     pair: str

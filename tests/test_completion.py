@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from xling import cli, completion
+from xling.core import help  # noqa: A004
 from xling.core.stage import STAGES
 
 ROWS = [
@@ -165,7 +166,7 @@ def test_every_command_and_setting_is_there(everything: list[tuple[str, str]]) -
     assert first == {name.split()[0] for name in STAGES} | set(cli.OTHER_WORDS)
     for name, stage in STAGES.items():
         words = [word for command, word in everything if command == name]
-        for line in cli.stage_help(stage).splitlines():
+        for line in help.stage_help(stage).splitlines():
             if found := re.match(r"  ([\w.]+) = ", line):
                 assert any(re.match(rf"{re.escape(found[1])}[=.]", word) for word in words), (name, line)
     assert ("pretrain", "mix=alternate") in everything and ("pretrain", "objectives.") in everything

@@ -7,6 +7,8 @@ Usage::
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
     xling why-rerun STAGE [RECIPE.yaml] [...]     say whether the stage would run, and what differs; run nothing
+    xling recipes                                 list the recipes, each with the command that runs it
+    xling schema [STAGE] > xling.schema.json      the settings of recipes as a JSON Schema, for editors
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
     xling completion bash|zsh|fish                print what completes these words in your shell
     xling --version                               print the version
@@ -21,28 +23,28 @@ is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
-import itertools
 import json
 import logging
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, get_type_hints
 
-from xling.core import config, job, manifest
+from xling.core import config, help, job, manifest, schema  # noqa: A004
 from xling.core.answer import Answer, Rows, visible
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
 from xling.core.stage import STAGES, Stage, load, run_local
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
+_NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _CLUSTERS = ("local", "slurm", "debug", "plan")
-OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion")
+OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion", "recipes", "schema")
 JSON = "--json"
 OVERWRITING = ("overwrite=true", "--overwrite", "--overwrite=true")
 HELP = ("-h", "--help")
@@ -74,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except (OSError, MemoryError) as error:
-        if os.environ.get("XLING_TRACEBACK"):
+    except (OSError, MemoryError, RuntimeError) as error:
+        if os.environ.get("XLING_TRACEBACK") or not _of_machine(error):
             raise
         if sys.stdout is sys.__stdout__:
             _discard_output()
@@ -89,7 +91,12 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def machine_error(error: OSError | MemoryError, out: str = "") -> UserError:
+def _of_machine(error: Exception) -> bool:
+    """Whether an error is of the disk or the memory; torch has no class for memory that a CPU lacks."""
+    return not isinstance(error, RuntimeError) or bool(_NO_MEMORY.search(str(error)))
+
+
+def machine_error(error: Exception, out: str = "") -> UserError:
     """A failure of the disk, the file system or the memory, with its path and what to do about it.
 
     Args:
@@ -97,7 +104,7 @@ def machine_error(error: OSError | MemoryError, out: str = "") -> UserError:
         out: the output directory, if the command has one; a full disk names no file.
     """
     fix = "XLING_TRACEBACK=1 shows where it happened"
-    if isinstance(error, MemoryError):
+    if not isinstance(error, OSError):
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     place = "".join(f"{each}: " for each in (out and f"out={out}", error.filename) if each)
     remedies = {
@@ -135,14 +142,15 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
 def dispatch(arguments: list[str]) -> Any:
     """Run what the words say and return what it answers."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
-    if not arguments or arguments[0] in (*HELP, "help"):
+    only_why = os.environ.get(manifest.ONLY_WHY) == "true"
+    if (not arguments and not only_why) or (arguments[:1] and arguments[0] in (*HELP, "help")):
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
-    word, rest = arguments[0], arguments[1:]
+    word, rest = (arguments or [""])[0], arguments[1:]
     if word == VERSION:
         return Answer(f"xling {metadata.version('xling')}", {"xling": metadata.version("xling")})
-    if os.environ.get(manifest.ONLY_WHY) == "true" and (word in OTHER_WORDS or word == "eval"):
+    if only_why and (word in ("", *OTHER_WORDS) or word == "eval"):
         raise UserError(
-            f"xling why-rerun {word}", "one stage that publishes a directory, for example pretrain"
+            f"xling why-rerun {word}".rstrip(), "one stage that publishes a directory, for example pretrain"
         )
     if word == "slurm" and rest[:1] != ["plan"]:
         return load("xling.slurm.commands:main")(rest)
@@ -150,16 +158,19 @@ def dispatch(arguments: list[str]) -> Any:
         word, *rest = arguments = [*rest[1:], "cluster=plan"]
     if word == "completion":
         return load("xling.completion:run")(rest)
+    if word in ("recipes", "schema"):
+        return help.recipes() if word == "recipes" else help.whole_schema([w for w in rest if w not in HELP])
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
         if word == "quickstart":
             return run_pipeline(RECIPES / "quickstart.yaml", rest, as_json)
         if word == "run":
             if not rest or rest[0] in HELP:
-                return recipes_help()
+                return help.pipelines()
             path = recipe_path(rest[0])
             if not set(HELP).isdisjoint(rest):
-                return Answer(opening_comment(path), {"recipe": str(path), "help": opening_comment(path)})
+                said = help.opening_comment(path)
+                return Answer(said, {"recipe": str(path), "help": said})
             return run_pipeline(path, rest[1:], as_json)
         return run_stage(arguments, as_json)
 
@@ -169,7 +180,9 @@ def run_stage(words: list[str], as_json: bool) -> Any:
     printing = words[0] == "config"
     stage, rest = find_stage(words[1:] if printing else words)
     if not set(HELP).isdisjoint(rest):
-        return Answer(stage_help(stage), {"stage": stage.name, "help": stage.help})
+        settings = [dataclasses.asdict(key) for key in schema.keys(load(stage.config))]
+        facts = {"stage": stage.name, "help": stage.help, "settings": settings}
+        return Answer(help.stage_help(stage), facts)
     if any(w.startswith("sweep.") for w in rest) and not printing:
         return run_sweep(stage, rest)
     cfg, launch = resolve(stage, rest)
@@ -234,6 +247,8 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         elif word.endswith((".yaml", ".yml")) or (
             not stage.positional and (RECIPES / f"{word}.yaml").is_file()
         ):
+            if recipe is not None:
+                raise UserError(f"{recipe} and {word}", "one recipe", "leave one of them out")
             recipe = recipe_path(word)
         elif word.startswith("--"):
             name = word[2:].replace("-", "_")
@@ -252,12 +267,15 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
     else:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
+    config.refuse_repeated(overrides)
     return config.load(load(stage.config), recipe, overrides), launch
 
 
 def _is_flag(cls: Any, name: str) -> bool:
     """Whether ``--name`` stands alone: what is no setting does so too, and is refused under its name."""
-    return get_type_hints(cls).get(name, bool) is bool
+    known = {key.name: key for key in schema.keys(cls)}
+    inside = any(key.is_open and name.startswith(f"{key.name}.") for key in known.values())
+    return known[name].kind == "true or false" if name in known else not inside
 
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -316,12 +334,13 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     from xling.core import pipeline
 
     launch, overrides = split_launch(words)
-    if stage := stage_of(path):
+    if stage := help.stage_of(path):
         raise UserError(
             f"{path.name} is a recipe of the stage {stage!r}",
             "a pipeline; `xling run` lists them",
-            f"xling {stage} {path.name}",
+            help.command_of(path),
         )
+    config.refuse_repeated(overrides)
     plan = pipeline.read(path, overrides)
     if launch["cluster"] != "local":
         return load("xling.slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
@@ -346,65 +365,6 @@ def usage() -> str:
     return "\n".join(
         [(__doc__ or "").strip(), "", "Stages:", *lines, "", "`xling STAGE --help` lists its settings."]
     )
-
-
-def stage_of(path: Path) -> str:
-    """The stage whose settings a recipe holds, or nothing for a pipeline and for keys that fit no stage."""
-    keys = config.read_yaml(path).keys() - {"scales"}
-    if not keys or keys & {"steps", "base"}:
-        return ""
-    fitting = (name for name, stage in STAGES.items() if keys <= get_type_hints(load(stage.config)).keys())
-    return next(fitting, "")
-
-
-def recipes_help() -> Answer:
-    """The pipelines in recipes/, each with the first sentence of its opening comment."""
-    about = {}
-    for path in sorted(RECIPES.glob("*.yaml")):
-        if config.read_yaml(path).keys() & {"steps", "base"}:
-            first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
-            about[path.stem] = textwrap.shorten(first, 120, placeholder=" ...")
-    width = max(map(len, about))
-    lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
-    lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]
-    return Answer("\n".join([*lines, "", "`xling run NAME --help` says more."]), about)
-
-
-def opening_comment(path: Path) -> str:
-    """The comment that a recipe opens with, without its marks."""
-    config.read_yaml(path)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    head = itertools.takewhile(lambda line: line.startswith("#"), lines)
-    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in head)
-
-
-def stage_help(stage: Stage) -> str:
-    """The settings of one stage with their defaults."""
-    cls = load(stage.config)
-    bare = "".join(f" [{name}]" for name in stage.positional.split())
-    lines = [
-        f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]",
-        "",
-        stage.help,
-        "",
-        (cls.__doc__ or "").strip(),
-    ]
-    return "\n".join([*lines, "", "Settings and defaults:", *_defaults(cls, "")])
-
-
-def _defaults(cls: Any, prefix: str) -> list[str]:
-    import dataclasses
-
-    lines: list[str] = []
-    for item in dataclasses.fields(cls):
-        made = item.default_factory is not dataclasses.MISSING
-        value = cast(Any, item.default_factory)() if made else item.default
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            lines += _defaults(type(value), f"{prefix}{item.name}.")
-        else:
-            shown = "(required)" if value is dataclasses.MISSING else config.to_dict(value)
-            lines.append(f"  {prefix}{item.name} = {shown}")
-    return lines
 
 
 if __name__ == "__main__":

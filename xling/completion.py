@@ -10,12 +10,10 @@ Which words fit is decided by one AWK program, the same in every shell. Make the
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
+from xling.core import schema
 from xling.core.answer import Answer
 from xling.core.errors import UserError, unknown
 from xling.core.pipeline import RECIPES
@@ -138,6 +136,8 @@ def table() -> Iterator[tuple[str, str]]:
         "run": sorted(p.stem for p in RECIPES.glob("*.yaml")),
         "quickstart": ["out="],
         "config": [],
+        "recipes": [],
+        "schema": [],
         "why-rerun": [],
     }
     others |= {"completion": ["bash", "zsh", "fish"], "slurm": [*ACTIONS, "plan"]}
@@ -152,27 +152,14 @@ def table() -> Iterator[tuple[str, str]]:
         yield from ((name, word) for word in [*settings(load(stage.config)), *COMMON])
 
 
-def settings(cls: Any, prefix: str = "") -> Iterator[str]:
+def settings(cls: Any) -> Iterator[str]:
     """``key=`` of every setting of a configuration, or ``key=value`` where its values are a closed list."""
-    hints = get_type_hints(cls)
-    for item in dataclasses.fields(cls):
-        kind, key = _plain(hints[item.name]), f"{prefix}{item.name}"
-        if item.name.startswith("_") or not item.init:
-            continue
-        if dataclasses.is_dataclass(kind):
-            yield from settings(kind, f"{key}.")
-        elif get_origin(kind) is typing.Literal:
-            yield from (f"{key}={value}" for value in get_args(kind))
-        elif kind is bool:
-            yield from (f"{key}=true", f"{key}=false")
-        elif get_origin(kind) is dict:
-            yield f"{key}."
+    for key in schema.keys(cls):
+        if key.choices:
+            yield from (f"{key.name}={value}" for value in key.choices)
+        elif key.kind == "true or false":
+            yield from (f"{key.name}=true", f"{key.name}=false")
         else:
-            yield f"{key}="
-
-
-def _plain(kind: Any) -> Any:
-    """A type without its ``| None``."""
-    if get_origin(kind) in (types.UnionType, typing.Union):
-        return next(a for a in get_args(kind) if a is not type(None))
-    return kind
+            yield f"{key.name}." if key.is_open else f"{key.name}="
+        if key.name == "objectives":
+            yield from (f"{each.name}=" for keys in schema.objectives().values() for each in keys)

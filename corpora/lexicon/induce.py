@@ -40,7 +40,13 @@ IDEOGRAPHS = "\u2e80"  # from here on a sign says more than a letter of an alpha
 
 @dataclass(frozen=True)
 class Cues:
-    """Weights of what counts beside the vectors, in units of cosine."""
+    """Weights of what counts beside the vectors, in units of cosine.
+
+    Attributes:
+        spelling: of words that are spelt alike.
+        frequency: of words that are about as frequent.
+        place: of words that stand at like places of their sentences.
+    """
 
     spelling: float = 0.5
     frequency: float = 0.05

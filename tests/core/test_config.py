@@ -136,7 +136,7 @@ def test_wrong_settings_are_user_errors(overrides: list[str], message: str) -> N
         ("", r"holds no settings"),
         ("a: [\n", r"is not YAML"),
         ("scales: x\n", r"scales='x'"),
-        ("nam: b\n", r"recipe.yaml: unknown setting 'nam'"),
+        ("nam: b\n", r"recipe.yaml:1: unknown setting 'nam'"),
     ],
 )
 def test_wrong_recipes_are_user_errors(tmp_path: Path, text: str, message: str) -> None:

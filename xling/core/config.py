@@ -7,6 +7,7 @@ and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``sc
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from xling.core.errors import UserError, unknown
 T = TypeVar("T")
 _BOOLS = {"true": True, "false": False}
 _OUTPUTS = ("out",)  # ~ and -rf would become folders that are hard to name again
+_DOTTED = re.compile(r"[A-Za-z_][\w.-]*")
 _NULLS = {"", "null", "none", "~"}
 
 
@@ -47,10 +49,67 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
     given = dict(split_override(item) for item in overrides)
-    data = scaled(data, given.pop("scale", ""), where)
+    scale = given.pop("scale", "")
+    data = scaled(data, scale, where)
     for key, text in given.items():
         data = merge(data, nested(key, text))
-    return from_dict(cls, data, where)
+    try:
+        return from_dict(cls, data, where)
+    except UserError as error:
+        raise located(error, Path(path), scale, given) if path else error from None
+
+
+def refuse_repeated(overrides: Iterable[str]) -> None:
+    """Refuse a key that is given twice on a command line, where one of the two would be lost in silence.
+
+    Raises:
+        UserError: naming both.
+    """
+    found: dict[str, str] = {}
+    for key, text in map(split_override, overrides):
+        if key in found:
+            raise UserError(f"{key}={found[key]} and {key}={text}", "each key once", "leave one of them out")
+        found[key] = text
+
+
+def located(
+    error: UserError, path: Path, scale: str = "", given: Iterable[str] = (), inside: str = ""
+) -> UserError:
+    """An error about a setting with the line of the file where the setting stands.
+
+    Args:
+        error: that names a setting by its dotted key, behind the name of the file where it says one.
+        path: of the YAML file.
+        scale: whose settings lie over those of the file.
+        given: keys that the command line sets, which stand in no file.
+        inside: dotted key of the part of the file that holds the settings.
+    """
+    lines = _lines(path)
+    text = error.given.removeprefix(f"{path}: ")
+    for word in sorted(set(_DOTTED.findall(text)), key=len, reverse=True):
+        parts = word.split(".")
+        for length in range(len(parts), 0, -1):
+            key = ".".join(parts[:length])
+            if key in given:
+                return UserError(f"the command line: {text}", error.valid, error.fix)
+            for name in (f"scales.{scale}.{key}", f"{inside}.{key}".lstrip(".")):
+                if name in lines:
+                    return UserError(f"{path}:{lines[name]}: {text}", error.valid, error.fix)
+    return error
+
+
+def _lines(path: Path) -> dict[str, int]:
+    """Dotted key -> the line of a YAML file, from 1, that it stands in."""
+    found: dict[str, int] = {}
+
+    def walk(node: yaml.Node | None, prefix: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                found[f"{prefix}{key.value}"] = key.start_mark.line + 1
+                walk(value, f"{prefix}{key.value}.")
+
+    walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader), "")
+    return found
 
 
 def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:

@@ -60,15 +60,21 @@ class Pipeline:
     """Named steps in an order in which each comes after the ones it needs."""
 
     steps: dict[str, Step]
+    path: Path | None = None
 
     def settings(self, name: str) -> Any:
         """The resolved configuration dataclass of step ``name``."""
         step = self.steps[name]
         base = config.read_yaml(Path(step.recipe)) if step.recipe else {}
         base.pop("scales", None)
-        return config.from_dict(
-            load(STAGES[step.stage].config), config.merge(base, step.config), f"step {name!r}"
-        )
+        try:
+            return config.from_dict(
+                load(STAGES[step.stage].config), config.merge(base, step.config), f"step {name!r}"
+            )
+        except UserError as error:
+            if self.path is None:
+                raise
+            raise config.located(error, self.path, inside=f"steps.{name}.config") from None
 
 
 def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
@@ -103,7 +109,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)})
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
 
 
 def _with_base(path: Path) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from xling.core import job, lease, manifest
-from xling.core.errors import UserError
+from xling.core import inputs, job, lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 
@@ -105,6 +104,7 @@ for _stage in (
         "mine",
         config="xling.corpora.parallel.mine:MineConfig",
         run="xling.corpora.parallel.mine:run",
+        reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
     ),
     Stage(
@@ -419,19 +419,6 @@ def load(target: str) -> Any:
     return loaded
 
 
-def check_there(stage: Stage, cfg: Any) -> None:
-    """Look for what a stage is to read: a wrong path is told before torch is imported.
-
-    Raises:
-        UserError: there is nothing at a path.
-    """
-    for field in stage.reads.split():
-        path = str(getattr(cfg, field) or "")
-        if path and not path.startswith("hf:") and not Path(path).exists():
-            problem = f"{field}={path}: there is no such file or folder"
-            raise UserError(problem, fix="check the path, or run the stage that makes it")
-
-
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
     """The phases of ``stage`` under ``cfg``; a simple stage has one of one part, named ``run``."""
     if not stage.phases:
@@ -460,7 +447,8 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         UserError: another process writes to the same output, or what is to be read is not there.
         Stopped: SIGTERM came; what was saved counts.
     """
-    check_there(STAGES[name], cfg)
+    inputs.check_there(STAGES[name].reads, cfg)
+    cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
     job.reset()
     out = Path(getattr(cfg, "out", None) or "")
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)

@@ -132,6 +132,12 @@ def _read(directory: Path) -> Model:
     Raises:
         UserError: no model, or one that the classes elsewhere cannot express.
     """
+    if (directory / vocab.FOREIGN).is_file():
+        raise UserError(
+            f"{directory} is computed by transformers",
+            "a model of ours",
+            "use the model that it was imported from",
+        )
     family = "XLM-R"
     if (directory / tune.TASK_FILE).is_file():
         model, odd = _read_tuned(directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import tokenizer
+from xling.hub import rebuild, tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -170,11 +171,14 @@ def refuse_odd(
 
 
 def sentencepiece(folder: Path) -> Vocabulary:
-    """The SentencePiece model of a directory.
+    """The SentencePiece model of a directory, rebuilt from ``tokenizer.json`` where that is all there is.
 
     Raises:
         UserError: there is none, or it is damaged.
     """
+    told = folder / "tokenizer.json"
+    if told.is_file() and not any((folder / name).is_file() for name in SPM_NAMES):
+        return vocabulary_of(rebuild.sentencepiece(read_json(told), told))
     return vocabulary_of(tokenizer.read_model(spm_path(folder)))
 
 
@@ -186,7 +190,9 @@ def spm_path(folder: Path) -> Path:
     """
     found = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
     if not found:
-        raise UserError(f"{folder} has no SentencePiece model", " or ".join(SPM_NAMES))
+        raise UserError(
+            f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json"
+        )
     return found[0]
 
 
@@ -242,6 +248,22 @@ def check_rows(rows: int, ids: int, what: Path) -> None:
             "weights and tokenizer of one model",
             "give the SentencePiece model that the weights were trained with",
         )
+
+
+def leave_out_unread(weights: dict[str, Shaped[Tensor, " ..."]], ids: int, folder: Path) -> None:
+    """Cut off, in place, the rows behind ``<mask>`` of a model that has more of them than its tokenizer reads.
+
+    Such rows fill a matrix up to a round size or belong to tokens that were added later. Only where ``tokenizer.json``
+    says that ``<mask>`` is the last of ``ids``; otherwise `check_rows` refuses the model.
+    """
+    rows, named = len(weights["encoder.tokens.weight"]), tokens_of(folder)
+    if rows <= ids or named[ids - 1 : ids] != [tokenizer.MASK]:
+        return
+    lost = [name for name in named[ids:] if name]
+    told = f", of them {', '.join(map(repr, lost[:5]))}" if lost else ""
+    print(f"xling: {folder}: {rows - ids} rows behind <mask> are left out{told}", file=sys.stderr, flush=True)
+    for name in ("encoder.tokens.weight", "lm_head.bias"):
+        weights[name] = weights[name][:ids].clone()
 
 
 def one_table(found: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float32[Tensor, "vocab dim"]:

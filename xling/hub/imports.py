@@ -13,7 +13,7 @@ from torch import Tensor
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import bert, extend, files, layouts, mbart, modernbert, t5, tokenizer
+from xling.hub import bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
@@ -26,7 +26,6 @@ UNFIT = {
     "m2m_100": "M2M-100 and NLLB have sinusoidal positions and no norm of the embeddings",
     "xlm": "XLM has norms in other places, and language embeddings of its own",
     "bart": "BART has a byte-level vocabulary",
-    "roberta": "RoBERTa has a byte-level vocabulary",
 }
 """Why a type that looks near cannot be taken."""
 
@@ -55,16 +54,34 @@ def run_hf(cfg: ImportConfig) -> manifest.Manifest:
     folder = files.located(cfg.source, cfg.allow_pickle, cfg.revision)
     config = files.read_json(folder / "config.json")
     kind = str(config.get("model_type"))
+    if kind in foreign.TYPES:
+        return _publish_foreign(cfg, folder, config)
     if kind not in READERS:
         reason = f", and {UNFIT[kind]}" if kind in UNFIT else ""
         raise UserError(
             f"{cfg.source} is of type {kind!r}{reason}",
-            ", ".join(READERS),
+            ", ".join((*READERS, *foreign.TYPES)),
             "choose a model of one of these types",
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
     state = files.hf_weights(folder, cfg.allow_pickle)
     return _publish(cfg, "import hf", folder, READERS[kind](config, state, folder, langs))
+
+
+def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) -> manifest.Manifest:
+    """Publish an encoder that transformers computes."""
+    if cfg.extend_vocab:
+        raise UserError("--extend-vocab with a model that transformers computes", ", ".join(READERS))
+    langs = [languages.get(lang).code for lang in cfg.langs]
+    found = foreign.tokens_of(folder)
+    model = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, found, folder)
+    if done := manifest.up_to_date(cfg.out, "import hf", cfg, [folder]):
+        return done
+    with manifest.publish(cfg.out, "import hf", cfg, [folder]) as made:
+        foreign.write_vocabulary(found, made.path)
+        foreign.save(model, langs, config, made.path)
+        made.counts |= {"langs": langs, "vocabulary": len(found.order), "computed_by": "transformers"}
+    return manifest.read(cfg.out)
 
 
 def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
@@ -127,6 +144,7 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
     vocabulary = files.sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.inwards(state, layouts.XLMR, str(folder))
+    files.leave_out_unread(weights, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, folder)
     sizes = files.sizes(config)
     sizes["max_positions"] -= layouts.XLMR.first_position
     shape = EncoderConfig(
@@ -218,8 +236,15 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
     """
     if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
         raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
-    model = Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
-    ours = model.state_dict()
+    for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
+        if layers and (found := layouts.num_layers(weights, side)) != layers:
+            seen = f"no {side}.layers.{found}" if found < layers else f"{found} layers in its {side}"
+            raise UserError(f"{what} has {seen}", f"{layers} layers by its configuration")
+    try:
+        with torch.device("meta"):  # sizes alone: a configuration that lies asks for no memory
+            ours = _empty(shape, rows).state_dict()
+    except RuntimeError as error:
+        raise UserError(f"{what}: sizes in its configuration that no tensor has: {error}") from None
     for name, tensor in weights.items():
         if name not in ours or ours[name].shape != tensor.shape:
             wanted = tuple(ours[name].shape) if name in ours else "nothing"
@@ -228,10 +253,15 @@ def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: P
                 f"{wanted} by its configuration",
                 "the file is of another model",
             )
+    model = _empty(shape, rows)
     missing, _ = model.load_state_dict(weights, strict=False)
     if lost := sorted(set(missing) - checkpoint.tied_of(shape)):
         raise UserError(f"{what} has no {lost[0]}", "as many layers as its configuration says")
     return model
+
+
+def _empty(shape: EncoderConfig, rows: int) -> EncoderModel:
+    return Seq2SeqModel(shape, rows) if isinstance(shape, Seq2SeqConfig) else EncoderModel(shape, rows)
 
 
 def _renamed(name: str) -> str:

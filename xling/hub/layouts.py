@@ -211,7 +211,9 @@ def unusual(
 
 def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:
     """Layers of a side in a state of ours."""
-    return 1 + max(int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers."))
+    return 1 + max(
+        (int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers.")), default=-1
+    )
 
 
 def outwards(

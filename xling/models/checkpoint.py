@@ -15,6 +15,7 @@ from xling.core.config import from_dict
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.models.encoder import EncoderConfig, EncoderModel
+from xling.models.foreign import FOREIGN, SETTINGS, ForeignModel
 from xling.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, start_decoder
 from xling.models.setting import DECODER
 from xling.models.shape import names
@@ -29,6 +30,7 @@ ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
 TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 _KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
+_KINDS[FOREIGN] = "an encoder that transformers computes, for eval, finetune and mine"
 INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
@@ -93,7 +95,8 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
         fix = f"run `xling {'pretrain' if path.name == 'model.pt' else 'finetune'}` first"
         if (path.parent / "config.json").is_file():
             fix = (
-                f"it looks like a model of Hugging Face: xling import hf {path.parent} out=DIR, then use DIR"
+                f"it looks like a model of Hugging Face: write hf:{path.parent}, or keep what "
+                f"`xling import hf {path.parent} out=DIR` makes"
             )
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
     try:
@@ -130,7 +133,14 @@ def load_model(
     Raises:
         UserError: no model there, a damaged file, or a vocabulary that is not the one it was trained with.
     """
-    return _load(directory, EncoderModel, dropout, random_init)
+    found = read_published(directory / "model.pt", *SHAPES, FOREIGN)
+    if found["format"] == FOREIGN:
+        rows = len(found["weights"]["encoder.tokens.weight"])
+        model: Any = ForeignModel(found[SETTINGS], rows, dropout)
+        if not random_init:
+            model.load_state_dict(found["weights"])
+        return model, found["langs"]
+    return _load(directory, EncoderModel, dropout, random_init, found)
 
 
 def load_seq2seq(
@@ -155,11 +165,15 @@ def has_decoder(directory: Path) -> bool:
 
 
 def _load(
-    directory: Path, model_class: type[AnyModel], dropout: float, random_init: bool
+    directory: Path,
+    model_class: type[AnyModel],
+    dropout: float,
+    random_init: bool,
+    found: dict[str, Any] | None = None,
 ) -> tuple[AnyModel, list[str]]:
     path = directory / "model.pt"
     kind = SEQ2SEQ if issubclass(model_class, Seq2SeqModel) else ENCODER
-    state = read_published(path, *([SEQ2SEQ] if kind == SEQ2SEQ else SHAPES))
+    state = found or read_published(path, *([SEQ2SEQ] if kind == SEQ2SEQ else SHAPES))
     names = SHAPES[kind].__dataclass_fields__
     settings = {k: str(v) for k, v in state["shape"].items() if k in names} | {"dropout": str(dropout)}
     shape = from_dict(SHAPES[kind], settings, str(path))

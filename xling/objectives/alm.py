@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class AlmConfig(MaskConfig):
-    """Settings: ``pairs`` comma-separated (empty: all with switched text), ``switched`` its share of the tokens.
+    """Settings of ALM.
 
-    ``switched`` is 1 for text that holds its plain sentences already, as `xling corpus codeswitch mode=alm` writes it.
+    Attributes:
+        pairs: pairs with commas between; empty for all with switched text.
+        switched: share of the tokens that is switched text; 1 for text that holds its plain sentences already, as
+            `xling corpus codeswitch mode=alm` writes it.
     """
 
     pairs: str = ""

@@ -1,9 +1,4 @@
-"""What every objective shares: its registry, its fairseq task, its dataset and the one criterion.
-
-An objective is one file: a configuration dataclass (a `TaskConfig`), a pure function that builds an example from
-arrays, and a class derived from `Objective`, registered by ``@objective("name")``, which also registers the
-fairseq task ``xling_<name>``.
-"""
+"""What every objective shares: its registry, its fairseq task ``xling_NAME``, its dataset and the one criterion."""
 
 from __future__ import annotations
 
@@ -46,10 +41,13 @@ compat.install()
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """Settings of every task.
+    """What every task can set.
 
-    ``data`` is a binarised directory, ``langs`` a comma-separated list (empty: all that are there), ``alpha`` the
-    exponent of language sampling in tokens, ``tokens_per_sample`` the longest sequence, specials included.
+    Attributes:
+        data: binarised directory.
+        langs: languages with commas between; empty for all that are there.
+        alpha: exponent of the sampling of languages, or pairs, by their tokens.
+        tokens_per_sample: longest sequence, of either side with a decoder, specials included.
     """
 
     data: str = ""

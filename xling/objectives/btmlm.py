@@ -41,7 +41,11 @@ LOGITS_BYTES = 64 << 20
 
 @dataclass
 class BtmlmConfig(MaskConfig):
-    """Settings: masking as in masked LM, of x alone."""
+    """Settings of BTMLM: masking as in masked LM, of x alone.
+
+    Attributes:
+        restart_positions: positions of the second sentence begin at 0 again.
+    """
 
     restart_positions: bool = True
 

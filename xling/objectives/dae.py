@@ -31,7 +31,14 @@ STYLES = ("xling", "xlm")
 
 @dataclass
 class DaeConfig(TextConfig):
-    """Settings of the noise: words move by fewer than ``shuffle`` places, are dropped, and blanked."""
+    """Settings of the noise.
+
+    Attributes:
+        style: ``xling`` takes whole words, ``xlm`` every piece for itself, see above.
+        shuffle: words move by fewer than so many places.
+        drop: share of the words that is dropped.
+        blank: share of the words that is masked.
+    """
 
     shuffle: float = 3.0
     drop: float = 0.1

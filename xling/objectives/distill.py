@@ -41,9 +41,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class DistillConfig(MaskConfig):
-    """Settings of distillation: a published ``teacher``, the weights of the four losses, and how they are taken.
+    """Settings of distillation.
 
-    ``relation_heads`` 0 means as many as the teacher has heads, ``teacher_layer`` (from 1) 0 its last.
+    Attributes:
+        teacher: published model to learn from.
+        soft: weight of the loss against the distributions of the teacher.
+        hard: weight of masked LM.
+        hidden: weight of the loss between hidden states.
+        relations: weight of the loss between relations of queries, keys and values.
+        temperature: by which the logits of both are divided for ``soft``.
+        relation_heads: heads of the relations; 0 for as many as the teacher has.
+        teacher_layer: layer, from 1, that relations are taken of; 0 for the last.
     """
 
     teacher: str = ""

@@ -39,9 +39,13 @@ SLACK = 0.9
 
 @dataclass
 class HictlConfig(PairConfig):
-    """Settings: ``num_words`` negatives from the vocabulary per batch; ``mix`` as in XLCO, off in the paper.
+    """Settings of HICTL.
 
-    ``pooling`` is ``cls``, the paper's, or ``mean`` or ``max`` over the words.
+    Attributes:
+        pooling: of a sentence: ``cls``, the paper's, or ``mean`` or ``max`` over the words.
+        temperature: by which similarities are divided.
+        num_words: negatives from the vocabulary per batch.
+        mix: as in XLCO; off in the paper.
     """
 
     pooling: str = "cls"

@@ -39,7 +39,14 @@ AT_START, AT_END = 0.2, 0.2  # shares of the spans of style=mass
 
 @dataclass
 class MassConfig(TextConfig):
-    """Settings: ``span`` is the share of a sentence's pieces that is masked, the shares of its fates are BERT's."""
+    """Settings of MASS.
+
+    Attributes:
+        style: ``xling``, or ``mass`` as the paper's code, see above.
+        span: share of a sentence's pieces that is masked.
+        leave_unmasked_prob: share of the masked pieces that stays as it is.
+        random_token_prob: share of the masked pieces that becomes a random one.
+    """
 
     style: str = "xling"
     span: float = 0.5

@@ -33,9 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class MbartConfig(TextConfig):
-    """Settings: shares of words in masked spans, of permuted sentences, of masked and deleted pieces, of rotated texts.
+    """Settings of the noise.
 
-    ``span_mean`` is the mean length of a span in words. ``style=fairseq`` has no masked, deleted or rotated pieces.
+    Attributes:
+        style: ``xling``, or ``fairseq``, which has no masked, deleted or rotated pieces; see above.
+        join: neighbouring sentences make one example as long as they fit.
+        infill: share of the words in masked spans.
+        span_mean: mean length of a span in words.
+        permute_sentences: share of the sentences that is put into another order.
+        mask: share of the pieces that is masked.
+        delete: share of the pieces that is deleted.
+        rotate: share of the texts that begins elsewhere.
     """
 
     join: bool = True

@@ -44,8 +44,12 @@ WORD_START = "\u2581"
 class MaskConfig(TaskConfig):
     """What every masked objective can set; the defaults are BERT's and XLM-R's.
 
-    ``mask_unit`` is ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; a script without spaces
-    has words as long as its sentences) or ``span`` (SpanBERT).
+    Attributes:
+        mask_prob: share of the tokens that is predicted.
+        leave_unmasked_prob: share of them that stays as it is.
+        random_token_prob: share of them that becomes a random token.
+        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; a script without spaces has
+            words as long as its sentences) or ``span`` (SpanBERT).
     """
 
     mask_prob: float = 0.15
@@ -58,8 +62,10 @@ class MaskConfig(TaskConfig):
 class MmlmConfig(MaskConfig):
     """Settings of masked LM.
 
-    With ``mask_anneal_epochs`` above 0 the share of chosen positions moves in a straight line from ``mask_prob`` to
-    ``final_mask_prob`` over that many epochs, batch by batch.
+    Attributes:
+        final_mask_prob: share of the tokens that is predicted at the end of the annealing.
+        mask_anneal_epochs: epochs in which the share moves in a straight line from ``mask_prob`` to
+            ``final_mask_prob``, batch by batch; 0 for none.
     """
 
     final_mask_prob: float = 0.15

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class PairConfig(TaskConfig):
-    """Settings of objectives on parallel text; ``pairs`` is comma-separated (empty: all that are there)."""
+    """Settings of objectives on parallel text.
+
+    Attributes:
+        pairs: pairs with commas between; empty for all that are there.
+    """
 
     pairs: str = ""
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class TextConfig(TaskConfig):
     """Settings of objectives on monolingual text with a decoder.
 
-    ``tokens_per_sample`` is the longest sequence of either side. With ``join`` neighbouring sentences of a document
-    make one example as long as they fit.
+    Attributes:
+        join: neighbouring sentences of a document make one example as long as they fit.
     """
 
     join: bool = False

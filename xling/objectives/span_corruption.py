@@ -37,7 +37,14 @@ LONGEST = 10  # texts of style=t5 to sources, whatever the share that is corrupt
 
 @dataclass
 class SpanCorruptionConfig(TextConfig):
-    """Settings: ``corrupt`` is the share of the tokens in spans, ``span_mean`` their mean length."""
+    """Settings of the noise.
+
+    Attributes:
+        style: ``xling``, or ``t5`` as T5's code, see above.
+        join: neighbouring sentences make one example as long as they fit.
+        corrupt: share of the tokens in spans.
+        span_mean: mean length of a span in tokens.
+    """
 
     join: bool = True
     style: str = "xling"

@@ -30,14 +30,22 @@ _BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 @dataclass
 class SidesConfig(MaskConfig, PairConfig):
-    """Settings of masked LM on two sides; masking as in masked LM, on both."""
+    """Settings of masked LM on two sides; masking as in masked LM, on both.
+
+    Attributes:
+        restart_positions: positions of the second sentence begin at 0 again.
+    """
 
     restart_positions: bool = True
 
 
 @dataclass
 class TlmConfig(SidesConfig):
-    """Settings of TLM; ``style`` see above."""
+    """Settings of TLM.
+
+    Attributes:
+        style: how two sentences are laid out: ``xlm`` or ``infoxlm``, see above.
+    """
 
     style: str = "xlm"
 

@@ -43,11 +43,17 @@ OVERHEAD = 1
 
 @dataclass
 class TranslationConfig(PairConfig):
-    """Settings: ``directions`` such as ``en-de,de-en`` (empty: both of every pair), ``label_smoothing``, ``pooling``.
+    """Settings of translation.
 
-    ``tokens_per_sample`` is the longest sequence of either side. ``back_translated`` is a binarised directory whose
-    pairs, named with the machine's language first, make up ``back_share`` of the tokens of an epoch. ``tag`` puts the
-    last sentinel in front of their sources, so that the model can tell them from genuine ones (Caswell et al. 2019).
+    Attributes:
+        directions: such as ``en-de,de-en``; empty for both of every pair.
+        back_translated: binarised directory of back-translated text, whose pairs are named with the machine's language
+            first.
+        back_share: share of the tokens of an epoch that is back-translated.
+        tag: put the last sentinel in front of back-translated sources, so that the model can tell them from genuine
+            ones (Caswell et al. 2019).
+        label_smoothing: share of the target distribution that is spread over all pieces.
+        pooling: of the source for a decoder that reads one vector: ``max``, ``mean``, or empty to read all.
     """
 
     directions: str = ""

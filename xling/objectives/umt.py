@@ -49,12 +49,19 @@ SAMPLE = 1 << 24  # tokens of a language that its pieces are counted in
 class UmtConfig(TextConfig):
     """Settings of back-translation.
 
-    ``pairs`` such as ``en-fr,en-de`` are trained in both directions (empty: every two languages). ``sample`` draws
-    from the best ``top_k`` (0: all) at ``temperature`` instead of taking the best token; outputs are at most
-    ``max_len_a * n + max_len_b`` tokens. Each batch is translated once and used ``reuse`` times. For the first
-    ``own_pieces`` updates only pieces of the language are written: those of which a share of ``own_share`` or more is
-    in its text. For the first ``word_by_word`` updates x is made with ``dictionaries``
-    (``en-fr=PATH,fr-en=PATH``).
+    Attributes:
+        pairs: such as ``en-fr,en-de``, trained in both directions; empty for every two languages.
+        sample: draw from the distribution instead of taking the best token.
+        top_k: draw from so many best tokens; 0 for all.
+        temperature: of drawing.
+        max_len_a: with ``max_len_b``: outputs are at most ``a * n + b`` tokens.
+        max_len_b: see ``max_len_a``.
+        reuse: how often each translated batch is used.
+        pool: batches that are translated together, by length.
+        own_pieces: updates at the start in which only pieces of the language are written.
+        own_share: pieces that are the language's own: share of its text at least.
+        dictionaries: ``en-fr=PATH,fr-en=PATH``.
+        word_by_word: updates at the start in which x is made with ``dictionaries``.
     """
 
     pairs: str = ""

@@ -68,9 +68,18 @@ DEEP = 24  # layers from which InfoXLM contrasts half-way up
 class XlcoConfig(MaskConfig, PairConfig):
     """Settings of the contrast; the defaults are those of InfoXLM's code.
 
-    ``layer`` 0 is layer 8 of 12 and 12 of 24, two thirds up in other models, and the last with ``negatives=batch``.
-    ``temperature`` 0 is .25 for raw products and .05 for vectors of length 1. ``fill`` fills the queue before the first
-    update; otherwise it fills with the keys of the first updates. ``margin`` is that of ``negatives=batch``.
+    Attributes:
+        negatives: of a ``queue`` of earlier batches, or of the ``batch``.
+        normalise: vectors have length 1.
+        layer: that is contrasted; 0 for layer 8 of 12 and 12 of 24, two thirds up in other models, and the last with
+            ``negatives=batch``.
+        pooling: of a sentence: ``cls``, ``mean`` or ``max``.
+        temperature: by which similarities are divided; 0 for .25 of raw products and .05 of vectors of length 1.
+        queue_size: negatives kept from earlier batches.
+        fill: the queue before the first update; otherwise it fills with the keys of the first updates.
+        momentum: of the slow copy of the encoder that makes keys.
+        mix: probability that two neighbouring pairs are joined.
+        margin: of ``negatives=batch``.
     """
 
     negatives: str = "queue"

@@ -24,7 +24,7 @@ from xling.text import reader
 NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
 SCORE_STEPS = 256
-SPM, WORDPIECE, DICTIONARY = "spm.model", "wordpiece.json", "dict.txt"
+SPM, WORDPIECE, FOREIGN, DICTIONARY = "spm.model", "wordpiece.json", "foreign.json", "dict.txt"
 """Files of a vocabulary: the dictionary, and one of the others."""
 
 
@@ -42,6 +42,8 @@ class VocabConfig:
         model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe`` (Gemma, mmBERT).
         byte_fallback: cut characters without a piece into bytes instead of calling them unknown; 256 of the pieces.
         normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text as it is.
+        num_threads: of SentencePiece.
+        seed: of the draw of lines.
     """
 
     corpora: dict[str, tuple[str, ...]]
@@ -162,13 +164,13 @@ def copy(directory: Path, out: Path) -> None:
     """
     vocab_digest(directory)
     load(directory)
-    for name in (DICTIONARY, SPM, WORDPIECE):
+    for name in (DICTIONARY, SPM, WORDPIECE, FOREIGN):
         if (directory / name).is_file():
             shutil.copy(directory / name, out / name)
 
 
 def load(directory: Path) -> Any:
-    """The SentencePiece model of a published vocabulary, or what stands for it in an imported one of WordPieces.
+    """The SentencePiece model of a published vocabulary, or what stands for it in an imported one of another kind.
 
     Raises:
         UserError: the directory holds no vocabulary or a damaged one.
@@ -177,6 +179,10 @@ def load(directory: Path) -> Any:
         from xling.text.wordpiece import WordPieceProcessor
 
         return WordPieceProcessor(directory / WORDPIECE)
+    if (directory / FOREIGN).is_file():
+        from xling.text.foreign import ForeignProcessor
+
+        return ForeignProcessor(directory / FOREIGN)
     path = directory / SPM
     if not path.is_file():
         raise UserError(

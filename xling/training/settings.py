@@ -20,6 +20,7 @@ class TrainConfig:
         updates: optimiser steps.
         batch_tokens: real tokens in a batch of one process.
         accumulate: batches per update.
+        batch_first: batches of the first updates, where they grow.
         batch_warmup: tokens over which updates grow from ``batch_first`` batches to ``accumulate``, 0 for none.
         optimizer: ``adamw``, ``stable_adamw`` (Wortsman et al. 2023), or ``muon`` for the matrices of layers with AdamW
             for the rest, see `xling.models.rules`.
@@ -27,6 +28,8 @@ class TrainConfig:
         momentum: of Muon.
         weight_decay: decoupled; biases and norms have none.
         lr: peak learning rate, reached after ``warmup`` updates.
+        warmup: updates in which the learning rate rises.
+        decay: share of the updates, at the end, in which ``wsd`` falls.
         schedule: what it does then: ``linear`` and ``cosine`` decay over all that is left, ``inverse_sqrt`` falls with
             the square root of the updates, ``wsd`` stays until the last share ``decay`` of the updates.
         decay_shape: of ``wsd``: 1 - sqrt of the decay that is done, or a straight line.
@@ -131,6 +134,7 @@ class PretrainConfig:
             included (MAD-X).
         phases: parts of the run with lengths, languages and objectives of their own, in this order; ``train.updates``
             is then their sum.
+        seed: of every draw, and of fresh weights.
         log: where the curves are shown while it runs, see `xling.training.track`; changes nothing of the result.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """

@@ -29,6 +29,22 @@ from xling.transfer.settings import TuneConfig
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
 
+def refuse_layers(cfg: TuneConfig, ckpt: object) -> None:
+    """Refuse what looks into the layers of a model that transformers computes.
+
+    Raises:
+        UserError: one of these settings is not at its default.
+    """
+    usual = TuneConfig()
+    for name in ("layer_decay", "unfreeze_epochs", "task_adapter"):
+        if (value := getattr(cfg, name)) != getattr(usual, name):
+            raise UserError(
+                f"fit.{name}={value} with {ckpt}, which transformers computes",
+                f"{getattr(usual, name)}",
+                "leave it out",
+            )
+
+
 def check(cfg: TuneConfig) -> None:
     """Refuse settings that are out of range or do not go together.
 

@@ -117,6 +117,8 @@ class MtConfig:
             for training without genuine pairs.
         tag: put a token in front of back-translated sources (Caswell et al. 2019).
         test: ``src-tgt`` -> the two line-aligned files to score on.
+        label_smoothing: share of the target distribution that is spread over all pieces.
+        seed: of every draw, and of fresh weights.
         tokens_per_sample: longest sequence of either side.
         freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
         search: how test sets are translated.
@@ -166,6 +168,7 @@ class UmtConfig:
         valid_lines: held-out sentences of each language that go there and back.
         search: how test sets are translated.
         collapse: when a run is given up.
+        seed: of every draw, and of fresh weights.
         log: where the curves are shown, see `xling.training.track`.
     """
 
@@ -202,6 +205,12 @@ class FitConfig:
         lr: peak learning rate; warms up over a share ``warmup`` of the updates, then decays linearly to 0.
         epochs: passes over the rows.
         batch_rows: rows in an update.
+        warmup: share of the updates in which the learning rate rises.
+        label_smoothing: share of the target distribution that is spread over all pieces.
+        weight_decay: decoupled; biases and norms have none.
+        dropout: probability in training.
+        clip: largest gradient norm, 0 for none.
+        precision: of the weights; ``auto`` is bf16 where the processor multiplies it.
     """
 
     lr: float = 1e-4
@@ -229,6 +238,7 @@ class GenerateConfig:
         max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
             ones are cut.
         search: how test rows are written.
+        seed: of every draw.
         log: where the curves are shown, see `xling.training.track`.
     """
 

@@ -26,6 +26,7 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig, working_dtype
+from xling.models.foreign import SETTINGS, ForeignEncoder
 from xling.models.optim import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
@@ -126,7 +127,10 @@ def fit(
     regime.check(cfg)
     torch.manual_seed(cfg.seed)
     loaded, langs = checkpoint.load_model(ckpt, cfg.dropout, cfg.random_init)
-    encoder = regime.with_task_adapter(loaded.encoder, cfg.task_adapter)
+    encoder: Any = loaded.encoder
+    if isinstance(encoder, ForeignEncoder):
+        regime.refuse_layers(cfg, ckpt)
+    encoder = regime.with_task_adapter(encoder, cfg.task_adapter)
     model = TaskModel(encoder, task, labels, cfg.dropout, cfg.pair_features).to(working_dtype(cfg.precision))
     if cfg.task_adapter and model.features == "align":
         raise UserError(
@@ -242,6 +246,9 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
         "features": model.features,
         "max_length": tuned.max_length,
     }
+    encoder: Any = model.encoder
+    if isinstance(encoder, ForeignEncoder):
+        facts[SETTINGS] = encoder.settings
     checkpoint.write_published(directory / TASK_FILE, TASK, facts, model.state_dict(), directory)
 
 
@@ -261,7 +268,11 @@ def load(directory: Path, lang: str = "") -> Tuned:
     shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
-    encoder = Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
+    encoder: Any = (
+        ForeignEncoder(state[SETTINGS], vocab_size)
+        if SETTINGS in state
+        else Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
+    )
     model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
     model.load_state_dict(state["weights"])
     own = state.get("lang", langs.index("en") if "en" in langs else 0)

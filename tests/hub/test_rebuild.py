@@ -1,0 +1,107 @@
+"""Vocabularies that come as ``tokenizer.json`` alone, and models with more rows than their tokenizer reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from xling.core.errors import UserError
+from xling.hub.config import ExportConfig, ImportConfig
+from xling.hub.export import run_hf as export_hf
+from xling.hub.imports import run_hf
+from xling.models import checkpoint
+from xling.text import vocab
+
+LINES = (
+    "The old woman sees a red boat near the river.", "  two   books\t\nat home ", "جارتي تبيع خبزا طازجا",
+    "หญิงชราเห็นเรือสีแดง", "\u212b \ufb01ne ２０２６ e\u0301 ́", "x" * 300, "", "<unk> ▁ 日本語 👩‍👧",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small XLM-R whose tokenizer transformers has saved."""
+    from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM, XLMRobertaTokenizer
+
+    torch.manual_seed(1)
+    folder = tmp_path_factory.mktemp("saved")
+    shutil.copy(vocab / "spm.model", folder / "sentencepiece.bpe.model")
+    (folder / "config.json").write_text('{"model_type": "xlm-roberta"}')
+    tokenizer = XLMRobertaTokenizer.from_pretrained(folder)
+    (folder / "sentencepiece.bpe.model").unlink()
+    tokenizer.save_pretrained(folder)
+    config = XLMRobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=66, type_vocab_size=1, pad_token_id=1,
+    )  # fmt: skip
+    XLMRobertaForMaskedLM(config).save_pretrained(folder)
+    assert (folder / "tokenizer.json").is_file() and not list(folder.glob("*.model"))
+    return folder
+
+
+def ids_of(directory: Path, line: str) -> list[int]:
+    return [3 if n == 0 else n + 1 for n in vocab.load(directory).encode(line)]
+
+
+def test_what_transformers_saved_is_read_with_equal_ids_and_logits(foreign: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    run_hf(ImportConfig(foreign, tmp_path / "in"))
+    tokenizer = AutoTokenizer.from_pretrained(foreign)
+    for line in LINES:
+        wanted = tokenizer(line, add_special_tokens=False)["input_ids"]
+        if "<unk>" not in line:  # written out, transformers reads it as a special
+            assert ids_of(tmp_path / "in", line) == wanted, line
+    model, _ = checkpoint.load_model(tmp_path / "in")
+    theirs = AutoModelForMaskedLM.from_pretrained(foreign).eval()
+    ids = torch.tensor([0, *ids_of(tmp_path / "in", LINES[0]), 2])
+    with torch.inference_mode():
+        hidden = model.eval()(ids, torch.arange(len(ids)), [(1, len(ids))])
+        difference = (model.lm_head.logits(hidden) - theirs(ids[None]).logits[0]).abs().max()
+    assert float(difference) <= 1e-5
+
+
+def test_an_export_saved_again_by_transformers_comes_back(vocab: Path, foreign: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    run_hf(ImportConfig(foreign, tmp_path / "in"))
+    shutil.copy(vocab / "spm.model", tmp_path / "in" / "spm.model")  # with the rules of ours
+    export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
+    for loaded in (AutoModelForMaskedLM, AutoTokenizer):
+        loaded.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "again")
+    assert not list((tmp_path / "again").glob("*.model"))
+    run_hf(ImportConfig(tmp_path / "again", tmp_path / "back"))
+    for line in LINES:
+        assert ids_of(tmp_path / "back", line) == ids_of(tmp_path / "in", line), line
+
+
+def test_rows_that_no_token_reads_are_left_out_and_told(
+    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from transformers import AutoModelForMaskedLM
+
+    copy = tmp_path / "wide"
+    shutil.copytree(foreign, copy)
+    model = AutoModelForMaskedLM.from_pretrained(foreign)
+    size = model.config.vocab_size
+    model.resize_token_embeddings(size + 35, mean_resizing=False)
+    model.save_pretrained(copy)
+    run_hf(ImportConfig(copy, tmp_path / "in"))
+    assert "35 rows behind <mask> are left out" in capsys.readouterr().err
+    ours, _ = checkpoint.load_model(tmp_path / "in")
+    assert torch.equal(ours.encoder.tokens.weight, model.get_input_embeddings().weight[:size])
+
+
+@pytest.mark.parametrize("change", [{"type": "WordLevel"}, {"vocab": [["a", 0.0]]}])
+def test_another_kind_is_refused(foreign: Path, tmp_path: Path, change: dict[str, object]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(foreign, copy)
+    told = json.loads((copy / "tokenizer.json").read_text())
+    told["model"] |= change
+    (copy / "tokenizer.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="give the SentencePiece model beside it"):
+        run_hf(ImportConfig(copy, tmp_path / "in"))

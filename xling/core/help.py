@@ -1,0 +1,133 @@
+"""What ``--help``, ``xling recipes`` and ``xling schema`` say, made from the stages, their settings and the recipes."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from xling.core import config, schema
+from xling.core.answer import Answer
+from xling.core.errors import unknown
+from xling.core.pipeline import RECIPES
+from xling.core.stage import STAGES, Stage, load
+
+WIDTH = 110
+OF_EVERY = ("langs", "alpha", "tokens_per_sample")
+"""Settings that all objectives have; a run gives them to each."""
+
+
+def stage_help(stage: Stage) -> str:
+    """The settings of one stage in groups, each with its default, its sentence and what is valid."""
+    cls = load(stage.config)
+    bare = "".join(f" [{name}]" for name in stage.positional.split())
+    lines = [f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]", "", stage.help]
+    if said := _opening(cls):
+        lines += ["", said]
+    for prefix, about, keys in schema.groups(cls):
+        lines += ["", f"{prefix or 'Settings'}: {about}" if prefix else "Settings:"]
+        for key in keys:
+            lines += _key_lines(key)
+    if any(key.name == "objectives" for key in schema.keys(cls)):
+        lines += ["", *_objective_lines()]
+    return "\n".join(lines)
+
+
+def _opening(cls: Any) -> str:
+    """What a docstring says before its list of attributes, without a first line that says nothing."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    said = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
+    return re.sub(r"\ASettings of [`\w ]+\.\s*", "", said)
+
+
+def _key_lines(key: schema.Key) -> Iterator[str]:
+    yield f"  {key.name} = {'(required)' if key.required else key.default}"
+    yield from textwrap.wrap(
+        schema.described(key),
+        WIDTH,
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 6,
+        break_on_hyphens=False,
+    )
+
+
+def _objective_lines() -> Iterator[str]:
+    """The settings of every objective, those that all have once."""
+    shown: set[str] = set()
+    for name, keys in schema.objectives().items():
+        yield f"objectives.{name}:"
+        own = [key for key in keys if key.name.rpartition(".")[2] not in OF_EVERY]
+        for key in own:
+            yield from _key_lines(key)
+        if not own:
+            yield "  none of its own"
+        shown |= {key.name.rpartition(".")[2] for key in keys} & {*OF_EVERY}
+    yield f"objectives.NAME: of each also {', '.join(sorted(shown))}; of a mix weight and schedule (0:1,1000:0.5)"
+
+
+def whole_schema(words: Iterable[str] = ()) -> Answer:
+    """The JSON Schema of the recipes of all stages, or of the one that the words name.
+
+    Raises:
+        UserError: there is no such stage.
+    """
+    wanted = " ".join(words)
+    if wanted and wanted not in STAGES:
+        raise unknown("command", wanted, STAGES)
+    stages = [STAGES[wanted]] if wanted else list(STAGES.values())
+    made = schema.json_schema({stage.name: load(stage.config) for stage in stages})
+    return Answer(json.dumps(made, indent=1, ensure_ascii=False), made)
+
+
+def stage_of(path: Path) -> str:
+    """The stage whose settings a recipe holds, or nothing for a pipeline and for keys that fit no stage."""
+    keys = config.read_yaml(path).keys() - {"scales"}
+    if not keys or keys & {"steps", "base"}:
+        return ""
+    fitting = (name for name, stage in STAGES.items() if keys <= get_type_hints(load(stage.config)).keys())
+    return next(fitting, "")
+
+
+def recipes() -> Answer:
+    """Every recipe with the command that runs it and the first sentence of its opening comment."""
+    rows = [
+        {"recipe": path.stem, "command": command_of(path), "about": first_sentence(path)}
+        for path in sorted(RECIPES.glob("*.yaml"))
+    ]
+    width = max(len(row["command"]) for row in rows)
+    return Answer("\n".join(f"  {row['command']:<{width}}  {row['about']}" for row in rows), rows)
+
+
+def command_of(path: Path) -> str:
+    """The command that runs a recipe: of a pipeline ``xling run``, else of its stage."""
+    stage = stage_of(path)
+    return f"xling {stage or 'run'} {path.stem}{'.yaml' if stage else ''}"
+
+
+def pipelines() -> Answer:
+    """The pipelines in recipes/, each with the first sentence of its opening comment."""
+    about = {path.stem: first_sentence(path) for path in sorted(RECIPES.glob("*.yaml")) if not stage_of(path)}
+    width = max(map(len, about))
+    lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
+    lines += [f"  {name:<{width}}  {text}" for name, text in about.items()]
+    more = "`xling run NAME --help` says more; `xling recipes` lists those of single stages too."
+    return Answer("\n".join([*lines, "", more]), about)
+
+
+def first_sentence(path: Path) -> str:
+    """The first sentence of a recipe's opening comment, on one line."""
+    first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
+    return textwrap.shorten(first, 120, placeholder=" ...")
+
+
+def opening_comment(path: Path) -> str:
+    """The comment that a recipe opens with, without its marks."""
+    config.read_yaml(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    head = itertools.takewhile(lambda line: line.startswith("#"), lines)
+    return "\n".join(line.removeprefix("#").removeprefix(" ") for line in head)

@@ -1,0 +1,262 @@
+"""What every setting means: read once from the dataclasses, for ``--help``, completion and ``xling schema``.
+
+A setting has its type, default and choices from its annotation, its range from the metadata of the field
+(`xling.core.ranges`), and its sentence from the ``Attributes:`` of the class's docstring. The settings of objectives
+are read from the source text of their modules, since importing one imports torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from xling.core.config import to_dict
+from xling.core.ranges import RANGE
+
+_ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
+_KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
+_JSON = {"whole number": "integer", "number": "number", "true or false": "boolean"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A setting.
+
+    Attributes:
+        name: dotted, as on the command line.
+        kind: what its value is, in words.
+        meaning: a sentence.
+        default: plain value; None where ``required``.
+        required: whether a command cannot do without it.
+        choices: the closed list of its values, empty where it is open.
+        valid: its range in words, empty where it has none.
+        is_open: whether any key may follow behind its name and a dot.
+        limits: its range in the words of JSON Schema.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    valid: str = ""
+    is_open: bool = False
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+def keys(cls: Any) -> Iterator[Key]:
+    """The settings of a configuration dataclass, those of its parts under ``PART.NAME``."""
+    for _, _, found in groups(cls):
+        yield from found
+
+
+def groups(cls: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Key]]]:
+    """The settings of a configuration dataclass and then of each of its parts.
+
+    Returns:
+        Dotted name of the part, what it is about, and its settings.
+    """
+    hints = get_type_hints(cls)
+    about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+    yield prefix.rstrip("."), about, list(_own(cls, prefix))
+    for item in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(kind := plain_type(hints[item.name])) and item.init:
+            yield from groups(kind, f"{prefix}{item.name}.")
+
+
+def _own(cls: Any, prefix: str) -> Iterator[Key]:
+    """The settings of a dataclass without those of its parts."""
+    hints, meanings = get_type_hints(cls), sentences(cls)
+    for item in dataclasses.fields(cls):
+        kind, name = plain_type(hints[item.name]), f"{prefix}{item.name}"
+        if item.name.startswith("_") or not item.init:
+            continue
+        if dataclasses.is_dataclass(kind):
+            continue
+        default = to_dict(item.default_factory()) if callable(item.default_factory) else to_dict(item.default)
+        required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+        valid = item.metadata.get(RANGE)
+        yield Key(
+            name,
+            _in_words(kind),
+            meanings.get(item.name, ""),
+            None if required else default,
+            required,
+            tuple(map(str, get_args(kind))) if get_origin(kind) is typing.Literal else (),
+            str(valid) if valid else "",
+            get_origin(kind) in (dict, Mapping),
+            {} if valid is None else _limits(valid),
+        )
+
+
+def plain_type(kind: Any) -> Any:
+    """A type without its ``| None``."""
+    if get_origin(kind) in (types.UnionType, typing.Union):
+        return next(a for a in get_args(kind) if a is not type(None))
+    return kind
+
+
+def sentences(cls: Any) -> dict[str, str]:
+    """What the docstrings of a class and its bases say of each attribute."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        found |= sentences_in(base.__dict__.get("__doc__") or "")
+    return found
+
+
+def sentences_in(doc: str) -> dict[str, str]:
+    """The items under ``Attributes:`` or ``Args:`` of a docstring; one may be about several names."""
+    found: dict[str, str] = {}
+    text = inspect.cleandoc(doc) + "\n"
+    for section in re.findall(r"^(?:Attributes|Args):\n((?:    .*\n|\n)+)", text, re.M):
+        for item in re.split(r"\n(?=    \S)", "\n" + section):
+            if told := _ITEM.match(item.strip()):
+                found |= {name.strip(): " ".join(told[2].split()) for name in told[1].split(",")}
+    return found
+
+
+def objectives() -> dict[str, list[Key]]:
+    """The settings of every objective in the package by its name, each as ``objectives.OBJECTIVE.NAME``."""
+    modules = {
+        path.stem: ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(Path(str(files("xling") / "objectives")).glob("*.py"))
+    }
+    classes = {
+        node.name: node for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef)
+    }
+    made = {}
+    for node in classes.values():
+        name = next((n for each in node.decorator_list if (n := _registered(each))), "")
+        config = next((c for base in _bases(node, classes) if (c := _config_of(base))), "TaskConfig")
+        if name:
+            made[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
+    return dict(sorted(made.items()))
+
+
+def _registered(decorator: ast.expr) -> str:
+    """The name in ``@objective("name")``, else nothing."""
+    match decorator:
+        case ast.Call(func=ast.Name(id="objective"), args=[ast.Constant(value=name)]):
+            return str(name)
+    return ""
+
+
+def _bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """A class and those above it that are of the package, itself first."""
+    yield node
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            yield from _bases(classes[base.id], classes)
+
+
+def _config_of(node: ast.ClassDef) -> str:
+    """The class that an objective names by ``config = NAME``, else nothing."""
+    for line in node.body:
+        match line:
+            case ast.Assign(targets=[ast.Name(id="config")], value=(ast.Name() | ast.Attribute()) as value):
+                return ast.unparse(value).rpartition(".")[2]
+    return ""
+
+
+def _declared(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], prefix: str) -> Iterator[Key]:
+    """The fields that the source of a dataclass and of its bases declares, those of bases first."""
+    fields: dict[str, tuple[str, Any]] = {}
+    meanings: dict[str, str] = {}
+    for base in reversed(list(_bases(node, classes))):
+        meanings |= sentences_in(ast.get_docstring(base) or "")
+        for line in base.body:
+            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
+                fields[line.target.id] = ast.unparse(line.annotation), _value(line.value)
+    for name, (kind, default) in fields.items():
+        if name not in ("data", "seed"):  # the run's own
+            yield Key(prefix + name, _KINDS.get(kind, kind), meanings.get(name, ""), default)
+
+
+def _value(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return ast.unparse(node)
+
+
+def _in_words(kind: Any) -> str:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return f"list of {_in_words(args[0])}, commas between"
+    if origin in (dict, Mapping):
+        return f"mapping of names to {_in_words(args[1])}"
+    if origin is typing.Literal:
+        return "one of " + ", ".join(map(str, args))
+    return _KINDS.get(getattr(kind, "__name__", ""), str(getattr(kind, "__name__", kind)))
+
+
+def _limits(valid: Any) -> dict[str, float]:
+    names = {"least": "minimum", "most": "maximum", "above": "exclusiveMinimum", "below": "exclusiveMaximum"}
+    found = {theirs: getattr(valid, ours) for ours, theirs in names.items()}
+    return {name: bound for name, bound in found.items() if abs(bound) != float("inf")}
+
+
+def described(key: Key) -> str:
+    """What help says of a setting behind its name: its sentence, and its range or its kind of value."""
+    told = key.valid or key.kind
+    return f"{key.meaning.rstrip('.')} ({told})" if key.meaning else told
+
+
+def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON Schema of the recipes of every stage, for editors: one of ``anyOf`` for each.
+
+    Args:
+        settings: stage -> its configuration dataclass.
+    """
+    made = {name: _object(keys(cls), name) for name, cls in settings.items()}
+    if "pretrain" in made:
+        made["pretrain"]["properties"]["objectives"] = {
+            "type": "object",
+            "properties": {name: _object(iter(each), name) for name, each in objectives().items()},
+        }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "recipes of xling",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in made],
+        "$defs": made,
+    }
+
+
+def _object(settings: Iterator[Key], title: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"title": title, "type": "object", "properties": {}, "additionalProperties": False}
+    for key in settings:
+        *parts, name = key.name.removeprefix(f"objectives.{title}.").split(".")
+        inside = functools.reduce(
+            lambda place, part: place.setdefault(
+                part, {"type": "object", "properties": {}, "additionalProperties": False}
+            )["properties"],
+            parts,
+            made["properties"],
+        )
+        inside[name] = _property(key)
+    made["properties"]["scales"] = {"type": "object", "description": "settings by the name of a scale"}
+    return made
+
+
+def _property(key: Key) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": described(key), **key.limits}
+    if not key.required:
+        told["default"] = key.default
+    if key.choices:
+        return told | {"enum": list(key.choices)}
+    if key.is_open:
+        return told | {"type": "object"}
+    if key.kind.startswith("list"):
+        return told | {"type": ["array", "string"]}
+    kind = _JSON.get(key.kind, "string")
+    return told | {"type": kind if key.default is not None or key.required else [kind, "null"]}

@@ -1,0 +1,31 @@
+"""``checkpoint=hf:NAME_OR_FOLDER``: a model of transformers, imported into a cache when it is met first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from xling.core import manifest
+from xling.hub import files
+from xling.hub.config import ImportConfig
+from xling.hub.imports import run_hf
+
+PREFIX, CACHE = "hf:", "XLING_CACHE"
+
+
+def checkpoint_of(name: str) -> Path:
+    """The checkpoint made from ``hf:NAME_OR_FOLDER``.
+
+    It lies in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of what it was made from.
+
+    Raises:
+        UserError: as `xling.hub.imports.run_hf`.
+    """
+    folder = files.located(Path(name.removeprefix(PREFIX)), allow_pickle=False)
+    home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "xling")
+    out = home / "hf" / manifest.content(folder)[:32]
+    if not (out / manifest.FILE_NAME).is_file():
+        print(f"xling: {name} is imported into {out}", file=sys.stderr, flush=True)
+        run_hf(ImportConfig(folder, out))
+    return out

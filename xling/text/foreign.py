@@ -1,0 +1,92 @@
+"""The tokenizer of any model of transformers behind the face of a SentencePiece model.
+
+Ids are in SentencePiece's numbering, as in `xling.text.wordpiece`, so that everything that adds one to it serves it too
+(`xling.text.vocab`). What is stored is the file of `tokenizers` as it is, with the id that each of our ids has there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from xling.core.errors import UserError
+
+NUM_SPM_SPECIALS = 3
+SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
+"""What a byte-level vocabulary, SentencePiece and WordPiece write at the start of a word, or inside of one."""
+
+
+def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
+    """Store a tokenizer.
+
+    Args:
+        path: file to write.
+        tokenizer: the text of its ``tokenizer.json``.
+        order: their id of each of our ids: begin, padding, end, unknown, the pieces, mask.
+    """
+    path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
+
+
+class ForeignProcessor:
+    """What is asked of a `sentencepiece.SentencePieceProcessor` in this project, of a stored tokenizer.
+
+    Args:
+        path: file that `write` wrote.
+
+    Raises:
+        UserError: it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            self._tokenizer = Tokenizer.from_str(json.dumps(told["tokenizer"]))
+            self._order = [int(number) for number in told["order"]]
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._ours = {theirs: max(0, ours - 1) for ours, theirs in reversed(list(enumerate(self._order)))}
+        self._ours[self._order[3]] = 0
+        model = json.loads(self._tokenizer.to_str())["model"]
+        self._is_wordpiece = model.get("type") == "WordPiece"
+
+    def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
+        """Ids of the pieces of a text, or of each of several; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
+        if not isinstance(text, str):
+            found = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
+            return [self._shown(one.ids, out_type) for one in found]
+        one = self._tokenizer.encode(text, add_special_tokens=False)
+        if return_type == "offset_mapping":
+            return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
+        return self._shown(one.ids, out_type)
+
+    def _shown(self, ids: list[int], out_type: type) -> list[Any]:
+        numbers = [self._ours.get(number, 0) for number in ids]
+        return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
+
+    def get_piece_size(self) -> int:
+        """Number of ids, the three specials included."""
+        return len(self._order) - 2
+
+    def id_to_piece(self, number: int) -> str:
+        """The piece with SentencePiece's sign where a word begins."""
+        if number < NUM_SPM_SPECIALS:
+            return ("<unk>", "<s>", "</s>")[number]
+        name = str(self._tokenizer.id_to_token(self._order[number + 1]))
+        if self._is_wordpiece:
+            return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
+        return WORD_START + name[1:] if name.startswith(SPACE) else name
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """The text of ids."""
+        return str(self._tokenizer.decode([self._order[n + 1] for n in numbers], skip_special_tokens=False))
+
+    def normalize(self, text: str) -> str:
+        """The text as it is before it is cut."""
+        rules = self._tokenizer.normalizer
+        return text if rules is None else str(rules.normalize_str(text))
