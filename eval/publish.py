@@ -201,9 +201,7 @@ class Averages:
             parts = [part for part in self._parts[column] if part.lang in own]
             share = 1 / sum(part.lang in langs for part in parts)
             lead = 1 / max(1, sum(part.lang == column.source for part in parts))
-            weights = [
-                (lead if part.lang == column.source else -share) if is_gap else share for part in parts
-            ]
+            weights = [lead if part.lang == column.source else -share for part in parts] if is_gap else []
             name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)

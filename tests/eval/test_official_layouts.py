@@ -106,6 +106,14 @@ OFFICIAL = (
         ("0", "one", "moja"),
     ),
     (
+        "mafand", "sw-en", "dev",
+        {
+            "lafand-mt/data/text_files/en-swa/dev.en": "one\n",
+            "lafand-mt/data/text_files/en-swa/dev.swa": "moja\n",
+        },
+        ("0", "moja", "one"),
+    ),
+    (
         "ntrex", "cy", "test",
         {
             "NTREX/NTREX-128/newstest2019-src.eng.txt": "one\n",

@@ -140,6 +140,20 @@ def test_wilson_worked_by_its_formula(right: int, n: int) -> None:
     assert found[1] > 100 * share or right == n
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_an_average_that_is_right_or_wrong_everywhere_has_wilsons_interval_over_its_items(
+    value: float,
+) -> None:
+    """Three languages of one set of rows say as much as one; three sets of rows as much as all of them."""
+    rows, ids = with_count([value] * 40), [str(i) for i in range(40)]
+    same = [Answered(lang, rows, ids) for lang in ("de", "fr", "sw")]
+    other = [Answered(lang, rows) for lang in ("de", "fr", "sw")]
+    assert stats.average_interval(same, ACCURACY, "k") == stats.interval(rows, ACCURACY, "k")
+    pooled = stats.interval(with_count([value] * 120), ACCURACY, "k")
+    assert stats.average_interval(other, ACCURACY, "k") == pytest.approx(pooled)
+    assert pooled[0] > 0 or pooled[1] < 100
+
+
 def test_questions_of_one_passage_count_as_one() -> None:
     """Ten passages with ten questions each that are all right or all wrong say as much as ten rows."""
     values = [float(p % 2) for p in range(10) for _ in range(10)]
