@@ -14,6 +14,9 @@ from xling.eval import stats
 from xling.eval.compare import FALSE_ALARMS
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
+from xling.eval.publish import Averages
+from xling.eval.report.tables import column_of
+from xling.eval.results import Score
 from xling.eval.stats import Answered, Paired
 
 ACCURACY = METRICS["accuracy"]
@@ -152,6 +155,9 @@ def test_an_average_that_is_right_or_wrong_everywhere_has_wilsons_interval_over_
     pooled = stats.interval(with_count([value] * 120), ACCURACY, "k")
     assert stats.average_interval(other, ACCURACY, "k") == pytest.approx(pooled)
     assert pooled[0] > 0 or pooled[1] < 100
+    scores = [Score("xnli", part.lang, metric="accuracy", value=100 * value, n=40, seed=1) for part in other]
+    averages = Averages(list(zip(scores, other, strict=True)))
+    assert averages(column_of(scores[0]), ("de", "fr", "sw"), is_gap=False) == pytest.approx(pooled)
 
 
 def test_questions_of_one_passage_count_as_one() -> None:
