@@ -224,7 +224,8 @@ def average_interval(
     if metric.share is not None and not weights and len(set(observed)) == 1 and observed[0] in (0.0, 100.0):
         own, count = clusters_of(parts)
         sums = [np.stack(metric.share(part.stats), axis=1) for part in parts]
-        return wilson(*sum(_by_cluster(each, c, count) for each, c in zip(sums, own, strict=True)).T)
+        counts = [_by_cluster(each, c, count) for each, c in zip(sums, own, strict=True)]
+        return wilson(*np.sum(counts, axis=0).T)
     draws = scores @ shares + _seed_noise(scores, observed, shares, [p.seed for p in parts], key)
     return _ends(draws, float(observed @ shares), count)
 

@@ -98,7 +98,7 @@ def run(cfg: AnalyseConfig) -> Answer:
 
 def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
     """The languages of a suite, each beside the source; items are paired by their ids."""
-    if suite.kind not in ("retrieval", "classify"):
+    if not suite.shape.analysed:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
         )
@@ -108,12 +108,12 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
     found = 0
     first = (
         {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
-        if suite.kind == "classify"
+        if suite.shape.analysed == "classes"
         else {}
     )
     for lang in langs:
         rows = load(suite, lang, "test", data)
-        if suite.kind == "retrieval":
+        if suite.shape.analysed == "pairs":
             if embedding.sides(suite, lang)[1] != cfg.source:
                 continue
             rows = _spread(rows, cfg.rows)

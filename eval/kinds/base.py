@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
@@ -34,6 +34,10 @@ class LabelSet(Protocol):
     def labels(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def scheme(self) -> str: ...  # noqa: D102
+
+
+Analysed = Literal["", "pairs", "classes"]
+"""How `xling analyse` reads the rows of a kind, see `Kind`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Kind:
         is_slow: metrics align texts, a hundred times the work of counting: their row statistics are kept.
         with_intervals: chapter of a report that shows the interval of every score, or "".
         texts: fields to translate where labels survive translation.
+        analysed: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
     """
 
     name: ClassVar[str]
@@ -91,6 +96,7 @@ class Kind:
     is_slow: ClassVar[bool] = False
     with_intervals: ClassVar[str] = ""
     texts: ClassVar[tuple[str, ...]] = ()
+    analysed: ClassVar[Analysed] = ""
 
     # Rows.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.grams import character_grams
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
+from xling.eval.kinds.base import KINDS, Analysed, Example, Kind, LabelSet
 
 
 class Classify(Kind):
@@ -19,6 +19,7 @@ class Classify(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     task = "classify"
     closed = True
+    analysed: ClassVar[Analysed] = "classes"
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:

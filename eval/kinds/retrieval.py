@@ -18,6 +18,7 @@ class Retrieval(Kind):
     answer = "the number of a row"
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
+    analysed = "pairs"
 
     def block(self, row: Example) -> Hashable:
         """The document, where the suite names it."""

@@ -53,7 +53,7 @@ def active_names() -> list[str]:
 
 
 def ended_well(name: str, cfg: CountConfig) -> None:
-    assert outcome_of(name, "count", 120)["state"] == "done"
+    assert outcome_of(name, "count", 240)["state"] == "done"
     assert (cfg.out / "result").read_text() == expected_count(cfg)
 
 
