@@ -90,7 +90,9 @@ def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
         training(corpus, tmp_path / "fourth", updates=0, minutes=0, start=start)
 
 
-def test_a_stopped_training_goes_on_to_the_same_weights(corpus: Path, tmp_path: Path) -> None:
+def test_a_stopped_training_goes_on_to_the_same_weights(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     static.run(training(corpus, tmp_path / "whole", updates=20))
     cfg = training(corpus, tmp_path / "stopped", updates=20, save_minutes=1e-9)
     update, done = Trainer.update, 0
@@ -107,7 +109,9 @@ def test_a_stopped_training_goes_on_to_the_same_weights(corpus: Path, tmp_path: 
         with pytest.raises(KeyboardInterrupt):
             static.run(cfg)
         done = 100
+        capsys.readouterr()
         static.run(cfg)
+    assert "8 of 8 updates" in capsys.readouterr().err, "the time left is that of the updates left"
     assert done == 108, "twelve updates were not repeated"
     a, b = (model.load(tmp_path / name).table for name in ("whole", "stopped"))
     assert torch.equal(a, b)

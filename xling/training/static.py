@@ -264,7 +264,7 @@ def _train(cfg: StaticTraining, trainer: Trainer, batches: Batches) -> dict[str,
     """Updates until the budget is used up."""
     state = _State(cfg, trainer)
     losses: list[float] = []
-    total = cfg.updates or None
+    total = cfg.updates - state.updates if cfg.updates else None
     with Progress(f"{STAGE} ({cfg.minutes:g} min)" if not total else STAGE, total, "updates") as progress:
         while (part := state.part()) < 1:
             lr = cfg.lr * (1 - part) * min(1.0, (state.updates + 1) / WARMUP_UPDATES)
