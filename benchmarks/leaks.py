@@ -2,8 +2,8 @@
 
 Usage: ``python -m benchmarks.leaks [ROWS]`` with XLING_DATA set. ROWS rows of every suite, language, split and side are
 planted, `TOGETHER` neighbours in a document of clean text: as they are, and with each sixth unit replaced; the first
-of them alone, too. Clean text is older than the suites or from sources of none of them: novels, the New Testament,
-radio news.
+of them alone, too. The clean text cannot hold test rows: it is older than the suites, or no suite uses its source
+(novels, the New Testament, radio news).
 
 ``python -m benchmarks.leaks build INDEX [TURNS]`` builds a corpus of English novels and spoken sentences by turns
 without and with the index that ``xling eval leaks`` has published at INDEX, and prints the processor seconds of both.

@@ -35,7 +35,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import config, help, job, manifest, schema  # noqa: A004
+from xling.core import config, job, manifest, schema
+from xling.core import help as manual
 from xling.core.answer import Answer, Rows, visible
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.pipeline import RECIPES
@@ -159,17 +160,19 @@ def dispatch(arguments: list[str]) -> Any:
     if word == "completion":
         return load("xling.completion:run")(rest)
     if word in ("recipes", "schema"):
-        return help.recipes() if word == "recipes" else help.whole_schema([w for w in rest if w not in HELP])
+        return (
+            manual.recipes() if word == "recipes" else manual.whole_schema([w for w in rest if w not in HELP])
+        )
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
         if word == "quickstart":
             return run_pipeline(RECIPES / "quickstart.yaml", rest, as_json)
         if word == "run":
             if not rest or rest[0] in HELP:
-                return help.pipelines()
+                return manual.pipelines()
             path = recipe_path(rest[0])
             if not set(HELP).isdisjoint(rest):
-                said = help.opening_comment(path)
+                said = manual.opening_comment(path)
                 return Answer(said, {"recipe": str(path), "help": said})
             return run_pipeline(path, rest[1:], as_json)
         return run_stage(arguments, as_json)
@@ -182,7 +185,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
     if not set(HELP).isdisjoint(rest):
         settings = [dataclasses.asdict(key) for key in schema.keys(load(stage.config))]
         facts = {"stage": stage.name, "help": stage.help, "settings": settings}
-        return Answer(help.stage_help(stage), facts)
+        return Answer(manual.stage_help(stage), facts)
     if any(w.startswith("sweep.") for w in rest) and not printing:
         return run_sweep(stage, rest)
     cfg, launch = resolve(stage, rest)
@@ -334,11 +337,11 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     from xling.core import pipeline
 
     launch, overrides = split_launch(words)
-    if stage := help.stage_of(path):
+    if stage := manual.stage_of(path):
         raise UserError(
             f"{path.name} is a recipe of the stage {stage!r}",
             "a pipeline; `xling run` lists them",
-            help.command_of(path),
+            manual.command_of(path),
         )
     config.refuse_repeated(overrides)
     plan = pipeline.read(path, overrides)

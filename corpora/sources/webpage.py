@@ -41,7 +41,7 @@ _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def text_of(html: str, main: bool) -> tuple[str, str]:
-    """The text of a page, and the reason where there is none, one of `REASONS`.
+    """The text of a page and "", or "" and the reason why it has no text, one of `REASONS`.
 
     Args:
         html: the page.

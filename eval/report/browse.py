@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xling.eval.predictions import Scored
 from xling.eval.report.comparison import System
@@ -83,8 +83,8 @@ def _shared_out(found: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
     return sorted(chosen, key=lambda row: (row[0], KINDS.index(row[-1])))
 
 
-def _take(queue: object, chosen: list[Row]) -> bool:
-    row = next(queue, None)  # type: ignore[call-overload]
+def _take(queue: Iterator[Row], chosen: list[Row]) -> bool:
+    row = next(queue, None)
     if row is not None:
         chosen.append(row)
     return row is not None

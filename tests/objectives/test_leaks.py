@@ -113,7 +113,7 @@ def rows(tried: Tried, sample: Any, target: Any = None) -> torch.Tensor:
 
 
 def swapped(position: int, mask: int) -> Edit:
-    """Another piece in the place of one; what is no piece stays."""
+    """Replace the piece at ``position`` by another piece; leave special tokens as they are."""
 
     def edit(tokens: np.ndarray) -> np.ndarray:
         new = tokens.copy()

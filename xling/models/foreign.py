@@ -62,12 +62,12 @@ def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
     Raises:
         UserError: its settings do not say one of them.
     """
-    found = {
+    found: dict[str, Any] = {
         ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
     }
     if lost := [name for name, value in found.items() if not isinstance(value, int)]:
         raise UserError(f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}")
-    return EncoderConfig(**found)  # type: ignore[arg-type]
+    return EncoderConfig(**found)
 
 
 class ForeignEncoder(nn.Module):

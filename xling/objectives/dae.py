@@ -77,7 +77,7 @@ class Dae(Seq2SeqObjective):
         """Sentences of the split.
 
         Raises:
-            UserError: an unknown style, a share that is none, a shuffle below 0.
+            UserError: an unknown style, a share outside 0 to 1, or a shuffle below 0.
         """
         noise.check_style("dae", self.cfg.style, STYLES)
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)

@@ -107,7 +107,7 @@ class Mbart(Seq2SeqObjective):
         """Joined sentences of the split.
 
         Raises:
-            UserError: an unknown style, a share that is none, a mean length of 0 or less.
+            UserError: an unknown style, a share outside 0 to 1, or a mean length of 0 or less.
         """
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
         noise.check_style("mbart", cfg.style, STYLES)

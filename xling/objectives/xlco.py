@@ -197,7 +197,7 @@ def sentence_vectors(
 
 
 def check_contrast(cfg: Any, name: str, usual: bool = False) -> None:
-    """Refuse a pooling, temperature or mix that is none (UserError); with ``usual`` a temperature may be 0."""
+    """Raise UserError for an invalid pooling, temperature or mix; with ``usual`` a temperature of 0 is valid."""
     if cfg.pooling not in CONTRAST_POOLINGS:
         raise unknown("pooling", cfg.pooling, CONTRAST_POOLINGS)
     if not 0 < cfg.temperature < math.inf and not (usual and cfg.temperature == 0):
