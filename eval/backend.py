@@ -29,6 +29,9 @@ class FitConfig:
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
         pair_features: of a sentence pair: the state of ``<s>`` (``cls``), with means, difference and product
             (``match``), or from the word vectors alone what one text says and the other does not (``align``).
+        text_features: of a single text that is classified: the state of ``<s>`` (``cls``), or with it the largest and
+            the mean state (``concat``; Howard & Ruder 2018, section 3.3, where the last state stands first).
+        label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
         freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
             drift away from the others.
         switch: language -> MUSE dictionary from the source language: words of the training rows are replaced by its
@@ -56,6 +59,8 @@ class FitConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Literal["cls", "match", "align"] = "cls"
+    text_features: Literal["cls", "concat"] = "cls"
+    label_smoothing: float = 0.0
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"

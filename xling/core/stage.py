@@ -241,6 +241,14 @@ for _stage in (
         help="translate text with a model, in parts, into pairs to train on",
     ),
     Stage(
+        "label",
+        config="xling.eval.label:LabelConfig",
+        run="xling.eval.label:run",
+        positional="suite",
+        reads="checkpoint",
+        help="label text of a language with a model that learned in another, for a student of that language",
+    ),
+    Stage(
         "swap",
         config="xling.transfer.settings:SwapConfig",
         run="xling.transfer.swap:run",

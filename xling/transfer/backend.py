@@ -142,6 +142,13 @@ class EncoderBackend:
             return list(self._writer.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
+    def probabilities(
+        self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str
+    ) -> Float32[np.ndarray, "rows labels"]:
+        """Of each of the checkpoint's labels, for rows with one class, (rows, labels)."""
+        logits = [parts[0][1][0] for parts in checkpoint.scores(rows, lang=lang)]
+        return torch.from_numpy(np.stack(logits)).softmax(1).numpy()
+
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
         """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""
         if self._small is None or self._small[0] is not tuned:

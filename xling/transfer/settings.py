@@ -15,6 +15,7 @@ from xling.text import reader
 from xling.training.settings import TrainConfig
 
 Features = Literal["cls", "match", "align"]
+TextFeatures = Literal["cls", "concat"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class TuneConfig:
             vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: leave the word vectors as pre-trained.
         pair_features: what is read of a pair; see `TaskModel`.
+        text_features: what is read of a single text that is classified; see `TaskModel`.
+        label_smoothing: share of the target distribution that is spread evenly over all labels.
         switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced by its
             translations, anew every epoch (CoSDA-ML).
         switch_rate: probability that a word is replaced, where a dictionary has it.
@@ -51,6 +54,8 @@ class TuneConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Features = "cls"
+    text_features: TextFeatures = "cls"
+    label_smoothing: float = 0.0
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     layer_decay: float = 1.0
