@@ -25,7 +25,7 @@ from xling.models import checkpoint
 from xling.models.encoder import Encoder, EncoderConfig
 from xling.models.int8 import num_bytes, quantised
 from xling.text import reader, vocab
-from xling.transfer.backend import BATCH_TOKENS, _example
+from xling.transfer.backend import BATCH_TOKENS, example
 from xling.transfer.encode import BOS, EOS, pieces
 from xling.transfer.tune import batches_by_tokens
 
@@ -96,7 +96,7 @@ def _random(lines: int) -> tuple[Encoder, list[dict[str, Any]]]:
 
 def _batches(sequences: list[list[int]]) -> list[dict[str, Any]]:
     found = batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS)
-    return [pack([_example(i, sequences[i], 0) for i in batch]) for batch in found]
+    return [pack([example(i, sequences[i], 0) for i in batch]) for batch in found]
 
 
 def _run(encoder: Any, batches: list[dict[str, Any]]) -> torch.Tensor:

@@ -80,7 +80,13 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     _check(cfg, suite)
     home, paths = training_suite(suite), reader.resolve(cfg.text)
     tested = scored_split(suite, cfg.lang, data)
-    splits = [(cfg.source, "train"), (cfg.source, "dev"), (cfg.lang, "train"), (cfg.lang, "dev"), (cfg.lang, tested)]
+    splits = [
+        (cfg.source, "train"),
+        (cfg.source, "dev"),
+        (cfg.lang, "train"),
+        (cfg.lang, "dev"),
+        (cfg.lang, tested),
+    ]
     inputs = [cfg.checkpoint, *paths]
     for lang, split in dict.fromkeys(splits):
         of = suite if (lang, split) == (cfg.lang, tested) else home
@@ -90,7 +96,11 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
         return done
     unlabelled = load(home, cfg.lang, "train", data)
     test = load(suite, cfg.lang, tested, data)
-    dev = load(home, cfg.lang, "dev", data) if (tested != "dev" or home is not suite) and home.has(cfg.lang, "dev", data) else []
+    dev = (
+        load(home, cfg.lang, "dev", data)
+        if (tested != "dev" or home is not suite) and home.has(cfg.lang, "dev", data)
+        else []
+    )
     teacher = _Teacher(cfg, suite, data)
     train = teacher.labelled(unlabelled)
     metric = METRICS[suite.metric]
@@ -114,12 +124,18 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
 def _check(cfg: LabelConfig, suite: Suite) -> None:
     fitting = [name for name in suites() if suites()[name].kind == "classify"]
     if suite.kind != "classify":
-        raise UserError(f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}")
+        raise UserError(
+            f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
+        )
     if cfg.lang == cfg.source:
-        raise UserError(f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already")
+        raise UserError(
+            f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already"
+        )
     for name in ("per_class", "lines"):
         if getattr(cfg, name) < 1:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1", "for no further text leave out text=")
+            raise UserError(
+                f"{name}={getattr(cfg, name)}", "a whole number from 1", "for no further text leave out text="
+            )
 
 
 class _Teacher:
@@ -160,7 +176,10 @@ def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[E
     low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
     seen = tested | set(_texts(rows))
     found = dict.fromkeys(
-        line.strip() for document in reader.documents(cfg.text) for line in document if low <= len(line.strip()) <= high
+        line.strip()
+        for document in reader.documents(cfg.text)
+        for line in document
+        if low <= len(line.strip()) <= high
     )
     kept = [line for line in found if line not in seen]
     order = rng("label", cfg.seed, len(kept)).permutation(len(kept))[: cfg.lines]
@@ -180,5 +199,6 @@ def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Ite
 
 
 def _line(row: Example) -> str:
-    fields = {name: value for name, value in row.fields.items()}
-    return json.dumps({"id": row.id, "fields": fields, "label": row.label}, ensure_ascii=False) + "\n"
+    return (
+        json.dumps({"id": row.id, "fields": dict(row.fields), "label": row.label}, ensure_ascii=False) + "\n"
+    )

@@ -371,6 +371,13 @@ for _stage in (
         help="average or TIES-merge models that have a start in common",
     ),
     Stage(
+        "measure",
+        config="xling.hub.config:MeasureConfig",
+        run="xling.hub.measure:run",
+        positional="checkpoints",
+        help="measure size and latency of models on one core, for the Pareto plot of a report",
+    ),
+    Stage(
         "quantize",
         config="xling.hub.config:QuantizeConfig",
         run="xling.hub.quantize:run",

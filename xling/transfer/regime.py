@@ -82,10 +82,6 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
         raise UserError(
             f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places", "0"
         )
-    if cfg.text_features != "cls" and not model.task.one_text:
-        raise UserError(
-            f"fit.text_features={cfg.text_features} for {model.task.name}", "cls", "pairs have fit.pair_features"
-        )
 
 
 def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
