@@ -4,20 +4,22 @@ Format::
 
     vars:
       out: runs/quickstart
+    steps_at_once: 2          # on this machine; default 1
     steps:
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
       vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
 
 ``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
-are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
-under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
+are ``name=value`` for a variable, ``step.key=value`` for a setting of one step and ``steps_at_once=2``; ``scale=NAME``
+lays what stands under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one
+beside it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from xling.core.stage import STAGES, load
 # Package data: in a checkout xling/recipes is a link to recipes/.
 RECIPES = Path(str(files("xling") / "recipes"))
 
+STEPS_AT_ONCE = "steps_at_once"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -53,6 +56,7 @@ class Step:
 class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    steps_at_once: int = 1
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Pipeline:
 
     steps: dict[str, Step]
     path: Path | None = None
+    steps_at_once: int = 1
 
     def settings(self, name: str) -> Any:
         """The resolved configuration dataclass of step ``name``."""
@@ -90,6 +95,9 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     for key, value in given:
         if key == "scale":
             continue
+        if key == STEPS_AT_ONCE:
+            file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
+            continue
         name, _, rest = key.partition(".")
         if not rest and name in variables:
             variables[name] = value
@@ -98,6 +106,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
+    if file.steps_at_once < 1:
+        raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
     known: dict[str, str] = {}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
@@ -109,7 +119,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
 
 
 def _with_base(path: Path) -> dict[str, Any]:
