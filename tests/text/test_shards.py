@@ -95,7 +95,11 @@ def damaged(folder: Path, which: str, content: bytes | int) -> Path:
         ("idx", -1, r"train.idx is cut off; valid: 2 items"),
         ("idx", b"", r"train.idx is not a fairseq memory-mapped index"),
         ("idx", b"MMIDIDX\x00\x00", r"train.idx is not a fairseq memory-mapped index"),
-        ("idx", b"something else entirely, but long enough", r"train.idx is not a fairseq memory-mapped index"),
+        (
+            "idx",
+            b"something else entirely, but long enough",
+            r"train.idx is not a fairseq memory-mapped index",
+        ),
         ("idx", b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 2, 8, 0), r"version 2, type 8; valid: version 1"),
         ("idx", b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 99, 0), r"version 1, type 99"),
         ("idx", b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8, 1 << 40), r"train.idx is cut off"),

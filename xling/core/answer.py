@@ -15,10 +15,9 @@ def visible(text: str) -> str:
     r"""Escape characters that a terminal would interpret, for example as ``\x1b`` or ``\u202e``.
 
     Documents, logs and records hold untrusted text. Printed unescaped, a control sequence in it could move
-    the cursor,
-    rename the window or hide the text after it. Tab and line feed are kept.
+    the cursor, rename the window or hide the text after it. Tab and line feed are kept.
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Answer(str):

@@ -35,7 +35,7 @@ class _Loader(yaml.BaseLoader):
                 wrong = (
                     f"{key.value!r} is given twice"
                     if isinstance(key, yaml.ScalarNode)
-                    else "a key is no text"
+                    else "a key is not text"
                 )
                 raise yaml.constructor.ConstructorError(None, None, wrong, key.start_mark)
             seen.add(key.value)

@@ -1,8 +1,7 @@
 """Signals between a running stage and its launcher: progress (a heartbeat) and requests to stop.
 
 A stage that works on a laptop works in a cluster job. Without a launcher the heartbeat is discarded and no
-stop is
-requested. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
+stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
 `stop_requested` becomes true when the job is about to be preempted or to reach its time limit::
 
     with job.resumable():
@@ -91,9 +90,9 @@ def beat(
 ) -> None:
     """Report progress; cheap enough to be called at every step.
 
-    Never raises if the file cannot be written.
-    The file is written every few seconds, and at once when ``saved`` is given or the work is complete;
-    ``tokens_per_s``, ``saved`` and ``note`` keep their last value if None is given.
+    Never raises if the file cannot be written. The file is written every few seconds, and at once when
+    ``saved`` is given or the work is complete; ``tokens_per_s``, ``saved`` and ``note`` keep their last value
+    if None is given.
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -159,8 +158,7 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
     """Treat SIGTERM and SIGUSR2 as requests to stop inside the block.
 
     A stage that polls may save, within ``grace_s`` seconds if given. Any other stage ends at once. Its output
-    is
-    published atomically, so it only loses time. Outside of the main thread nothing changes.
+    is published atomically, so it only loses time. Outside of the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

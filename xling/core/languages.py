@@ -1,10 +1,8 @@
 """The table of languages: names, scripts, families and the codes that each data set uses for them.
 
 The table is ``languages.tsv`` beside this module. A language has one code here, BCP-47 style: ISO 639-1 if it
-has
-one (``sw``), else ISO 639-3 (``ceb``), with a script only where it matters (``sr_Latn``). If a macrolanguage
-has a
-two-letter code, its usual written standard shares that code (``swh``, ``swa`` -> ``sw``).
+has one (``sw``), else ISO 639-3 (``ceb``), with a script only where it matters (``sr_Latn``). If a
+macrolanguage has a two-letter code, its usual written standard shares that code (``swh``, ``swa`` -> ``sw``).
 
 `get` reads the codes of every scheme in `SCHEMES`. A code that two schemes use for different languages is
 rejected unless the scheme is given: ``als`` is Swiss German in fastText and Wikipedia, Albanian in ISO 639-3.
@@ -204,8 +202,7 @@ def script_of(text: str) -> str:
     """Return the ISO 15924 script of most letters of ``text``; ``Zyyy`` without letters.
 
     East Asian text is ``Jpan`` from a tenth of kana, ``Kore`` from a tenth of Hangul, else ``Hani``.
-    Simplified and
-    traditional characters share their code points and cannot be distinguished here.
+    Simplified and traditional characters share their code points and cannot be distinguished here.
     """
     shares = script_shares(text)
     han, bopomofo, hiragana, katakana, hangul = (shares.pop(script, 0.0) for script in _EAST_ASIAN)

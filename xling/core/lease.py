@@ -1,14 +1,10 @@
 """Leases: a file beside an output that names the only process allowed to write it.
 
 `hold` creates ``.OUT.lease`` before the work starts and deletes it at the end. A second process is refused
-and learns
-who holds the lease. Leases of killed processes are recognised: on the same machine by process id and start
-time, from
-another machine by a file that was not touched for `STALE_AFTER_S` (by the clock of the file system). A
-process that
-wants a stale lease has to claim it first, so that only one of several takes it. A process that lost its lease
-ends at
-once: it must not write beside its successor.
+and learns who holds the lease. Leases of killed processes are recognised: on the same machine by process id
+and start time, from another machine by a file that was not touched for `STALE_AFTER_S` (by the clock of the
+file system). A process that wants a stale lease has to claim it first, so that only one of several takes it.
+A process that lost its lease ends at once: it must not write beside its successor.
 """
 
 from __future__ import annotations
@@ -51,8 +47,7 @@ class Holder:
         owner: name of the job across restarts, "" if it has none.
         token: unique identifier of the lease.
         until: for work without a process of its own, such as a queued run: the lease lasts until this file
-            exists or its
-            folder is deleted.
+            exists or its folder is deleted.
     """
 
     host: str = ""

@@ -1,8 +1,7 @@
 """Atomic publication of directories: a directory with a ``manifest.json`` is complete, one without is not.
 
 Every stage writes into a temporary sibling of its output, writes the manifest last and renames the folder. A
-rerun
-whose configuration and input digests match the published manifest does nothing.
+rerun whose configuration and input digests match the published manifest does nothing.
 """
 
 from __future__ import annotations
@@ -186,13 +185,11 @@ def up_to_date(
         config: its settings, a dataclass or plain values.
         inputs: files and directories that it reads.
         replaceable: whether an output with other settings may be replaced without asking: true for tables and
-            pages
-            that take seconds to make.
+            pages that take seconds to make.
 
     Raises:
         UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
-            other
-            settings or inputs and ``overwrite=true`` was not given. The message names the differences.
+            other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
     inputs = list(inputs)
     _refuse_foreign(out, stage, inputs)

@@ -1,10 +1,9 @@
 """Parts of a resumable build: each is a folder that is renamed into place when it is complete.
 
 The parts of output ``OUT`` are in ``.OUT.work/KEY/PHASE/INDEX/``. A part is written into a temporary folder
-and then
-renamed. A killed process leaves either a complete part or a temporary folder that is never read. ``KEY`` is a
-digest of the configuration and of the code: a build with other settings or other code never reuses these
-parts.
+and then renamed. A killed process leaves either a complete part or a temporary folder that is never read.
+``KEY`` is a digest of the configuration and of the code: a build with other settings or other code never
+reuses these parts.
 """
 
 from __future__ import annotations
@@ -84,8 +83,7 @@ def code_digest() -> str:
     """Return the SHA-256 of the code and of the tables that process text.
 
     The workers and array jobs of a build inherit it from the command that started it. So code that changes on
-    disk during
-    a build does not separate later parts from earlier ones.
+    disk during a build does not separate later parts from earlier ones.
     """
     if not os.environ.get(_CODE):
         os.environ[_CODE] = _digest_of_code()

@@ -10,11 +10,9 @@ Format::
           "${out}/vocab"}}
 
 ``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
-Overrides
-are ``name=value`` for a variable and ``step.key=value`` for a setting of one step. ``scale=NAME`` applies the
-settings
-under ``scales: NAME:`` over the file. A file with ``base: NAME.yaml`` is applied over that file of the same
-folder.
+Overrides are ``name=value`` for a variable and ``step.key=value`` for a setting of one step. ``scale=NAME``
+applies the settings under ``scales: NAME:`` over the file. A file with ``base: NAME.yaml`` is applied over
+that file of the same folder.
 """
 
 from __future__ import annotations

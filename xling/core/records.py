@@ -1,8 +1,7 @@
 """Record files that survive a kill, a full disk and a partial write: JSON lines and small JSON files.
 
 A damaged line loses only that line: it is skipped and reported once on standard error. The next line is
-always written
-on a line of its own.
+always written on a line of its own.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
         Raises:
             UserError: the name does not exist (the message lists the valid and the nearest names), or another
-                package's entry
-                cannot be loaded or takes an existing name.
+                package's entry cannot be loaded or takes an existing name.
         """
         if name in self._find_plugins():
             self._load_plugin(name)

@@ -1,8 +1,7 @@
 """Compare a finished output with the one that a run would make, and name the differences.
 
 Two runs make the same output if their settings and the contents of their inputs are equal. The spelling of a
-path, the
-location of a folder, and the version of xling do not matter.
+path, the location of a folder, and the version of xling do not matter.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The annotation gives a setting's type, default and choices; the field's metadata gives its range
 (`xling.core.ranges`); the ``Attributes:`` section of the class's docstring gives its description. The
-settings of
-objectives are read from the source text of their modules, since importing one imports torch.
+settings of objectives are read from the source text of their modules, since importing one imports torch.
 """
 
 from __future__ import annotations

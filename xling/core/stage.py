@@ -43,8 +43,7 @@ class Stage:
             called again after each phase, since the number of later parts may only be known then.
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
         positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
-            names
-            separated by spaces are filled one by one.
+            names separated by spaces are filled one by one.
         reads: fields that name a file or a folder; they are checked before heavy imports.
         help: one line for ``xling --help``.
     """
@@ -260,7 +259,7 @@ for _stage in (
         "eval list",
         config="xling.eval.listing:ListConfig",
         run="xling.eval.listing:run_list",
-        help="print every suite: languages, metric, licence and what is at hand",
+        help="print every suite: languages, metric, licence, and which data are present",
     ),
     Stage(
         "eval fetch",
@@ -309,7 +308,7 @@ for _stage in (
         "eval leaks",
         config="xling.eval.leaks:LeaksConfig",
         run="xling.eval.leaks:run",
-        help="index every test row at hand, for corpora to be checked against",
+        help="index the available test rows, to check corpora against them",
     ),
     Stage(
         "eval seal",

@@ -104,8 +104,7 @@ def span_numbers(
     """Cut the text into spans and return the span, from 0, of each maskable token, (num_maskable,).
 
     Spans have Geometric(.2) words, at most 10, and never cross a special token. Choosing whole spans from
-    such a
-    division gives disjoint spans with SpanBERT's lengths without rejection sampling.
+    such a division gives disjoint spans with SpanBERT's lengths without rejection sampling.
 
     Args:
         words: word of each maskable token, as `word_numbers` gives them.

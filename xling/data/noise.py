@@ -1,14 +1,11 @@
 """Noise functions for denoising objectives; pure functions on arrays of token ids.
 
 Every function takes tokens (num_tokens,) and returns new ones. Special tokens (ids below `FIRST_PIECE`) are
-never
-masked, dropped or moved past; only sentence permutation moves the ``</s>`` at the end of a sentence. A text
-with
-pieces always keeps at least one.
+never masked, dropped or moved past; only sentence permutation moves the ``</s>`` at the end of a sentence. A
+text with pieces always keeps at least one.
 
 Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, permutation, rotation); Lample et
-al.
-2018, section 2.3, and XLM's code (shuffle, drop, blank).
+al. 2018, section 2.3, and XLM's code (shuffle, drop, blank).
 """
 
 from __future__ import annotations
@@ -54,8 +51,7 @@ def words_of(
     """Return the word, from 0, of each piece, -1 for specials, (num_tokens,).
 
     In a run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) each piece counts as a word.
-    Otherwise
-    word noise would keep or drop whole sentences.
+    Otherwise word noise would keep or drop whole sentences.
 
     Args:
         tokens: ids.
@@ -148,8 +144,8 @@ def infill(
     """Text infilling: replace spans of Poisson(``mean``) words, ``share`` of all words, by one ``<mask>`` each.
 
     A span of zero words inserts a ``<mask>`` between two words. There are at most as many of these as removed
-    tokens, so
-    a text never grows. Spans do not touch: where there is too little room between them, they are shorter.
+    tokens, so a text never grows. Spans do not touch: where there is too little room between them, they are
+    shorter.
 
     Args:
         tokens: ids.
@@ -160,8 +156,7 @@ def infill(
         rng: source of randomness.
 
     Source: Lewis et al. 2020, section 2.2. Our choice: a span that reaches a special ends there and continues
-    after it
-    with another mask.
+    after it with another mask.
     """
     num_words = int(words.max(initial=-1)) + 1
     budget = min(int(share * num_words + rng.random()), num_words)
@@ -207,12 +202,10 @@ def infill_overlapping(
     """Text infilling as in fairseq's code, used to train mBART: spans may overlap, and ``</s>`` counts as a word.
 
     Spans of Poisson(``mean``) words, in all a ``share`` of the words rounded up, begin at different words
-    drawn at
-    random. The first piece of each span becomes ``<mask>`` and the others are removed, even if one is another
-    span's mask.
-    Fewer words are removed than the share says: 31 % for .35. Spans of zero words insert a ``<mask>``
-    anywhere but at the
-    ends, at most as many as tokens were removed. The first and the last token are kept.
+    drawn at random. The first piece of each span becomes ``<mask>`` and the others are removed, even if one
+    is another span's mask. Fewer words are removed than the share says: 31 % for .35. Spans of zero words
+    insert a ``<mask>`` anywhere but at the ends, at most as many as tokens were removed. The first and the
+    last token are kept.
 
     Args:
         tokens: ids, ``<s>`` first and the last symbol last.
@@ -279,8 +272,7 @@ def corrupted_spans(
     """Choose corrupted spans: return the span number of each token from 0, -1 outside of spans, (num_tokens,).
 
     A share of the tokens is divided at random into spans of ``mean`` tokens on average. The rest is divided
-    into as many
-    segments between them; the text begins with an uncorrupted segment.
+    into as many segments between them; the text begins with an uncorrupted segment.
 
     Source: Raffel et al. 2020, section 3.1.4 and ``random_spans_noise_mask`` of its code.
     """

@@ -1,9 +1,8 @@
 """Packing of sequences into batches without padding: sequences are concatenated and grouped by length.
 
 A packed batch holds ``src_tokens`` (N,), ``positions`` (N,) and ``runs``, a list of (number of sequences,
-their
-length) in order. Attention sees each run as a dense (sequences, length) block; every other layer
-sees N real tokens.
+their length) in order. Attention sees each run as a dense (sequences, length) block; every other layer sees N
+real tokens.
 """
 
 from __future__ import annotations
@@ -44,12 +43,10 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
             (num_chosen,); optionally ``langs``, ``segments``, ``sees``, ``shows`` and ``sides`` (length,).
 
     Returns:
-        A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
-        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of
-        the packed
-        batch, ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``sides`` (N,);
-        ``id`` (B,);
-        ``nsentences``; ``ntokens``.
+        A fairseq sample. ``net_input`` holds int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
+        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``. ``chosen`` (M,) are rows of
+        the packed batch, with ``target`` (M,) and ``target_langs`` (M,); ``num_chosen`` is a list by
+        sequence. Further ``sides`` (N,); ``id`` (B,); ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
@@ -91,18 +88,16 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
 
     Args:
         examples: each with the source as `pack` takes it (``tokens``, ``positions``, ``langs``: (S,)) and
-            what the
-            decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``, ``target`` (T,);
-            optionally ``hidden``, bool (S,), True where the decoder does not see the source.
+            what the decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``,
+            ``target`` (T,); optionally ``hidden``, bool (S,), True where the decoder does not see the source.
 
     Returns:
         A fairseq sample: ``net_input`` as `pack` makes it with ``decoder``: ``tokens``, ``positions``,
             ``langs`` (M,),
         its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order. With
-        ``hidden`` the
-        source length counts the visible tokens, whose rows among the sources are ``seen`` (K,). Further
-        ``target`` and
-        ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both sides.
+        ``hidden`` the source length counts the visible tokens, whose rows among the sources are ``seen``
+        (K,). Further ``target`` and ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both
+        sides.
     """
     lengths = [(len(e["tokens"]), len(e["target"])) for e in examples]
     order = sorted(range(len(examples)), key=lambda i: lengths[i], reverse=True)

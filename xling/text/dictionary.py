@@ -1,10 +1,8 @@
 """Bilingual dictionaries in MUSE's format, and replacement of words by their translations in several languages.
 
-Pre-training text is switched once. Fine-tuning data is switched by `Cosda`, which draws anew each epoch as
-CoSDA-ML
-does: a sentence is chosen with one probability, each of its words with another. The language and the
-translation of
-each word are drawn uniformly.
+Pre-training text is switched once. Fine-tuning data is switched by `Cosda`, which makes new draws each epoch as
+CoSDA-ML does: a sentence is chosen with one probability, each of its words with another. The language and the
+translation of each word are drawn uniformly.
 
 Source: Conneau et al. 2018 (MUSE); Qin et al. 2020, section 3 (CoSDA-ML).
 """
@@ -42,7 +40,7 @@ def read_dictionary(path: Path) -> dict[str, tuple[str, ...]]:
             raise UserError(
                 f"{path} line {number}: {line[:80]!r}",
                 "two words separated by a tab or a space (MUSE)",
-                "mend it",
+                "correct the line",
             )
         translations_of.setdefault(fields[0].strip().lower(), {})[fields[1].strip()] = None
     return {word: tuple(translations) for word, translations in translations_of.items()}

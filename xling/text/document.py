@@ -46,11 +46,10 @@ class Document:
 class Ledger:
     """Counts of the documents read, written, and dropped by stage and reason.
 
-    Counts are documents and characters (Unicode code points). ``dropped`` is keyed by
-    ``(stage, reason)``; the first ``num_samples`` dropped texts of each key are kept for the card.
-    ``num_bytes`` is keyed by ``(level, name)``. At each level, the bytes ``in`` equal the sum of the others:
-    bytes that
-    were read, and bytes lost for each reason. Ledgers of shards are added with `merge`.
+    Counts are documents and characters (Unicode code points). ``dropped`` is keyed by ``(stage, reason)``;
+    the first ``num_samples`` dropped texts of each key are kept for the card. ``num_bytes`` is keyed by
+    ``(level, name)``. At each level, the bytes ``in`` equal the sum of the others: bytes that were read, and
+    bytes lost for each reason. Ledgers of shards are added with `merge`.
     """
 
     num_samples: int = 5

@@ -1,8 +1,7 @@
 """Interface to encoders of sentences and words for mining, alignment and filters, independent of any model.
 
 Encoders are looked up by name: ``checkpoint`` is a model of `xling pretrain`, and other packages may add
-theirs
-(`xling.core.registry`).
+theirs (`xling.core.registry`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Hashed features of words: the word, its character n-grams, its Latin spelling and its consonants.
 
 Nothing is learned here, so any language in any script has features. An unseen word shares most of its
-features
-with related words. Scripts without spaces between words are read in windows: each character with the ones
-after it.
+features with related words. Scripts without spaces between words are read in windows: each character with the
+ones after it.
 
 Source: character n-grams of words and hashing: Bojanowski et al. 2017, Enriching word vectors with subword
 information.
@@ -71,10 +70,9 @@ def features(token: str) -> list[str]:
     """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
     A window has its prefixes of every length. A word has itself and its n-grams of `MIN_GRAM` to `MAX_GRAM`
-    characters
-    including word boundaries, and the same for its Latin spelling if that differs; Hangul has n-grams of 1 to
-    3 syllables.
-    A number has those of its western digits. Katakana, which writes names and loan words, is read as words.
+    characters including word boundaries, and the same for its Latin spelling if that differs; Hangul has
+    n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which writes names and
+    loan words, is read as words.
     """
     token = token.lower()
     if token.startswith(WINDOW):

@@ -1,8 +1,7 @@
 """Adapter that gives any tokenizer of transformers the interface of a SentencePiece model.
 
 Ids use SentencePiece's numbering, as in `xling.text.wordpiece`, so that code that adds one to them works here
-too
-(`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
+too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
 ids.
 """
 

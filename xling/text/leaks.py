@@ -1,12 +1,10 @@
 """Index of texts that a corpus must not contain, such as test rows, and the search for them in documents.
 
 A row of at least `LONG` units is found anywhere in a document, even if each sixth unit is different. Runs of
-`RUN`
-units shared by both give the place where the row might begin. The row is found if all but one of `CHANGED`
-units
-match at their places. A shorter row is found only as a complete line. A row of less than `ALONE` units counts
-only
-together with another row of its group in the same document, since such sentences are common.
+`RUN` units shared by both give the place where the row might begin. The row is found if all but one of
+`CHANGED` units match at their places. A shorter row is found only as a complete line. A row of less than
+`ALONE` units counts only together with another row of its group in the same document, since such sentences
+are common.
 
 Units are words, or characters of scripts without spaces (`xling.text.units`).
 """

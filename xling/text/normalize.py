@@ -1,8 +1,7 @@
 """Normal forms of a line of text: the one CCNet hashes for deduplication and the one its language model reads.
 
 The fast versions look up every code point in a table with numpy, two bytes per character unless one needs
-more.
-The plain versions are the definition, and tests check that both agree.
+more. The plain versions are the definition, and tests check that both agree.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Reader of aligned texts in many languages as word ids: the files that ``xling corpus nway`` writes.
 
-The files are ``words.txt`` (one lower-cased word per line), ``hashes.npy`` and ``hash_ends.npy`` (the
-features of each
-word, see `xling.text.features`), ``words.<n>.npy`` and ``ends.<n>.npy`` with the texts of one set of aligned
-files,
-``rows.json`` with their sources and languages, and ``frequency.npy``, the largest share of a word in one
-language's text.
+- ``words.txt``: one lower-cased word per line.
+- ``hashes.npy`` and ``hash_ends.npy``: the features of each word, see `xling.text.features`.
+- ``words.<n>.npy`` and ``ends.<n>.npy``: the texts of one set of aligned files.
+- ``rows.json``: their sources and languages.
+- ``frequency.npy``: the largest share of a word in the text of one language.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 What names and loan words share across scripts.
 
 The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of
-code
-points is needed; `_LETTERS` lists names whose first letters would mislead. Chinese characters have no
+code points is needed; `_LETTERS` lists names whose first letters would mislead. Chinese characters have no
 spelling here.
 
 Source: names of the Unicode Character Database as Python's `unicodedata` has them.

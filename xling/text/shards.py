@@ -106,8 +106,7 @@ class ShardWriter:
     """Writer of one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
 
     Tokens are uint16 if the vocabulary fits, else int32, as in fairseq. The format is implemented here
-    because importing
-    fairseq takes seconds and loads torch; a test reads the result with fairseq.
+    because importing fairseq takes seconds and loads torch; a test reads the result with fairseq.
     """
 
     def __init__(self, prefix: Path, vocab_size: int) -> None:

@@ -55,8 +55,8 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
     """Yield the decompressed bytes of ``path`` in pieces of about a megabyte at most.
 
     A damaged stretch loses only the members that it touches. A `Damaged` piece marks it, and reading
-    continues at the
-    next member. The ledger's ``stored`` bytes balance: the file's bytes equal those read plus those lost.
+    continues at the next member. The ledger's ``stored`` bytes balance: the file's bytes equal those read
+    plus those lost.
     """
     with path.open("rb") as raw:
         size = os.fstat(raw.fileno()).st_size
@@ -187,8 +187,7 @@ class _Members:
     """The members of a compressed file, from ``start`` on.
 
     Library file objects lose what they have read of a truncated file, do not distinguish it from a whole one,
-    or stop at
-    the first damaged byte. This class yields every readable byte, then raises, then continues.
+    or stop at the first damaged byte. This class yields every readable byte, then raises, then continues.
 
     Attributes:
         num_read: bytes of the file that were decompressed without an error.
@@ -287,8 +286,7 @@ class _Members:
 
         Returns:
             Held output of the member if it is the only one; held output of one member among several, which
-            may be wrong;
-            and how many bytes of the file are lost.
+            may be wrong; and how many bytes of the file are lost.
         """
         held, since, at = self.take_held(), self._released, self._at
         next_start = self.next_member(max(since, self._start + 1))

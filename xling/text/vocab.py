@@ -140,8 +140,8 @@ def _round_scores(out: Path) -> None:
     """Round the scores to multiples of 2^-8, whose sums are exact in single precision up to 65,536.
 
     Two segmentations of a word into the same pieces in another order have the same score. With inexact sums,
-    rounding
-    after the preceding text would decide between them, and other implementations would segment differently.
+    rounding after the preceding text would decide between them, and other implementations would segment
+    differently.
     """
     model = proto.ModelProto()
     model.ParseFromString((out / "spm.model").read_bytes())

@@ -2,12 +2,10 @@
 
 A word is a run of letters, digits and marks. The text between words and words without an entry are copied.
 The languages must write spaces between words. With several translations per word and an n-gram model of the
-target
-language, a beam search chooses among them and may swap neighbouring words.
+target language, a beam search chooses among them and may swap neighbouring words.
 
 Source: Lample et al. 2018, section 3.4 (word-by-word translation as the first model); Kim et al. 2018,
-section 3.1
-(choice by context with a language model); swapping neighbours is ours.
+section 3.1 (choice by context with a language model); swapping neighbours is ours.
 """
 
 from __future__ import annotations
@@ -143,8 +141,8 @@ def read(spec: str) -> dict[tuple[str, str], WordByWord]:
 
     Args:
         spec: a directory of `xling bli`; or dictionaries ``en-fr=PATH,fr-en=PATH`` in MUSE's format. Of these
-            the first
-            translation of each word is used, and a direction that is not given is the other one inverted.
+            the first translation of each word is used, and a direction that is not given is the other one
+            inverted.
 
     Raises:
         UserError: ``spec`` cannot be parsed, or a file is missing, empty or not a dictionary.

@@ -1,12 +1,10 @@
 """Adapter that gives BERT's WordPiece vocabularies the interface of a SentencePiece model.
 
 It is only for models trained elsewhere: `xling vocab` trains SentencePiece. Ids use SentencePiece's
-numbering, so
-that code that adds one to them (`xling.text.vocab`) works for both kinds: ``<unk>`` 0, ``<s>`` 1, ``</s>`` 2,
-then the
-pieces. The file stores a tokenizer of `tokenizers` with fairseq's numbering: BERT's normaliser, its splitting
-into words
-and punctuation, and longest-match-first. Source: Wu et al. 2016; tokenization.py of Devlin et al. 2019.
+numbering, so that code that adds one to them (`xling.text.vocab`) works for both kinds: ``<unk>`` 0, ``<s>``
+1, ``</s>`` 2, then the pieces. The file stores a tokenizer of `tokenizers` with fairseq's numbering: BERT's
+normaliser, its splitting into words and punctuation, and longest-match-first. Source: Wu et al. 2016;
+tokenization.py of Devlin et al. 2019.
 """
 
 from __future__ import annotations

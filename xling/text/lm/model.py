@@ -19,10 +19,8 @@ class Pieces(dict[bytes, bytes]):
     """Cache of normalised word -> its pieces joined by spaces, both UTF-8, filled on demand.
 
     A unigram model segments each whitespace-separated word by itself, and a few words make up most of any
-    text.
-    Every word is encoded in a separate call. Otherwise rounding after the preceding words would decide
-    between equally
-    likely segmentations, and pieces would depend on what else the process has read.
+    text. Every word is encoded in a separate call. Otherwise rounding after the preceding words would decide
+    between equally likely segmentations, and pieces would depend on what else the process has read.
 
     Args:
         path: a SentencePiece model trained with the identity normalisation.
@@ -84,8 +82,7 @@ class LanguageModel:
         """Return the perplexity per piece of ``text``, its paragraphs joined into one line as CCNet does.
 
         10 ** (-log10 p / (number of pieces + 1)); the added one is the end of the line. Infinite for a text
-        without words.
-        Source: cc_net/perplexity.py, ``DocLM``.
+        without words. Source: cc_net/perplexity.py, ``DocLM``.
         """
         pieces = self.pieces.of(text)
         if not pieces:

@@ -1,8 +1,7 @@
 """Training of an n-gram language model for any language from clean text: ``xling corpus lm``.
 
 SentencePiece (Kudo and Richardson 2018) learns the pieces. The probabilities are modified Kneser-Ney
-estimates: by lmplz
-if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
+estimates: by lmplz if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
 """
 
 from __future__ import annotations
