@@ -313,7 +313,7 @@ PLANTED = [
     (static, "contrast", "F.cross_entropy(scores.T, right)", "F.cross_entropy(scores.T, right, reduction='none')"),
     (static_heads, "rescaled", "features.std(0)", "features.std(1)[:, None, None]"),
     (static_tagger, "shapes", "len(words), NUM_SHAPES", "NUM_SHAPES, len(words), 1"),
-    (files, "one_table", "return found[0].float()", "return found[0].double()"),
+    (files, "one_table", "return tables[0].float()", "return tables[0].double()"),
     (t5, "our_order", "*sentinels])", "*sentinels])[:, None]"),
     (paragraphs, "is_member", "sorted_keys[places] == keys", "sorted_keys == keys[:, None]"),
     (paragraphs, "keys_of", ".reshape(-1)", ".reshape(-1, 1)"),
