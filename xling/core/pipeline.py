@@ -14,8 +14,8 @@ Format::
 
 ``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
 Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
-``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with ``base: NAME.yaml`` is applied over
-that file of the same folder.
+``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
+``base: NAME.yaml`` is applied over that file of the same folder.
 """
 
 from __future__ import annotations
