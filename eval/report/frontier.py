@@ -46,7 +46,7 @@ def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
 
 def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
     """The models that have scores by the suite's main metric, with the means of value, low and high."""
-    points = []
+    points: list[Point] = []
     for model in models:
         mine = [s for s in scores if s.system == model["name"] and s.metric == scores[0].metric]
         if not mine:
