@@ -115,8 +115,12 @@ class Kind:
     # Statistics.
 
     def block(self, row: Example) -> Hashable:
-        """What rows of one language share that makes their answers depend on each other; None for nothing."""
-        return None
+        """What rows of one language share that makes their answers depend on each other; None for nothing.
+
+        Rows that name no ``document`` (a text, a passage, a query) share nothing.
+        """
+        shared: Hashable = row.fields.get("document")
+        return shared
 
     # Answers.
 
