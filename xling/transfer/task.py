@@ -52,6 +52,7 @@ class Task:
         xlmr_class: class of `transformers` with the same head, for an export; "" if there is none.
         writes: the answer is a text, written by a model with a decoder.
         translates: the language of a row is a pair, source and target.
+        compares: the answer is the likelier text, by a pre-trained encoder as it is.
     """
 
     name: ClassVar[str]
@@ -65,6 +66,7 @@ class Task:
     xlmr_class: ClassVar[str] = ""
     writes: ClassVar[bool] = False
     translates: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
 
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
