@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import rankdata
 
-from xling.eval.metrics.base import METRICS, Array, Metric, mean
+from xling.eval.metrics.base import METRICS, Metric, mean
 from xling.eval.suite import Example
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def ndcg_rows(
     return rows
 
 
-def moments(x: Array, y: Array) -> Float64[np.ndarray, "rows 6"]:
+def moments(
+    x: Float64[np.ndarray, " rows"], y: Float64[np.ndarray, " rows"]
+) -> Float64[np.ndarray, "rows 6"]:
     """Statistics (1, x, y, xx, yy, xy) of pairs of numbers about their means, for `correlation`."""
     x, y = x - x.mean(), y - y.mean()
     return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)

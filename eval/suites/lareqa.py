@@ -26,8 +26,10 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
         for number, paragraph in enumerate(_paragraphs(path), 1):
             texts = _sentences(paragraph)
             names = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
-            fields = [{"text": text, "side": "tgt", "lang": path.stem} for text in texts]
-            candidates += [(path, 1, Example(n, f, ())) for n, f in zip(names, fields, strict=True)]
+            for name, text in zip(names, texts, strict=True):
+                candidates.append(
+                    (path, 1, Example(name, {"text": text, "side": "tgt", "lang": path.stem}, ()))
+                )
             for question in paragraph["qas"]:
                 place = _place(paragraph, question)
                 right = (
