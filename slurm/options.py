@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -112,13 +112,8 @@ def snapshot(target: Path) -> None:
     Raises:
         UserError: the files cannot be copied.
     """
-    source = Path(__file__).resolve().parent
-    package = next(Path(entry) for entry in sys.modules["xling"].__path__)
-    testbed = {str(source / "testbed"), str(package / "slurm" / "testbed")}
-
-    def left_out(folder: str, names: list[str]) -> list[str]:
-        return [n for n in names if n == "__pycache__" or str(Path(folder) / n) in testbed]
-
+    package = Path(str(files("xling")))
+    left_out = shutil.ignore_patterns("__pycache__", "testbed")
     try:
         shutil.copytree(package, target / "xling", ignore=left_out)
     except (OSError, shutil.Error) as error:
