@@ -109,10 +109,11 @@ def latent_words(
     seed: int,
     progress: Progress | None = None,
 ) -> Float32[Tensor, "words dim"]:
-    """Vectors of words, float32 (num_words, dim): the mean of their rows' vectors.
+    """Compute vectors of words, float32 (num_words, dim): the mean of their rows' vectors.
 
-    The vectors of rows are those of their words, again and again, made orthonormal in between. The mean of every set is
-    taken off them, else the first directions would say which set a row is of.
+    The vectors of rows are computed from their words and vice versa, repeatedly, with orthonormalisation in
+    between. The mean of every set is subtracted; otherwise the first directions would only encode the set of
+    a row.
     """
     by_word = (sparse.diags_array(mass) @ matrix).T.tocsr()
     total = torch.from_numpy(np.asarray(by_word.sum(1), dtype=np.float32).ravel())
