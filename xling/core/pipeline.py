@@ -4,22 +4,25 @@ Format::
 
     vars:
       out: runs/quickstart
+    steps_at_once: 2          # on this machine; default 1
     steps:
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
-      vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out:
-          "${out}/vocab"}}
+      vocab:
+        stage: vocab
+        after: [raw]
+        config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}
 
 ``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
-Overrides are ``name=value`` for a variable and ``step.key=value`` for a setting of one step. ``scale=NAME``
-applies the settings under ``scales: NAME:`` over the file. A file with ``base: NAME.yaml`` is applied over
-that file of the same folder.
+Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
+``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
+``base: NAME.yaml`` is applied over that file of the same folder.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ from xling.core.stage import STAGES, load
 # Package data: in a checkout xling/recipes is a link to recipes/.
 RECIPES = Path(str(files("xling") / "recipes"))
 
+STEPS_AT_ONCE = "steps_at_once"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -55,6 +59,7 @@ class Step:
 class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    steps_at_once: int = 1
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Pipeline:
 
     steps: dict[str, Step]
     path: Path | None = None
+    steps_at_once: int = 1
 
     def settings(self, name: str) -> Any:
         """Return the resolved configuration dataclass of step ``name``."""
@@ -93,6 +99,9 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     for key, value in given:
         if key == "scale":
             continue
+        if key == STEPS_AT_ONCE:
+            file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
+            continue
         name, _, rest = key.partition(".")
         if not rest and name in variables:
             variables[name] = value
@@ -101,6 +110,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
+    if file.steps_at_once < 1:
+        raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
     known: dict[str, str] = {}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
@@ -112,7 +123,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
 
 
 def _with_base(path: Path) -> dict[str, Any]:
