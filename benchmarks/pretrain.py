@@ -85,7 +85,7 @@ SHAPES = {
 
 
 def write_data(folder: Path, shape: Shape) -> Path:
-    """Shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs.
+    """Return shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs.
 
     No piece begins a word: noise then falls on pieces, as stock's does without a list of words.
     """
@@ -118,7 +118,7 @@ def write_data(folder: Path, shape: Shape) -> Path:
 def paragraphs(
     lang: str, split: str, num_tokens: int, num_pieces: int, aligned: bool = False
 ) -> Iterator[np.ndarray]:
-    """Items with ``</s>`` behind; ``aligned`` those of all languages say the same, and no document ends."""
+    """Yield items with ``</s>`` behind; ``aligned`` those of all languages say the same, and no document ends."""
     lengths = rng(1, "lengths", split).integers(8, 61, num_tokens // 34)
     draws = rng(1, "text", "all" if aligned else lang, split)
     shares = 1 / (np.arange(num_pieces) + 10.0)
@@ -142,7 +142,7 @@ def paragraphs(
 def ours(
     data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm", more: Sequence[str] = ()
 ) -> Trainer:
-    """`xling pretrain`'s training."""
+    """Return `xling pretrain`'s training."""
     own, decoder = f"objectives.{objective}.", OBJECTIVES[objective].decoder
     # Ours counts the tokens of both sides of a batch, fairseq those of the longer one.
     batch_tokens = shape.batch_tokens * (1 + decoder)
@@ -165,7 +165,7 @@ def ours(
 
 
 def batches(trainer: Trainer) -> Iterator[Any]:
-    """Batches epoch after epoch, as training takes them."""
+    """Yield batches epoch after epoch, as training takes them."""
     epoch = 1
     while True:
         itr = trainer.get_train_iterator(epoch, load_dataset=True)
@@ -176,7 +176,7 @@ def batches(trainer: Trainer) -> Iterator[Any]:
 
 
 def size_of(sample: dict[str, Any]) -> tuple[int, int]:
-    """Real tokens of a batch and all that are computed on, padding included."""
+    """Return real tokens of a batch and all that are computed on, padding included."""
     sides = [sample["net_input"]["src_tokens"]]
     if {"decoder", "prev_output_tokens"} & sample["net_input"].keys():
         sides.append(sample["target"])

@@ -36,7 +36,7 @@ CFG = TuneConfig(precision="fp32")
 
 
 def main(ckpt: str = "", blocks: str = "3", batches: str = "8") -> int:
-    """Time both tasks and print one JSON object."""
+    """Return time both tasks and print one JSON object."""
     if not (ckpt and os.environ.get("XLING_DATA") and find_spec("transformers")):
         print("benchmarks/tuning.py needs a CHECKPOINT, XLING_DATA and transformers", file=sys.stderr)
         return 2
@@ -107,7 +107,7 @@ def _batches(units: Sequence[list[Example]]) -> list[list[Example]]:
 def _theirs(
     ckpt: Path, task: str, num_labels: int, examples: Sequence[list[Example]], pad: bool
 ) -> Callable[[list[Example]], None]:
-    """One update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
+    """Return one update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
     from transformers import (
         XLMRobertaConfig,
         XLMRobertaForSequenceClassification,

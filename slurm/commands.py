@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> Answer:
 
 
 def show_status(folder: Path, name: str = "", *more: str) -> Answer:
-    """Every run in ``folder``, or one with its steps."""
+    """Return every run in ``folder``, or one with its steps."""
     _no_more("status [RUN]", more)
     if name:
         run = open_run(folder / name)
@@ -60,7 +60,7 @@ def show_status(folder: Path, name: str = "", *more: str) -> Answer:
 
 
 def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> Answer:
-    """The record and the end of the log of one part."""
+    """Return the record and the end of the log of one part."""
     _no_more("logs RUN [STEP [INDEX]]", more, name)
     run = open_run(folder / name)
     if step and step not in run.steps:

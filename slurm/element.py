@@ -151,7 +151,7 @@ def _start(part: Part, key: str) -> None:
 
 
 def job_id() -> str:
-    """Id of the job this process runs in; an element of an array never goes by the id of the whole array."""
+    """Return id of the job this process runs in; an element of an array never goes by the id of the whole array."""
     env = os.environ
     if "SLURM_ARRAY_JOB_ID" in env:
         return f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}"
@@ -159,7 +159,7 @@ def job_id() -> str:
 
 
 def _may_come_back() -> bool:
-    """Whether this job may be put back into the queue: not on a laptop, where whoever started it tries again.
+    """Return whether this job may be put back into the queue: not on a laptop, where whoever started it tries again.
 
     A job that is being cancelled is left alone: requeueing would bring it back to life.
     """

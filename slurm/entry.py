@@ -85,14 +85,14 @@ def _next(step: Step, entry: Event) -> list[Element]:
 
 
 def _is_away(error: Exception, step: Step) -> bool:
-    """Whether the controller does not answer; a lease is held the longest while another job asks in vain."""
+    """Return whether the controller does not answer; a lease is held the longest while another job asks in vain."""
     if isinstance(error, lease.HeldError):
         return not reconcile.view_of(step.run).answers
     return isinstance(error, reconcile.NoAnswerError)
 
 
 def _entry(step: Step, key: str) -> Event:
-    """The submission with this key; a slow shared file system may show it late."""
+    """Return the submission with this key; a slow shared file system may show it late."""
     deadline = time.monotonic() + RECORD_DELAY_S
     while not (found := [entry for entry in step.jobs() if entry["key"] == key]):
         if time.monotonic() > deadline:

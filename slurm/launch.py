@@ -149,7 +149,7 @@ def start(run: Run) -> None:
 
 
 def run_here(run: Run) -> Answer:
-    """The same decisions with submitit's own executors: subprocesses (local) or this process (debug)."""
+    """Return the same decisions with submitit's own executors: subprocesses (local) or this process (debug)."""
     for step in run.steps.values():
         if step.outcome().get("state") == "done":
             continue

@@ -72,7 +72,7 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 def executor(
     folder: Path, name: str, words: Sequence[str], resources: Resources, dependency: str = "", **more: Any
 ) -> Executor:
-    """An executor for jobs called ``name`` that run ``words``; their scripts and logs go to ``folder``."""
+    """Return an executor for jobs called ``name`` that run ``words``; their scripts and logs go to ``folder``."""
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -112,7 +112,7 @@ def small(
     dependency: str = "",
     hold: bool = False,
 ) -> Executor:
-    """An executor for the jobs that only look after others: no srun, since they submit jobs themselves."""
+    """Return an executor for the jobs that only look after others: no srun, since they submit jobs themselves."""
     additional = {"hold": True} if hold else {}
     return executor(
         folder, name, words, resources, dependency, use_srun=False, additional_parameters=additional
@@ -136,7 +136,7 @@ def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
 
 
 def ids_of(master: str, num_elements: int) -> list[str]:
-    """Ids of the elements of a job: the job's own where there is one element."""
+    """Return ids of the elements of a job: the job's own where there is one element."""
     return [f"{master}_{i}" for i in range(num_elements)] if num_elements > 1 else [master]
 
 
@@ -187,7 +187,7 @@ def run_quietly(*command: str) -> bool:
 
 
 def script(jobs: Executor, num_elements: int = 1) -> str:
-    """The batch script as `submit` hands it over."""
+    """Return the batch script as `submit` hands it over."""
     if num_elements > 1:
         jobs.parameters["map_count"] = num_elements
     text: str = jobs._make_submission_file_text(jobs._submitit_command_str, "")

@@ -128,7 +128,7 @@ def ask(run: Run) -> View:
 
 
 def view_of(run: Run) -> View:
-    """What Slurm says about the jobs of a run; the view of another cluster counts as no answer."""
+    """Return what Slurm says about the jobs of a run; the view of another cluster counts as no answer."""
     view = look(
         identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]
     )
@@ -179,7 +179,7 @@ class _Reconciler:
         return self.view.state(identity, step.job_name(entry))
 
     def _active(self, step: Step, kind: str) -> list[str]:
-        """Ids of the jobs of one kind that wait or run, this job itself left out."""
+        """Return ids of the jobs of one kind that wait or run, this job itself left out."""
         own = job_id()
         entries = [entry for entry in current(step) if entry["kind"] == kind]
         found = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
@@ -204,7 +204,7 @@ class _Reconciler:
                     self.in_flight = True
 
     def _waits(self, step: Step, kind: str) -> bool:
-        """Whether a submission of this kind is in flight."""
+        """Return whether a submission of this kind is in flight."""
         return any(
             e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void") for e in current(step)
         )
@@ -382,7 +382,7 @@ def start(run: Run) -> None:
 def jobs_of(
     step: Step, kind: str, key: str, dependency: str = "", parts: Sequence[Part] = ()
 ) -> queue.Executor:
-    """The batch script of a submission."""
+    """Return the batch script of a submission."""
     words = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
     if kind == "array":
@@ -446,7 +446,7 @@ def stop(run: Run) -> tuple[list[str], str]:
 
 
 def active_jobs(run: Run, view: View) -> list[str]:
-    """The jobs of a run that wait or run."""
+    """Return the jobs of a run that wait or run."""
     found = [
         identity
         for step in run.steps.values()

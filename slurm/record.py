@@ -75,7 +75,7 @@ class Part:
         return f"{self.step.name} {self.phase}[{self.index}]"
 
     def events(self) -> list[Event]:
-        """Everything that was written down, oldest first."""
+        """Return everything that was written down, oldest first."""
         return [event for event in read_lines(self.events_path) if isinstance(event.get("event"), str)]
 
     def append(self, event: str, **facts: Any) -> None:
@@ -83,16 +83,16 @@ class Part:
         append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
 
     def last(self) -> Event:
-        """The newest event, {} before the part has started."""
+        """Return the newest event, {} before the part has started."""
         events = self.events()
         return events[-1] if events else {}
 
     def is_done(self) -> bool:
-        """Whether the part has ended well."""
+        """Return whether the part has ended well."""
         return any(event["event"] == "done" for event in self.events())
 
     def saved(self) -> int:
-        """Units of work that a restart does not repeat."""
+        """Return units of work that a restart does not repeat."""
         heartbeat = job.read(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
 
@@ -106,12 +106,12 @@ class Step:
         self.log = self.path / "log"
 
     def config(self, index: int = 0) -> Any:
-        """The configuration dataclass of element ``index`` of a sweep, or of the whole step."""
+        """Return the configuration dataclass of element ``index`` of a sweep, or of the whole step."""
         plain = self.plan.configs[index if self.is_sweep else 0]
         return config.from_dict(load(self.plan.stage.config), plain, f"step {self.name!r}")
 
     def outputs(self) -> list[Path]:
-        """What the step writes, as far as its settings name it."""
+        """Return what the step writes, as far as its settings name it."""
         outs = (config.get("out") for config in self.plan.configs if isinstance(config, dict))
         return [Path(self.run.directory) / out for out in outs if isinstance(out, str) and out]
 
@@ -121,17 +121,17 @@ class Step:
         return len(self.plan.configs) > 1
 
     def phases(self) -> Sequence[Phase]:
-        """The phases as far as they are known now."""
+        """Return the phases as far as they are known now."""
         if self.is_sweep:
             return (Phase(SWEEP_PHASE, len(self.plan.configs)),)
         return phases_of(self.plan.stage, self.config())
 
     def part(self, phase: str, index: int) -> Part:
-        """The record of one part."""
+        """Return the record of one part."""
         return Part(self, phase, index)
 
     def jobs(self) -> list[Event]:
-        """Every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
+        """Return every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
         found: list[Event] = []
         by_key: dict[str, Event] = {}
         for line in read_lines(self.path / "jobs.jsonl"):
@@ -191,11 +191,11 @@ class Step:
         return job_name(self.run.name, self.name, word, entry["key"]) if entry["key"] else ""
 
     def barrier(self) -> str:
-        """Job id of the newest barrier: the job that ends well when the step has."""
+        """Return job id of the newest barrier: the job that ends well when the step has."""
         return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier" and e["jobs"]), "")
 
     def outcome(self) -> Event:
-        """``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is under way."""
+        """Return ``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is under way."""
         found = read_object(self.path / "outcome.json")
         return found if isinstance(found.get("state"), str) and "reason" in found else {}
 
@@ -233,7 +233,7 @@ class Run:
         return (self.path / "cancelled").exists()
 
     def after(self, name: str) -> list[Step]:
-        """The steps that wait for ``name``, directly or not."""
+        """Return the steps that wait for ``name``, directly or not."""
         waiting: list[Step] = []
         reached = {name}
         for step in self.steps.values():  # in an order in which each comes after the ones it needs
@@ -312,7 +312,7 @@ def open_run(path: Path) -> Run:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The runs whose records lie in ``folder``, oldest first; a damaged one is told on standard error."""
+    """Return the runs whose records lie in ``folder``, oldest first; a damaged one is told on standard error."""
     found = []
     for path in sorted(folder.glob("*/run.json")):
         try:
@@ -333,7 +333,7 @@ def check_names(*names: str) -> None:
 
 
 def new_name(folder: Path, stem: str) -> str:
-    """A free name such as ``pretrain-1121-0942``, with a letter behind it when two fall into one minute."""
+    """Return a free name such as ``pretrain-1121-0942``, with a letter behind it when two fall into one minute."""
     base = f"{re.sub(r'[^A-Za-z0-9]+', '-', stem).strip('-')}-{time.strftime('%m%d-%H%M')}"
     suffixes: Iterable[str] = ("", *(f".{n}" for n in range(2, 1000)))
     return next(base + s for s in suffixes if not (folder / (base + s)).exists())

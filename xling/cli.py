@@ -93,12 +93,12 @@ def _discard_output() -> None:
 
 
 def _of_machine(error: Exception) -> bool:
-    """Whether an error is of the disk or the memory; torch has no class for memory that a CPU lacks."""
+    """Return whether an error is of the disk or the memory; torch has no class for memory that a CPU lacks."""
     return not isinstance(error, RuntimeError) or bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
-    """A failure of the disk, the file system or the memory, with its path and what to do about it.
+    """Return a failure of the disk, the file system or the memory, with its path and what to do about it.
 
     Args:
         error: what the system raised.
@@ -210,12 +210,12 @@ def show(result: Any, as_json: bool) -> int:
 
 
 def values_of(result: Any) -> Any:
-    """What a command answers as JSON-ready values: of a finished output its manifest."""
+    """Return what a command answers as JSON-ready values: of a finished output its manifest."""
     return config.to_dict(result.data if isinstance(result, Answer) else result)
 
 
 def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
-    """The stage that the first one or two words name, and the words behind it."""
+    """Return the stage that the first one or two words name, and the words behind it."""
     for length in (2, 1):
         name = " ".join(words[:length]).replace(" --", " ")
         if name in STAGES:
@@ -226,7 +226,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
 
 
 def recipe_path(name: str) -> Path:
-    """A recipe by path, or by its bare name in recipes/."""
+    """Return a recipe by path, or by its bare name in recipes/."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path if path.is_file() or not (RECIPES / path.name).is_file() else RECIPES / path.name
@@ -237,7 +237,7 @@ def recipe_path(name: str) -> Path:
 
 
 def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
-    """The configuration of ``stage`` and the launch settings (``cluster``, ``workers``) from the words."""
+    """Return the configuration of ``stage`` and the launch settings (``cluster``, ``workers``) from the words."""
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
@@ -275,14 +275,14 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
 
 
 def _is_flag(cls: Any, name: str) -> bool:
-    """Whether ``--name`` stands alone: what is no setting does so too, and is refused under its name."""
+    """Return whether ``--name`` stands alone: what is no setting does so too, and is refused under its name."""
     known = {key.name: key for key in schema.keys(cls)}
     inside = any(key.is_open and name.startswith(f"{key.name}.") for key in known.values())
     return known[name].kind == "true or false" if name in known else not inside
 
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Where to run (``cluster``, ``workers``, ``slurm.*``), and the other words."""
+    """Return where to run (``cluster``, ``workers``, ``slurm.*``), and the other words."""
     launch = {"cluster": "local", "workers": "1"}
     rest = []
     for word in words:
@@ -299,7 +299,7 @@ def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
-    """``slurm.nodes=2`` as ``{"nodes": "2"}``."""
+    """Return ``slurm.nodes=2`` as ``{"nodes": "2"}``."""
     return {k.removeprefix("slurm."): v for k, v in launch.items() if k.startswith("slurm.")}
 
 
@@ -359,7 +359,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
 
 
 def usage() -> str:
-    """The help of the whole command."""
+    """Return the help of the whole command."""
     width = max(len(name) for name in STAGES)
     lines = [f"  {name:<{width}}  {stage.help}" for name, stage in STAGES.items()]
     return "\n".join(

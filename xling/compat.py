@@ -57,7 +57,7 @@ def install() -> None:
 
 
 def repairs() -> list[Repair]:
-    """Every repair that `install` makes, and whether it holds now."""
+    """Return every repair that `install` makes, and whether it holds now."""
     import torch
     from fairseq import utils
     from fairseq.distributed import utils as distributed
@@ -185,7 +185,7 @@ def leave_out_batches(epoch_itr: Any, count: int) -> None:
 
 
 def is_at_the_end(epoch_itr: Any) -> bool:
-    """Whether the present epoch of an iterator has no batch left.
+    """Return whether the present epoch of an iterator has no batch left.
 
     Cause: fairseq's own question fails before the first epoch has begun.
     """
@@ -284,7 +284,7 @@ class _LightPackage(_WithLookups):
         return compile(tree, self.path, "exec", dont_inherit=True)
 
     def _imports_all(self, node: ast.stmt) -> bool:
-        """Whether a statement imports files beside ``__init__`` only to have them imported."""
+        """Return whether a statement imports files beside ``__init__`` only to have them imported."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return ast.unparse(node.value.func) in ("import_models", "import_tasks")
         if isinstance(node, ast.Import):
@@ -326,7 +326,7 @@ def _leave_out_progress_bar(tree: ast.Module) -> None:
 
 
 def _homes(tree: ast.Module) -> dict[str, str]:
-    """Names that a package imports from files beside it, and those files."""
+    """Return names that a package imports from files beside it, and those files."""
     return {
         alias.asname or alias.name: node.module
         for node in tree.body

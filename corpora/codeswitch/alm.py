@@ -78,7 +78,7 @@ def switch(
 
 
 def _says_something(span: Span, words: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether a phrase pair has a letter on both sides and is not the same text."""
+    """Return whether a phrase pair has a letter on both sides and is not the same text."""
     left, right = words[span.src_start : span.src_end], other[span.tgt_start : span.tgt_end]
     has_letters = all(any(char.isalpha() for word in side for char in word) for side in (left, right))
     return has_letters and [w.lower() for w in left] != [w.lower() for w in right]

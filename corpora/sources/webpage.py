@@ -41,7 +41,7 @@ _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def text_of(html: str, main: bool) -> tuple[str, str]:
-    """The text of a page and "", or "" and the reason why it has no text, one of `REASONS`.
+    """Return the text of a page and "", or "" and the reason why it has no text, one of `REASONS`.
 
     Args:
         html: the page.
@@ -91,7 +91,7 @@ def _depth(html: str) -> int:
 
 
 def _worker() -> subprocess.Popen[bytes]:
-    """The process that reads pages for this one; a forked process has its own."""
+    """Return the process that reads pages for this one; a forked process has its own."""
     pid = os.getpid()
     if pid not in _workers:
         command = [sys.executable, "-c", f"from {__name__} import _serve; _serve({MAX_SECONDS})"]

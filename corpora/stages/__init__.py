@@ -69,7 +69,7 @@ class Stage:
     at_once: ClassVar[int] = 1  # documents that `edits` is given: more where many cost less than one by one
 
     def judge(self, doc: Document) -> str | None:
-        """Why ``doc`` is dropped, None where it stays."""
+        """Return why ``doc`` is dropped, None where it stays."""
         raise NotImplementedError(f"{type(self).__name__} has neither judge nor edit")
 
     def edit(self, doc: Document) -> Verdict:
@@ -77,7 +77,7 @@ class Stage:
         return Verdict(self.judge(doc))
 
     def edits(self, docs: Sequence[Document]) -> Iterable[Verdict]:
-        """What is done to each of a few documents."""
+        """Yield what is done to each of a few documents."""
         return map(self.edit, docs)
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:

@@ -101,27 +101,27 @@ class Kind:
     # Rows.
 
     def is_label(self, row: Example) -> bool:
-        """Whether a row's label has the right shape."""
+        """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """What of a row's label has to be in the suite's closed set."""
+        """Yield what of a row's label has to be in the suite's closed set."""
         return ()
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """The closed set that a model chooses from."""
+        """Return the closed set that a model chooses from."""
         return suite.labels
 
     # Statistics.
 
     def block(self, row: Example) -> Hashable:
-        """What rows of one language share that makes their answers depend on each other; None for nothing."""
+        """Return what rows of one language share that makes their answers depend on each other; None for nothing."""
         return None
 
     # Answers.
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Whether a system could have given this answer."""
+        """Return whether a system could have given this answer."""
         return isinstance(answer, str)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
@@ -129,15 +129,15 @@ class Kind:
         return None
 
     def right_answer(self, row: Example) -> Any:
-        """An answer without a fault."""
+        """Return an answer without a fault."""
         return row.label
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """Answers from vectors, for a kind without a task."""
+        """Return answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
     def passages(self, row: Example) -> dict[str, str]:
-        """What of a row a model must not have read before: field -> text, references among them."""
+        """Return what of a row a model must not have read before: field -> text, references among them."""
         given = {name: row.fields.get(name, "") for name in self.fields}
         return {
             name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
@@ -146,21 +146,21 @@ class Kind:
     # To be looked at.
 
     def source_of(self, row: Example) -> str:
-        """What a system is asked, as text: the passages of a row but for its reference."""
+        """Return what a system is asked, as text: the passages of a row but for its reference."""
         return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """An answer to one of ``rows`` as text."""
+        """Return an answer to one of ``rows`` as text."""
         return _plain(answer)
 
     # Protocols.
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """The classes that a row is a shot of, for few-shot transfer."""
+        """Return the classes that a row is a shot of, for few-shot transfer."""
         return {row.label}
 
     def translated(self, rows: Sequence[Example], translate: Translate) -> list[Example]:
-        """Rows with their texts translated and their labels kept.
+        """Return rows with their texts translated and their labels kept.
 
         Raises:
             UserError: labels are places in the text, or texts.
@@ -183,27 +183,27 @@ class Kind:
     # Controls.
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """What the control ``majority`` learns; a kind without this method has no such control."""
+        """Return what the control ``majority`` learns; a kind without this method has no such control."""
         raise NotImplementedError(self.name)
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """What the control ``majority`` answers."""
+        """Return what the control ``majority`` answers."""
         return learned
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """What the control ``ngram`` learns of a row: features and name of its class, or None; tags, or None.
+        """Return what the control ``ngram`` learns of a row: features and name of its class, or None; tags, or None.
 
         A kind without this method has no such control.
         """
         raise NotImplementedError(self.name)
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """The answer that a class and tags are."""
+        """Return the answer that a class and tags are."""
         return name if tags is None else tags
 
 
 def is_texts(value: Any) -> bool:
-    """Whether a value is a tuple of texts."""
+    """Return whether a value is a tuple of texts."""
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 

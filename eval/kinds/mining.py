@@ -21,27 +21,27 @@ class Mining(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """Texts."""
+        """Return texts."""
         return is_texts(row.label)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A list of texts."""
+        """Return a list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Ids of rows of the other side."""
+        """Return ids of rows of the other side."""
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
     def passages(self, row: Example) -> dict[str, str]:
-        """The sentence."""
+        """Return the sentence."""
         return {row.fields["side"]: row.fields["text"]}
 
     def right_answer(self, row: Example) -> Any:
-        """A list, as JSON has it."""
+        """Return a list, as JSON has it."""
         return list(row.label)
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """Ids mined for each row; the threshold comes from the training rows alone.
+        """Return ids mined for each row; the threshold comes from the training rows alone.
 
         A control that finds no right pair there mines nothing.
         """

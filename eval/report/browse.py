@@ -50,7 +50,7 @@ Row = tuple[str, ...]
 
 
 def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
-    """Rows by kind of mistake, without those that both got right."""
+    """Return rows by kind of mistake, without those that both got right."""
     shape, found = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:
         return {}
@@ -75,7 +75,7 @@ def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
 
 
 def _shared_out(found: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
-    """Rows by turns of languages and kinds, then in order of language."""
+    """Return rows by turns of languages and kinds, then in order of language."""
     queues = [iter(found[lang].get(kind, ())) for kind in KINDS for lang in found]
     chosen: list[Row] = []
     while queues and len(chosen) < most:

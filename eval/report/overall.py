@@ -63,7 +63,7 @@ def overall(
 
 
 def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) -> str:
-    """How a column compares with the system that others are tested against, in a word."""
+    """Return how a column compares with the system that others are tested against, in a word."""
     if test is None or test.p_holm is None:
         return FIRST if (column.suite, column.system) in against else ""
     if test.p_holm > LEVEL:
@@ -88,10 +88,10 @@ def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
 
 
 def by_weight(findings: Sequence[tuple[float, str]]) -> list[str]:
-    """Findings, the farthest from its controls first."""
+    """Return findings, the farthest from its controls first."""
     return [text for _, text in sorted(findings, key=lambda finding: -abs(finding[0]))]
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: ``1 language``, ``2 languages``."""
+    """Return a number with its noun: ``1 language``, ``2 languages``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

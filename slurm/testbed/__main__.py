@@ -20,7 +20,7 @@ from xling.slurm.testbed import bed
 
 
 def main() -> int:
-    """Entry point; 2 when the test bed cannot start here, with the reason."""
+    """Return entry point; 2 when the test bed cannot start here, with the reason."""
     parser = argparse.ArgumentParser(
         prog="python -m xling.slurm.testbed", description="A real Slurm on one machine."
     )

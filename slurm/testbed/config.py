@@ -64,7 +64,7 @@ class Bed:
 
 
 def slurm_conf(bed: Bed) -> str:
-    """Text of slurm.conf.
+    """Return text of slurm.conf.
 
     ``cred_expire`` is also the time that a requeued job must wait before it starts again (120 s by default).
     """
@@ -126,7 +126,7 @@ def slurm_conf(bed: Bed) -> str:
 
 
 def slurmdbd_conf(bed: Bed, password: str) -> str:
-    """Text of slurmdbd.conf; the file must have mode 0600."""
+    """Return text of slurmdbd.conf; the file must have mode 0600."""
     lines = [
         "AuthType=auth/munge",
         f'AuthInfo="socket={bed.munge_socket}"',

@@ -127,12 +127,12 @@ class Schedule:
                 self.found.append(f"status says {name} is LOST, and {both} were there all the time")
 
     def state_of(self, name: str) -> status.StepStatus:
-        """What ``xling slurm status`` says about a step."""
+        """Return what ``xling slurm status`` says about a step."""
         run = self.run
         return status.of_step(run.steps[name], reconcile.view_of(run))
 
     def active(self) -> list[str] | None:
-        """Names of the jobs that wait or run, None where Slurm does not answer."""
+        """Return names of the jobs that wait or run, None where Slurm does not answer."""
         command = ["squeue", "-h", "-r", "-o", "%j"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=10)
@@ -158,7 +158,7 @@ class Schedule:
             time.sleep(1)
 
     def left(self) -> list[str]:
-        """Jobs of the run that are still there."""
+        """Return jobs of the run that are still there."""
         return [job for job in self.active() or () if job.startswith("x.")]
 
     def check(self) -> None:
@@ -182,7 +182,7 @@ class Schedule:
             self.found.append(f"jobs are left: {left}")
 
     def processes(self) -> list[int]:
-        """Processes of jobs of the test bed that run our code."""
+        """Return processes of jobs of the test bed that run our code."""
         return [
             pid
             for pid in bed.stragglers(self.bed.directory)
@@ -196,7 +196,7 @@ class Schedule:
             subprocess.run(words, capture_output=True, timeout=15)
 
     def some_job(self) -> str:
-        """Id of a job of the run, "" for a run without jobs."""
+        """Return id of a job of the run, "" for a run without jobs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             command = ["squeue", "-h", "-r", "-o", "%i %j"]
             shown = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.splitlines()
@@ -352,7 +352,7 @@ DISTURBANCES = [
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """A file system of 32 MiB at ``folder``, so that it can be filled."""
+    """Provide a file system of 32 MiB at ``folder``, so that it can be filled."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)], check=True)
     try:
@@ -400,7 +400,7 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
 
 
 def main() -> int:
-    """Entry point; 1 when anything was violated."""
+    """Return entry point; 1 when anything was violated."""
     parser = argparse.ArgumentParser(
         prog="python -m xling.slurm.testbed.nemesis", description="Disturb the test bed."
     )

@@ -28,7 +28,7 @@ class PartsConfig:
 
 
 def parts_phases(cfg: PartsConfig) -> list[Phase]:
-    """The files, then the digest of all."""
+    """Return the files, then the digest of all."""
     return [Phase("make", cfg.num_parts), Phase("merge", 1)]
 
 
@@ -72,7 +72,7 @@ def chain(cfg: ChainConfig) -> None:
 
 
 def expected(name: str, num_parts: int = 3, updates: int = 40) -> str:
-    """The result of an undisturbed run."""
+    """Return the result of an undisturbed run."""
     if name == "parts":
         return hashlib.sha256("".join(f"{i}\n" * 100 for i in range(num_parts)).encode()).hexdigest() + "\n"
     value = "start"

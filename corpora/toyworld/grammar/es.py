@@ -12,7 +12,7 @@ LEX = load("es")
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Return the sentence that says ``meaning``."""
     return sentence(_clause(meaning))
 
 
