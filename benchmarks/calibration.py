@@ -82,7 +82,7 @@ def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scor
 
 
 def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
-    """Return rates with the clusters that the statistics use, and with rows drawn one by one."""
+    """Return rates with the statistics' clusters, and with rows drawn one by one."""
     metric = METRICS[suites()[case.suite].metric]
     pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
     pairs = few(pairs)
@@ -115,7 +115,7 @@ def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float
 
 
 def few(pairs: Sequence[Paired]) -> list[Paired]:
-    """Return the first clusters, so many that a language has at most `MAX_ITEMS` rows in them."""
+    """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
     own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
@@ -128,7 +128,7 @@ def chosen(pair: Paired, rows: np.ndarray) -> Paired:
 
 
 def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
-    """Return the rows of drawn clusters; one that is drawn twice is two clusters."""
+    """Return the rows of drawn clusters; a cluster that is drawn twice counts as two."""
     made = []
     for pair, clusters in zip(pairs, own, strict=True):
         order = np.argsort(clusters, kind="stable")
@@ -142,7 +142,7 @@ def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndar
 
 
 def plain(pair: Paired) -> Paired:
-    """Return a pair whose rows have nothing in common."""
+    """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
 
 

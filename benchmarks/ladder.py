@@ -55,7 +55,7 @@ PARTS = "retrieval", "captions", "ner"
 
 
 def words_of(rung: str) -> list[str]:
-    """Return the pipeline's words for a rung."""
+    """Return the pipeline's arguments for a rung."""
     added = RUNGS[rung]
     settings = [f"model.objectives.{name}.{word}" for name, words in added.items() for word in words]
     return [f"rung={rung}", *settings]

@@ -58,13 +58,13 @@ def read(path: Path) -> list[str]:
 
 
 def as_is(text: str) -> str:
-    """Return what fastText says to the whole text, without any preparation."""
+    """Return fastText's answer for the whole text, without preprocessing."""
     ranked = lid176().rank(text.replace("\n", " "))
     return ranked[0][0] if ranked else ""
 
 
 def ours(text: str) -> str:
-    """Return what the pipeline says."""
+    """Return the pipeline's answer."""
     return identify(text)[0]
 
 
@@ -137,7 +137,7 @@ def _fragment(line: str, draw: random.Random) -> str:
 
 
 def in_turn(files: list[list[str]], size: int = 20) -> Iterator[str]:
-    """Yield blocks of some lines, in turn from each file."""
+    """Yield blocks of some lines, cycling through the files."""
     longest = max(map(len, files))
     for start in range(0, longest, size):
         yield from ("\n".join(lines[start : start + size]) for lines in files if start < len(lines))

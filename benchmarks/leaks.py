@@ -133,7 +133,7 @@ def build(data: Path, index: str, turns: str = "5") -> int:
 
 
 def changed(text: str) -> str:
-    """Return the units of a text, each sixth of them another one; shorter texts have none."""
+    """Return the units of a text, each sixth replaced; empty for shorter texts."""
     return " ".join("qzx" if place % 6 == 5 else unit for place, unit in enumerate(units(text)))
 
 

@@ -45,7 +45,7 @@ def lines(path: Path) -> Texts:
 
 
 def columns(path: Path) -> dict[str, str]:
-    """Return first to last field of a table."""
+    """Return the fields of a table, from first to last."""
     rows = (line.split("\t") for line in lines(path))
     return {row[0]: row[-1] for row in rows}
 
@@ -97,7 +97,7 @@ def sets(data: Path) -> Iterator[tuple[str, str, str, Texts, Texts]]:
 def measure(
     name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], data: Path, seed: int
 ) -> pl.DataFrame:
-    """Return a row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept."""
+    """Return a row per pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null if the pair is kept."""
     random = rng(seed, "noise", name)
     chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[:MAX_PAIRS].tolist())]
     foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"

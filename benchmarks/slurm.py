@@ -49,7 +49,7 @@ def phases(cfg: NothingConfig) -> list[Phase]:
 
 
 def nothing(cfg: NothingConfig, phase: str, index: int) -> None:
-    """What an element does."""
+    """Do nothing, as every array element."""
 
 
 def wait(ready: Callable[[], object]) -> float:
@@ -195,7 +195,7 @@ def site(folder: Path) -> str:
 
 
 def report(what: str, value: float, unit: str) -> None:
-    """One line of the result."""
+    """Print one line of the result."""
     print(f"{what}: {value:.3g} {unit}", flush=True)
 
 

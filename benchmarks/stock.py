@@ -15,7 +15,7 @@ PAD = 1
 
 
 def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "fp32") -> Trainer:
-    """Return a Trainer for the task of fairseq that does what ``objective`` does.
+    """Return a Trainer for the stock fairseq task equivalent to ``objective``.
 
     Args:
         data: binarised directory.

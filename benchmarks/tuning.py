@@ -36,7 +36,7 @@ CFG = TuneConfig(precision="fp32")
 
 
 def main(ckpt: str = "", blocks: str = "3", batches: str = "8") -> int:
-    """Return time both tasks and print one JSON object."""
+    """Time both tasks and print one JSON object."""
     if not (ckpt and os.environ.get("XLING_DATA") and find_spec("transformers")):
         print("benchmarks/tuning.py needs a CHECKPOINT, XLING_DATA and transformers", file=sys.stderr)
         return 2

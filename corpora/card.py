@@ -87,7 +87,7 @@ class Facts:
         return str(self.stats.get("unit", "documents"))
 
     def head(self, names: Sequence[str]) -> list[str]:
-        """Return column names with the unit in them."""
+        """Return the column names with their units."""
         return [name.replace("documents", self.unit) for name in names]
 
     @property
@@ -96,7 +96,7 @@ class Facts:
         return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the numbers to see first, each with its name."""
+        """Return the key numbers, each with its name."""
         seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
@@ -116,7 +116,7 @@ class Facts:
         ]
 
     def source_rows(self) -> list[list[str]]:
-        """Return one row a source: URI, captured between, documents read and kept, characters kept, licence."""
+        """Return one row per source: URI, capture dates, documents read and kept, characters kept, licence."""
         rows = []
         for source in self.stats["sources"]:
             uri = source["uri"]
@@ -135,7 +135,7 @@ class Facts:
         return rows
 
     def loss_rows(self) -> list[list[str]]:
-        """Return one row a reason: stage, reason, meaning, documents, whether only a part of each, characters."""
+        """Return one row per reason: stage, reason, meaning, documents, whether only parts of them, characters."""
         return [
             [
                 _words(loss.stage),
@@ -149,7 +149,7 @@ class Facts:
         ]
 
     def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-        """Return declared and identified languages, the commonest of each, and their counts."""
+        """Return the most frequent declared and identified languages, and their counts."""
         counts: dict[tuple[str, str], int] = {}
         for key, count in self.tally.confusion.items():
             declared, _, found = key.partition("\t")
@@ -337,7 +337,7 @@ def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Sheet:
-    """Return rows of texts; the columns ``numbers`` hold numbers."""
+    """Return a table with text cells; the columns ``numbers`` hold numbers."""
     columns = tuple((name, "," if place in numbers else "") for place, name in enumerate(head))
     return Sheet("", "", columns, tuple(map(tuple, rows)))
 
@@ -348,7 +348,7 @@ def as_html(shown: Sheet) -> str:
 
 
 def as_markdown(shown: Sheet) -> list[str]:
-    """Return the lines of a table whose texts Markdown shows as they are."""
+    """Return the lines of a table whose texts are escaped for Markdown."""
     return sheet.markdown_rows(shown, _plain)
 
 
@@ -373,5 +373,5 @@ def _md_quote(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is."""
+    """Escape text for Markdown."""
     return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)

@@ -81,7 +81,7 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
 
 
 def read_side(path: Path) -> list[str]:
-    """Return the lines of one side, stripped; inner blanks as they are.
+    """Return the stripped lines of one side; inner blanks are kept.
 
     Raises:
         UserError: there is no such file, it is damaged or not UTF-8, or it is empty.

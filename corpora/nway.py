@@ -88,7 +88,7 @@ def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
 
 
 def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
-    """Return the words of every text as numbers; ``ids`` grows by those it lacks."""
+    """Return the word ids of every text; new words are added to ``ids``."""
     words, ends = array("I"), []
     for texts in rows.texts.values():
         column = [len(words)]
@@ -102,7 +102,7 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
 
 
 def _renumbered(rows: RowSet, number: np.ndarray) -> RowSet:
-    """Return the same rows without the words whose ``number`` is negative."""
+    """Return the rows without the words whose ``number`` is negative."""
     new = number[rows.words]
     before = np.concatenate([[0], np.cumsum(new >= 0)])
     return RowSet(rows.source, rows.langs, before[rows.ends], new[new >= 0].astype(np.uint32))

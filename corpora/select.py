@@ -96,7 +96,7 @@ def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _condition(expr: str) -> pl.Expr:
-    """Return the expression, checked against the columns."""
+    """Parse the expression and check it against the columns."""
     names = [*SCHEMA.names, *EXTRA, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)

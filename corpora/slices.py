@@ -32,7 +32,7 @@ def write_slices(
 
 
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:
-    """Return the values of one part; no other is read."""
+    """Return the values of one part, reading no other."""
     num_parts, first, last = (_words(path, at) for at in (0, 1 + part, 2 + part))
     assert part < num_parts, (path, part, num_parts)
     return np.fromfile(path, dtype="<u8", count=last - first, offset=_WORD * (2 + num_parts + first))

@@ -20,7 +20,7 @@ MAX_LENGTH = 8
 
 
 def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the texts with characters of scripts without spaces joined to words; other words stay.
+    """Join characters of scripts without spaces to words; other words are unchanged.
 
     Args:
         texts: of one language: words, and single characters where there are no spaces. Texts with too few such

@@ -108,7 +108,7 @@ class Backend(Protocol):
         ...
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """Return one prediction per row, JSON-ready, of the shape of the suite's label.
+        """Return one prediction per row, JSON-ready, in the form of the suite's label.
 
         ``checkpoint`` is None for translation, which is not fine-tuned here (`xling finetune mt` is). A word that
         the model never saw gets None, not a guess.

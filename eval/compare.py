@@ -113,7 +113,7 @@ class FileDiff:
 
 
 def diff(cfg: DiffConfig) -> Answer:
-    """Return what changed between two runs, in words."""
+    """Describe what changed between two runs."""
     if len(cfg.runs) != 2:
         raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
     data = data_folder(cfg.data)
@@ -159,7 +159,7 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
 
 
 def main_score(path: Path, data: Path) -> Scored:
-    """Return a file of predictions by the main metric of its suite."""
+    """Score a file of predictions by the main metric of its suite."""
     (found,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
     return found
 

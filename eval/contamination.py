@@ -100,7 +100,7 @@ def run(cfg: ContaminationConfig) -> Answer:
 
 
 def _facts(facts: Exposure) -> dict[str, Any]:
-    """Return an exposure as JSON."""
+    """Convert an exposure to JSON values."""
     sides = {side: sorted(ids) for side, ids in facts.sides.items() if ids}
     return {
         "rows": facts.n,
@@ -111,7 +111,7 @@ def _facts(facts: Exposure) -> dict[str, Any]:
 
 
 def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
-    """Return the exposed rows that `run` has written: (suite, language, split) -> ids.
+    """Read the exposed rows written by `run`: (suite, language, split) -> ids.
 
     Raises:
         UserError: no such file, or another one.
@@ -165,7 +165,7 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
 
 
 def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
-    """Return ids that were found in another language of a suite and split."""
+    """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
     others = [
         ids

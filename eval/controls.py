@@ -53,13 +53,13 @@ class Majority:
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """Return the counted label for every row."""
+        """Return the most frequent label for every row."""
         return [suite.shape.repeated(checkpoint, row) for row in rows]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Return ones, so that every text is as near as any other."""
+        """Return ones, so that all texts are equally near."""
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -104,7 +104,7 @@ class Ngram:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Return counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
+        """Return counts of hashed character n-grams, damped by the square root; layer and pooling are ignored."""
         vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for gram, count in Counter(character_grams(text) or ["<empty>"]).items():
@@ -124,7 +124,7 @@ def _no_answer(name: str, suite: Suite) -> UserError:
 
 
 def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
-    """Return TF-IDF over n-grams seen at least twice and multinomial logistic regression."""
+    """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -138,7 +138,7 @@ def _same(features: list[str]) -> list[str]:
 
 
 def _word_features(tokens: Sequence[str]) -> list[list[str]]:
-    """Return per word: its n-grams, its shape, and the words beside it."""
+    """Return features per word: its n-grams, its shape, and its neighbours."""
     padded = ["<s>", *tokens, "</s>"]
     return [
         [
@@ -165,7 +165,7 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
 
 def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
-    """Return tags per row, predicted over all words at once."""
+    """Return tags per row, predicted for all words at once."""
     found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
     tags, start = [], 0
     for row in rows:
@@ -176,10 +176,10 @@ def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
 
 
 def majority(cfg: Any) -> Majority:
-    """Return the most frequent label."""
+    """Create the control that predicts the most frequent label."""
     return Majority()
 
 
 def ngram(cfg: Any) -> Ngram:
-    """Return character n-grams."""
+    """Create the control that uses character n-grams."""
     return Ngram()

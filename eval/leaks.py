@@ -59,7 +59,7 @@ def run(cfg: LeaksConfig) -> Answer:
 
 
 def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
-    """Return every language and split of suites whose rows are at hand; a ``test`` split stands for all test sets."""
+    """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
     wanted = set(splits)
     found = []
     for name in names:

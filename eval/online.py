@@ -80,7 +80,7 @@ def fetch(
 
 
 def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with the numbers of classes replaced by their names."""
+    """Return a record with class numbers replaced by names."""
     out = dict(record)
     for key, feature in features.items():
         inner = getattr(feature, "feature", None)

@@ -86,7 +86,7 @@ class Average:
 
 
 def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: str = "") -> str:
-    """Return the text that says how a score came about.
+    """Return the signature that says how a score was computed.
 
     Example:
         >>> signature("accuracy:1", "ab" * 32, 1, "cd" * 32)
@@ -108,7 +108,7 @@ def write_scores(path: Path, scores: Iterable[Score], averages: Iterable[Average
 
 
 def read_averages(path: Path) -> list[Average]:
-    """Return the averages in a file of scores that can be read; files of before 2026-11 have none."""
+    """Return the usable averages in a file of scores; files from before 2026-11 have none."""
     rows = json.loads(path.read_text(encoding="utf-8")).get("averages", [])
     return [Average(**{**row, "langs": tuple(row["langs"])}) for row in rows]
 
@@ -152,7 +152,7 @@ def merge(files: Sequence[Path]) -> list[Score]:
 
 
 def key_of(score: Score) -> tuple[Any, ...]:
-    """Return what makes a score the same measurement as another."""
+    """Return the key of equal measurements."""
     named = ("suite", "lang", "metric", "seed", "system", "split", "source", "protocol", "select")
     return tuple(getattr(score, name) for name in named)
 

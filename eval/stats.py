@@ -81,7 +81,7 @@ class Paired:
         assert self.a.shape == self.b.shape, (self.lang, self.a.shape, self.b.shape)
 
     def sides(self) -> tuple[Answered, Answered]:
-        """Return both systems."""
+        """Resample the rows of both systems together."""
         return (
             Answered(self.lang, self.a, self.ids, self.blocks, self.seed),
             Answered(self.lang, self.b, self.ids, self.blocks, self.seed),
@@ -158,7 +158,7 @@ def interval(
     blocks: Sequence[Hashable] = (),
     num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """Return the 95 % interval of one score: Wilson's for a share, else the bootstrap's percentiles.
+    """Return the 95 % interval of one score: Wilson's for a share, else bootstrap percentiles.
 
     Args:
         stats: (num_rows, num_stats).
@@ -267,7 +267,7 @@ def compare(
 
 
 def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) -> float:
-    """Return the drop in points that a one-sided test at ``alpha`` finds with probability ``power``.
+    """Return the drop in points that a one-sided test at ``alpha`` detects with probability ``power``.
 
     Args:
         standard_error: of the difference when there is none, in points.
@@ -278,7 +278,7 @@ def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) 
 
 
 def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: float = 0.95) -> int:
-    """Return rows at which a drop in accuracy is found, by the normal approximation.
+    """Return the number of rows at which a drop in accuracy is detected, by the normal approximation.
 
     Args:
         disagreement: share of rows on which exactly one of the two systems is right.
@@ -296,7 +296,7 @@ def seed_variance(
     shares: Float64[np.ndarray, " parts"],
     seeds: Sequence[int],
 ) -> tuple[float, int]:
-    """Return variance of an average due to seeds alone, and its degrees of freedom.
+    """Return the variance of an average due to seeds alone, and its degrees of freedom.
 
     The spread of the seeds' own averages less what items explain of it, which is how far the averages of resamples
     spread around their common mean.
@@ -322,7 +322,7 @@ def seed_variance(
 def _seed_noise(
     draws: Array, observed: Array, shares: Array, seeds: Sequence[int], key: str
 ) -> npt.NDArray[np.float64]:
-    """Return what seeds alone add to each resample, float64 (num_resamples,); nothing with one seed."""
+    """Return the seeds' contribution to each resample, float64 (num_resamples,); zeros with one seed."""
     variance, free = seed_variance(draws, observed, shares, seeds)
     if not variance:
         return np.zeros(len(draws))
@@ -338,7 +338,10 @@ def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[
 
 
 def _student(free: int) -> float:
-    """The 97.5 % quantile of Student's t, from three degrees on to within 0.3 % (Cornish and Fisher's expansion)."""
+    """Return the 97.5 % quantile of Student's t (Cornish and Fisher's expansion.
+
+    0.3 % error from three degrees on).
+    """
     z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
@@ -403,7 +406,7 @@ class Spread:
     seeds: int
 
     def variance(self, items: float, langs: int, seeds: int) -> float:
-        """Return variance of the mean difference over so many."""
+        """Return the variance of the mean difference for a planned number of items, languages and seeds."""
         each = self.item + self.item_lang / langs + self.item_seed / seeds + self.rest / (langs * seeds)
         return each / items + self.seed / seeds
 
@@ -489,7 +492,7 @@ def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples:
 
 
 def _blocks(num_resamples: int, width: int) -> Iterator[int]:
-    """Yield numbers of resamples whose numbers fit together in memory."""
+    """Yield block sizes of resamples that fit into memory."""
     most = max(1, VALUES_AT_ONCE // max(width, 1))
     for start in range(0, num_resamples, most):
         yield min(most, num_resamples - start)

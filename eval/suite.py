@@ -144,7 +144,7 @@ class Suite:
         return [f for part in self._parts(lang) for f in self.files if (f.lang, f.split) == (part, split)]
 
     def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
-        """Return where the files of a language and split are or, when they are missing, should be."""
+        """Return the paths of a language and split; if files are missing, where they should be."""
         known = tuple(data / f.path for f in self.recorded(lang, split))
         complete = len(known) == len(self._parts(lang)) * len(self.patterns)
         if complete and all(p.is_file() for p in known):
@@ -203,7 +203,7 @@ def suites() -> Registry[Suite]:
 
 
 def recorded_files(module: str) -> tuple[SuiteFile, ...]:
-    """Return the table of digests beside the module of a suite, which is in a package; call it with ``__name__``."""
+    """Load the table of digests beside a suite's module, which is in a package; call it with ``__name__``."""
     package, _, name = module.rpartition(".")
     lines = (files(package) / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(lines, delimiter="\t"))
@@ -250,7 +250,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
-    """Yield rows of a kind that `xling.eval.online` or a user wrote, one JSON object a line.
+    """Yield rows in our own JSON format, one object per line, as `xling.eval.online` or a user writes them.
 
     Raises:
         UserError: a line is no JSON in UTF-8, or a field or the label is not as the kind says.
@@ -273,7 +273,7 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
 
 
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
-    """Return what of a row is not as its kind says, and what would be; None if all is."""
+    """Return which part of a row does not match its kind, and what would; None if all does."""
     given: Any = row.id
     if not isinstance(given, str):
         return f"id {row.id!r}", 'a text, for example "id": "1"'
@@ -286,7 +286,7 @@ def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
 
 
 def frozen(value: Any) -> Any:
-    """Return lists as tuples, at any depth, as every reader gives them."""
+    """Convert lists to tuples, at any depth, as every reader does."""
     return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -310,13 +310,13 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
-    """Return SHA-256 over the digests of the files of a language and split, for signatures."""
+    """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
     parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
-    """Return the languages whose files of a split are in the data folder: the published ones first, then others."""
+    """Return the languages with files of a split in the data folder: the published ones first, then others."""
     found = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
     found |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
     found |= _discovered(suite, split, data)
@@ -326,7 +326,7 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
 
 
 def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
-    """Return languages whose files fit a layout; a recorded file is its language's by any name."""
+    """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
     recorded = {file.path: file.lang for file in suite.files}
     found = {
         path.name.removesuffix(f".{split}.jsonl")
@@ -344,7 +344,7 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
 
 
 def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str:
-    """Return the split that a score is taken on: test where it is at hand, else dev (and tables say which).
+    """Return the split that is scored: test if available, else dev (tables say which).
 
     Args:
         suite: whose rows are scored.
@@ -369,7 +369,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
 
 
 def scorable_splits(suite: Suite) -> tuple[str, ...]:
-    """Return its test splits, the one first that is scored where none is named."""
+    """Return the suite's test splits, the default one first."""
     return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
 
 

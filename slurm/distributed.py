@@ -35,11 +35,11 @@ class Rendezvous:
 
     @property
     def init_method(self) -> str:
-        """For ``torch.distributed.init_process_group``."""
+        """Init method for ``torch.distributed.init_process_group``."""
         return f"tcp://{self.address}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """Return the same as torchrun's variables."""
+        """Return the rendezvous as torchrun's variables."""
         return {
             "MASTER_ADDR": self.address,
             "MASTER_PORT": str(self.port),
@@ -69,7 +69,7 @@ def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | No
 
 
 def _first_host(env: Mapping[str, str]) -> str:
-    """Return host of rank 0: the first node of the step where its name resolves, else the address srun ran on."""
+    """Return the host of rank 0: the first node of the step if its name resolves, else srun's launch address."""
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
     first = nodes
     if "[" in nodes or "," in nodes:

@@ -57,7 +57,7 @@ _STEPS = {
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """Return the phases that are known by now: the plan, and behind it what the plan says."""
+    """Return the phases known so far: the plan, and then those that it determines."""
     path = _plan_path(cfg)
     if not path.is_file():
         return (Phase("plan"), Phase("publish")) if _published(cfg) else (Phase("plan"),)

@@ -77,7 +77,7 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
 
 
 def summary(out: Path) -> Answer:
-    """Return a line a language of a published overview."""
+    """Return one line per language of a published overview."""
     rows = read_json(out / STATS)["languages"]
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _line(root: Path, lang: str) -> str:
-    """Return a line of a corpus to look at: a sentence of the samples on its card, nearest to 120 characters."""
+    """Return a sample sentence of a corpus: that of the card nearest to 120 characters."""
     samples = read_json(root / lang / STATS)["tally"]["samples"]
     lines = [line for *_, text in samples for line in text.split("\n")]
     lines = [line for line in lines if is_ended(line)] or lines
@@ -194,7 +194,7 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
 
 
 def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Return declared and found languages, the commonest of each, and their counts; the others together."""
+    """Return the most frequent declared and identified languages, and their counts; the others together."""
     pairs = Counter({tuple(key.split("\t")): n for key, n in tally.confusion.items()})
     sides: list[list[str]] = []
     for side in (0, 1):

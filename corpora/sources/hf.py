@@ -85,7 +85,7 @@ class HuggingFace(Source):
         return SourceExample("{folder}", ("Habari za leo", "Mji mkuu"), {"train.jsonl": rows})
 
     def shards(self) -> list[Shard]:
-        """Return one shard a file of the data set."""
+        """Return one shard per file of the data set."""
         count = self._load().num_shards
         chosen = min(count, self.context.size or count)
         name = "-".join([Path(self._arguments["path"]).name, *filter(None, [self._arguments.get("name")])])

@@ -30,7 +30,7 @@ class Text(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Return two documents."""
+        """Return an example of two documents."""
         texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
         return SourceExample("{folder}/a.txt", texts, {"a.txt": "\n\n".join(texts).encode()})
 

@@ -29,7 +29,7 @@ class Toyworld(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Return two documents."""
+        """Return an example of two documents."""
         texts = mono("sw", 2, Context("sw").seed)
         return SourceExample("2", tuple(map(paragraphs, texts)))
 

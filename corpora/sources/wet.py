@@ -31,7 +31,7 @@ class Wet(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Return a file of two pages behind its head."""
+        """Return an example file of two pages after its header."""
         head = record_of("warcinfo", b"software: x")
         texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
         pages = b"".join(record_of("conversion", text.encode()) for text in texts)
@@ -71,5 +71,5 @@ def record_of(kind: str, body: bytes) -> bytes:
 
 
 def target(record: Record) -> str:
-    """Return the address the record was captured from; some writers put it in angle brackets."""
+    """Return the URL that the record was captured from; some writers put it in angle brackets."""
     return record.headers.get("warc-target-uri", "").strip("<>")

@@ -71,12 +71,12 @@ class Names:
 
     @staticmethod
     def of(names: Iterable[str]) -> Names:
-        """Return the wiki's own names beside the English ones, which work everywhere."""
+        """Return the wiki's own names besides the English ones, which work everywhere."""
         return Names(Names().dropped | {name.lower() for name in names})
 
 
 def clean(wikitext: str, names: Names = Names()) -> str:
-    """Return the running text of an article, one paragraph a line.
+    """Return the running text of an article, one paragraph per line.
 
     Args:
         wikitext: source of a page.
@@ -106,7 +106,7 @@ def clean(wikitext: str, names: Names = Names()) -> str:
 
 
 def _without_gone(text: str) -> str:
-    """``text`` without the elements that are no prose, each up to its end tag, in linear time; unclosed ones stay."""
+    """Remove the non-prose elements, each up to its end tag, in linear time; unclosed ones stay."""
     ends: dict[str, list[tuple[int, int]]] = {}
     for found in _GONE_END.finditer(text):
         ends.setdefault(found[1].lower(), []).append(found.span())
@@ -258,7 +258,7 @@ def _prose(lines: list[str]) -> list[str]:
 
 
 def _tidy(line: str) -> str:
-    """Return one paragraph without the holes that removed markup left."""
+    """Return one paragraph without the gaps that removed markup left."""
     line = _SPACE.sub(" ", line.replace("\x01", ""))
     if _HOLE in line:
         line = _STOP_AT_HOLE.sub("", line).replace(_HOLE, "")

@@ -93,7 +93,7 @@ class Index:
     grams: dict[int, dict[tuple[int, ...], str]]
 
     def find(self, text: str) -> str:
-        """Return the name of a file that ``text`` overlaps, or ""."""
+        """Return the name of a file that overlaps with ``text``, or ""."""
         numbers = self.numbers
         run: list[int] = []
         # A foreign word ends a run: only runs of known units are looked up, which are few and short.
@@ -115,7 +115,7 @@ Stamped: TypeAlias = tuple[Path, int]
 
 
 def stamped(files: Iterable[Path]) -> tuple[Stamped, ...]:
-    """Return the files with their times in ns, 0 for one that is missing."""
+    """Return the files with their modification times in ns, 0 for a missing one."""
     return tuple((Path(f), Path(f).stat().st_mtime_ns if Path(f).exists() else 0) for f in files)
 
 

@@ -95,7 +95,7 @@ _BY_LANG: dict[str, dict[str, float]] = {
 
 
 def _examples() -> dict[str, str]:
-    """Return a text of eight lines that every rule accepts, and reason -> one changed so that a rule refuses it."""
+    """Return a text of eight lines that every rule accepts, and reason -> a variant that this rule rejects."""
     words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in ("lmo", "nta", "rsi", "pol")]
     good = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
     first = good.partition("\n")[0]
@@ -248,7 +248,7 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
-    """Return the values of `STATISTICS`; ``limits`` gives short lines and the units of a word."""
+    """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
     found = units(text)
     if not found:
         return {"words": 0}
@@ -269,7 +269,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
-    """Return statistics of lines, that is of paragraphs."""
+    """Compute statistics of lines, that is of paragraphs."""
     num, unique = len(lines), set(lines)
     num_chars = sum(map(len, lines))
     body = lines[1:] or lines  # the first is the title
@@ -290,7 +290,7 @@ def is_ended(line: str) -> bool:
 
 
 def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
-    """Return statistics of runs of words; runs are compared by a 64-bit hash, rolled with numpy."""
+    """Compute statistics of word n-grams, compared by a 64-bit hash rolled with numpy."""
     total = int(lengths.sum())
     # Python's hash of a string differs between processes, but which hashes are equal does not.
     words = np.fromiter(map(hash, found), dtype=np.int64, count=len(found)).view(np.uint64)
@@ -308,7 +308,7 @@ def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> 
 
 
 def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return characters in all occurrences of the most frequent run of ``n``; 0 if none occurs twice."""
+    """Return the characters in all occurrences of the most frequent n-gram; 0 if none occurs twice."""
     hashes = runs(words, n)
     if not len(hashes):
         return 0
@@ -323,7 +323,7 @@ def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int
 
 
 def _repeated_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Return characters covered by runs of ``n`` that occurred before, each character counted once."""
+    """Return the characters covered by n-grams that occurred before, each character counted once."""
     hashes = runs(words, n)
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():

@@ -92,7 +92,7 @@ class LangId(Stage):
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
     def _reason(self, doc: Document, base: str, score: float) -> str:
-        """Return why all of a document goes, or ""."""
+        """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
         if self._wanted and base not in self._wanted:

@@ -164,7 +164,7 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
 
 
 def _range_of(shard_dir: Path, number: int, num_ranges: int) -> Keys:
-    """Return the keys of one range of a shard; every key once, in sorted runs."""
+    """Return the keys of one range of a shard, each once, in sorted runs."""
     path = shard_dir / BOUNDS
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
     bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
@@ -281,7 +281,7 @@ class _Drop(Stage):
         return Verdict(reason, text, cut, {why: len(parts) for why, parts in cut.items()})
 
     def changed(self) -> UserError:
-        """Return the error for documents that are not those of the keys."""
+        """Return the error for documents that do not match the keys."""
         return UserError(
             f"the documents are not those hashed into {self.shard_dir}",
             fix="hash the shard again, then find the duplicates again",

@@ -57,7 +57,7 @@ class ToyworldConfig:
 
 
 def mono(lang: str, num_docs: int, seed: int) -> Iterator[str]:
-    """Yield documents of ``lang``, one sentence a line, each followed by an empty line."""
+    """Yield documents of ``lang``, one sentence per line, each followed by an empty line."""
     for i in range(num_docs):
         sentences = (text_of(render(lang, m)) for m in stream.mono_meanings(seed, lang, i))
         yield "\n".join(sentences) + "\n\n"
@@ -77,7 +77,7 @@ def ner(lang: str, split: str, num_sentences: int, seed: int) -> Iterator[list[t
 
 
 def nli(lang: str, split: str, num_pairs: int, seed: int) -> Iterator[tuple[str, str, str]]:
-    """Yield Premise, hypothesis and label (entailment, neutral, contradiction)."""
+    """Yield premise, hypothesis and label (entailment, neutral, contradiction)."""
     for i in range(num_pairs):
         premise, hypothesis, label = stream.nli_pair(seed, split, i)
         yield text_of(render(lang, premise)), text_of(render(lang, hypothesis)), label

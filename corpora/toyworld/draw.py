@@ -34,9 +34,9 @@ class Draw:
         return ((z ^ (z >> 31)) * bound) >> 64
 
     def chance(self, percent: int) -> bool:
-        """Return true in ``percent`` of 100 draws."""
+        """Return true with a probability of ``percent`` / 100."""
         return self.below(100) < percent
 
     def choice(self, things: Sequence[T]) -> T:
-        """Return one of ``things``, all equally likely."""
+        """Draw one of ``things`` uniformly."""
         return things[self.below(len(things))]

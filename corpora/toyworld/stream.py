@@ -14,12 +14,12 @@ _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
 
 
 def in_split(split: str, *meanings: Meaning) -> bool:
-    """Return whether ``meanings`` belong to ``split``: a hash gives each its split, so splits are disjoint."""
+    """Return whether ``meanings`` belong to ``split``; a hash assigns splits, so they are disjoint."""
     return digest("split", *meanings) % 10 in _BUCKETS[split]
 
 
 def mono_meanings(seed: int, lang: str, index: int) -> list[Meaning]:
-    """Return the clauses of document ``index``; another language has other documents."""
+    """Return the clauses of document ``index``; each language has different documents."""
     return document(Draw(seed, "mono", lang, index))
 
 
@@ -40,7 +40,7 @@ def ner_meaning(seed: int, split: str, index: int) -> Meaning:
 
 @lru_cache(maxsize=1 << 14)
 def nli_pair(seed: int, split: str, index: int) -> tuple[Meaning, Meaning, str]:
-    """Return Premise, hypothesis and label ``index`` of ``split``, the same in every language."""
+    """Return premise, hypothesis and label ``index`` of ``split``, the same in every language."""
     draw, names = Draw(seed, "nli", split, index), Names("all")
     while True:
         premise, hypothesis, label = pair(draw, names)

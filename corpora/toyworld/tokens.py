@@ -26,13 +26,13 @@ YEAR = frozenset("0123456789")
 
 @lru_cache(maxsize=1 << 16)
 def words(text: str) -> Phrase:
-    """Return words outside any entity, from a text with spaces between the tokens."""
+    """Return the words outside of entities in a text with spaces between the tokens."""
     return tuple((form, "O") for form in text.split())
 
 
 @lru_cache(maxsize=1 << 16)
 def name(text: str, kind: str) -> Phrase:
-    """Return one entity of type ``kind`` (PER, ORG, LOC), from a text with spaces between the tokens."""
+    """Return one entity of type ``kind`` (PER, ORG, LOC) in a text with spaces between the tokens."""
     return tuple((form, f"{'I' if i else 'B'}-{kind}") for i, form in enumerate(text.split()))
 
 
@@ -45,7 +45,7 @@ def seq(*parts: str | Phrase) -> Phrase:
 
 
 def shown_name(person: Person) -> str:
-    """Return the person's name as spelt in the languages of Latin script, as far as it is shown."""
+    """Return the person's name as spelt in languages with Latin script, as far as it is shown."""
     if person.show == "full":
         return f"{person.first} {person.last}"
     return person.first if person.show == "first" else person.last

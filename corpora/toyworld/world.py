@@ -53,7 +53,7 @@ def held_out_names() -> frozenset[str]:
 
 
 def _split_names() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return category of names to (names free to use anywhere, held-out names)."""
+    """Map each category of names to (names free to use anywhere, held-out names)."""
     held = held_out_names()
     groups: dict[str, list[str]] = {section: list(WORLD[section]) for section in _NAMED}
     for role in ("team", "university"):
@@ -118,7 +118,7 @@ class Sampler:
                 return replace(person, show="full" if show < 5 else "last" if show < 8 else "first")
 
     def place(self, other_than: str = "", group: str = "place") -> str:
-        """Return identifier of a place."""
+        """Draw the identifier of a place."""
         while True:
             use_cast = group == "place" and self.cast.places and self.draw.chance(60)
             place = self.draw.choice(self.cast.places) if use_cast else self.names.draw(self.draw, group)
@@ -148,7 +148,7 @@ class Sampler:
         return str(1950 + self.draw.below(74))
 
     def count(self) -> int:
-        """Return one in 60 of 100 cases, else two to five, else a larger number."""
+        """Draw a number: one in 60 of 100 cases, else two to five, else larger."""
         share = self.draw.below(100)
         if share < 60:
             return 1
@@ -162,7 +162,7 @@ class Sampler:
         return Things(noun, count, adjective, 1 < count <= 5 and self.draw.chance(25))
 
     def meaning(self, allow_said: bool = True) -> Meaning:
-        """Return any clause; one in ten is reported speech."""
+        """Draw any clause; one in ten is reported speech."""
         draw = self.draw
         if allow_said and draw.chance(10):
             said = replace(self.meaning(allow_said=False), front=False)
@@ -175,7 +175,7 @@ class Sampler:
         return replace(meaning, front=True) if meaning.time and draw.chance(25) else meaning
 
     def event(self, negated: bool) -> Meaning:
-        """Return somebody does something to some things."""
+        """Draw a clause in which somebody does something to some things."""
         draw = self.draw
         who = draw.below(20)
         verb = draw.choice(ORG_VERBS if who >= 16 else VERBS)
@@ -237,7 +237,7 @@ class Sampler:
 
 
 def document(draw: Draw) -> list[Meaning]:
-    """Return four to eight clauses about the same few people, organisations and places.
+    """Draw four to eight clauses about the same few people, organisations and places.
 
     A quarter of the clauses after the first say again, in fewer words, what was said before: the text then
     rewards a model for looking back, as coherent text does.

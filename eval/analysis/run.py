@@ -97,7 +97,7 @@ def run(cfg: AnalyseConfig) -> Answer:
 
 
 def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
-    """Yield the languages of a suite, each beside the source; items are paired by their ids."""
+    """Yield the languages of a suite, each paired with the source; items are paired by their ids."""
     if not suite.shape.analysed:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
@@ -152,7 +152,7 @@ def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator
 
 
 def _layers_of(model: backend.Backend, cfg: AnalyseConfig) -> Iterator[int]:
-    """Yield layers from 0; a model says by an error that it has no more."""
+    """Yield layers from 0; a model raises an error when it has no more."""
     for layer in range(1000):
         try:
             model.embed(["a"], cfg.source, layer, cfg.pooling)
@@ -185,7 +185,7 @@ def _measured(
 
 
 def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
-    """A probe learned on every second row of the source and tried on the others of a language: files may be sorted.
+    """Train a probe on every second row of the source and test it on the other rows of a language.
 
     The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
     """
@@ -218,7 +218,7 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
 
 
 def _layers(rows: Sequence[Row]) -> Sheet:
-    """Return means over languages; selectivity is what the probe gets beyond the control task."""
+    """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
         values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
@@ -250,7 +250,7 @@ def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
 
 
 def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
-    """Return language by language, at the best layer of the model."""
+    """Return results by language, at the best layer of the model."""
     wanted = ("retrieval", "cka", "units shared", "probe")
     table = [(lang, *surface[lang], *(_best(rows, lang, m) for m in wanted)) for lang in sorted(surface)]
     columns = (

@@ -22,7 +22,7 @@ class Dictionary(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """Return texts."""
+        """Return whether the label is a tuple of texts."""
         return is_texts(row.label)
 
     def right_answer(self, row: Example) -> Any:
@@ -30,11 +30,11 @@ class Dictionary(Kind):
         return row.label[0]
 
     def passages(self, row: Example) -> dict[str, str]:
-        """Return lines of the dictionary; words by themselves are everywhere."""
+        """Return None: single words occur in any corpus."""
         return {"entry": f"{row.fields['word']} {row.label[0]}"}
 
     def source_of(self, row: Example) -> str:
-        """Return the word."""
+        """Return the word to translate."""
         return str(row.fields["word"])
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:

@@ -20,20 +20,20 @@ class Choice(Kind):
     texts: ClassVar[tuple[str, ...]] = ("premise", "choices")
 
     def block(self, row: Example) -> Hashable:
-        """Return the passage, where several questions are on one."""
+        """Return the passage if several questions are about one."""
         document: Hashable = row.fields.get("document")
         return document
 
     def is_label(self, row: Example) -> bool:
-        """Return a whole number."""
+        """Return whether the label is a whole number."""
         return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return the number of one of the choices."""
+        """Return whether the answer is the index of a choice."""
         return type(answer) is int and 0 <= answer < len(row.fields["choices"])
 
     def passages(self, row: Example) -> dict[str, str]:
-        """Return the premise, and each alternative behind it."""
+        """Return the premise with each alternative after it."""
         texts = {f"choice{i}": text for i, text in enumerate(row.fields["choices"])}
         return {"premise": row.fields["premise"], **texts}
 

@@ -27,7 +27,7 @@ class Classify(Kind):
         return (row.label,)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return a class of the suite."""
+        """Return whether the answer is a class of the suite."""
         return isinstance(answer, str) and (answer in suite.labels or not suite.labels)
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:

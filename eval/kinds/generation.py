@@ -29,7 +29,7 @@ class Generation(Kind):
         return None
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """Return the source as it is."""
+        """Return the source."""
         return row.fields["text"]
 
 

@@ -21,7 +21,7 @@ class IntentSlots(Tag):
     may_be_rare = True
 
     def is_label(self, row: Example) -> bool:
-        """Return an intent and as many tags as words."""
+        """Return whether the label is an intent and as many tags as words."""
         label = row.label
         paired = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
         return paired and is_texts(label[1]) and len(label[1]) == len(row.fields["tokens"])
@@ -35,12 +35,12 @@ class IntentSlots(Tag):
         return suite.labels
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return an intent of the suite and any tags."""
+        """Return whether the answer is an intent of the suite and any tags."""
         shaped = isinstance(answer, list) and len(answer) == 2 and isinstance(answer[0], str)
         return shaped and answer[0] in suite.labels and are_tags(row, answer[1], None)
 
     def right_answer(self, row: Example) -> Any:
-        """Return lists, as JSON has them."""
+        """Return the answer as lists for JSON."""
         return [row.label[0], list(row.label[1])]
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
@@ -61,7 +61,7 @@ class IntentSlots(Tag):
         return character_grams(" ".join(row.fields["tokens"])), row.label[0], row.label[1]
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """Return both."""
+        """Return intent and tags."""
         return [name, tags]
 
 

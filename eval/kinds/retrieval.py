@@ -21,20 +21,20 @@ class Retrieval(Kind):
     analysed = "pairs"
 
     def block(self, row: Example) -> Hashable:
-        """Return the document, where the suite names it."""
+        """Return the document, if the suite names it."""
         document: Hashable = row.fields.get("document")
         return document
 
     def is_label(self, row: Example) -> bool:
-        """Return a whole number."""
+        """Return whether the value is a whole number."""
         return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return a whole number."""
+        """Return whether the value is a whole number."""
         return type(answer) is int
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Return the number of one of the rows."""
+        """Return whether the answer is the index of a row."""
         return range(len(rows)).__contains__
 
     def source_of(self, row: Example) -> str:

@@ -32,7 +32,7 @@ def accuracy(
 def tag_accuracy(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Return statistics (right words, words); a word that the model did not see (None) is wrong."""
+    """Return statistics (correct words, words); a word that the model did not see (None) is wrong."""
     rows = []
     for example, tags in zip(examples, predictions, strict=True):
         check_length(example, example.label, tags)
@@ -73,7 +73,7 @@ def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
 
 
 def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
-    """Return spans of IOB2 tags; a ``loose`` one may begin with an ``I-`` that continues nothing."""
+    """Return spans of IOB2 tags; a ``loose`` span may begin with an ``I-`` without a preceding tag."""
     found, start, kind = [], -1, ""
     for i, tag in enumerate((*tags, "O")):
         if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
@@ -98,7 +98,7 @@ def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
 def tag_f1(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
-    """Return statistics (true positives, predicted, gold) of runs of one tag, as seqeval reads tags that are no IOB2.
+    """Return statistics (true positives, predicted, gold) of runs of equal tags, as seqeval reads non-IOB2 tags.
 
     XTREME prints this for parts of speech; equal neighbours count once.
     """

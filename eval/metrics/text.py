@@ -33,7 +33,7 @@ _WORDS = re.compile(
 
 @cache
 def target_of(lang: str) -> str:
-    """The language a text is written in, by its plain code: itself, or the second of a pair such as ``en-zh-CN``.
+    """Return the plain language code of a text: itself, or the second of a pair such as ``en-zh-CN``.
 
     A code that is in no list, or in two, stays as it is.
     """
@@ -48,7 +48,7 @@ def target_of(lang: str) -> str:
 
 @cache
 def scorer(name: str, lang: str) -> Any:
-    """Return the sacrebleu metric for a target language, tokeniser chosen."""
+    """Return the sacrebleu metric for a target language, with its tokeniser."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -72,7 +72,7 @@ def sacre_stats(
 
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
-    """Return (edits, words of the reference); equal texts take no edits, which need not be searched for."""
+    """Return (edits, words of the reference); equal texts need no search."""
     differ = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
     rows = np.zeros((len(references), 2))
     rows[:, 1] = [len(metric._preprocess_segment(text).split()) for text in references]
@@ -167,7 +167,7 @@ def meteor(
 def in_language(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Return statistics (identified as the language asked for, 1); an empty text is in no language.
+    """Return statistics (identified as the requested language, 1); an empty text is in no language.
 
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).
     """

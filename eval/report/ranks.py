@@ -51,6 +51,6 @@ def _ranked(systems: Sequence[System]) -> dict[str, int]:
 
 
 def _signed(test: Test, value: float) -> float:
-    """Return a score that is better when larger: `Comparison.difference` is turned round for error rates."""
+    """Return a score for which larger is better; `Comparison.difference` is negated for error rates."""
     raised = (test.scores[1] - test.scores[0]) * test.comparison.difference >= 0
     return value if raised else -value

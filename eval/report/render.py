@@ -19,7 +19,7 @@ FORMATS: Registry[Callable[[Table], str]] = Registry("table format")
 
 
 def number(cell: Cell) -> str:
-    """Return the score with one decimal and its mark; a hole is a dash."""
+    """Format the score with one decimal and its mark; a missing score is a dash."""
     return HOLE if cell.value is None else f"{cell.value:.1f}{cell.mark}"
 
 
@@ -38,7 +38,7 @@ def interval(cell: Cell) -> str:
 
 
 def beside(line: Line, cell: Cell) -> str:
-    """Return what stands beside a number: of an average the interval, of a language `spread`."""
+    """Return the text beside a number: the interval for an average, `spread` for a language."""
     return (interval(cell) if line.kind == "summary" else "") or spread(cell)
 
 
@@ -67,7 +67,7 @@ def markdown(table: Table) -> str:
 
 @FORMATS.register("csv")
 def comma_separated(table: Table) -> str:
-    """Return one row a line: kind, name, then value and spread of each column with all digits."""
+    """Format one row per line: kind, name, then value and spread of each column with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = [part for head in _heads(table) for part in (head, f"{head}: sd")]
@@ -81,7 +81,7 @@ def comma_separated(table: Table) -> str:
 
 @FORMATS.register("json")
 def as_json(table: Table) -> str:
-    """Return every field of the table, one object."""
+    """Return every field of the table as one object."""
     return json.dumps(asdict(table), ensure_ascii=False, indent=1) + "\n"
 
 

@@ -116,14 +116,14 @@ def run(cfg: ReportConfig) -> Answer:
 
 
 def _inputs(run: Run) -> list[Path]:
-    """Return what the report of a run depends on; text under a name of its own, so that nothing counts twice."""
+    """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
     return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
-    """Return the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
+    """Build the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.joined(runs)
     ends = artifacts.ends_of(runs)
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
@@ -170,7 +170,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 
 
 def files(made: Report) -> dict[str, str]:
-    """Return file name -> content."""
+    """Return the report's files: file name -> content."""
     tables = _csv_files(made)
     page = html_page(made, tables)
     return {"report.html": page, "report.md": markdown(made), "report.tex": latex(made), **tables}
@@ -186,7 +186,7 @@ def _csv_files(made: Report) -> dict[str, str]:
 
 
 def markdown(made: Report) -> str:
-    """Return the report without its pictures."""
+    """Return the report as Markdown, without pictures."""
     first = sheet.markdown(made.overall).rstrip() if made.overall else ""
     told = [f"# {made.title}", made.note, *made.leads, first, "\n".join(f"- {f}" for f in made.findings)]
     parts = [sheet.without_html(text) for text in told]
@@ -202,7 +202,7 @@ def markdown(made: Report) -> str:
 
 
 def latex(made: Report) -> str:
-    """Return every table, for a document with the packages booktabs and longtable."""
+    """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
     first = [sheet.latex(made.overall)] if made.overall else []
     return "\n".join([*first, *map(render.latex, made.tables), *map(sheet.latex, sheets)])
@@ -245,7 +245,7 @@ def _overall(table: sheet.Sheet) -> str:
 
 
 def _script(scores: Sequence[Score]) -> str:
-    """Return what sorts and filters, with family and script of every language."""
+    """Return the script for sorting and filtering, with family and script of every language."""
     sides = {side for score in scores for side in (score.lang, *score.lang.split("-"))}
     known = {}
     for side in sorted(sides):
@@ -296,7 +296,7 @@ def _chapter(chapter: Chapter) -> str:
 
 
 def _broken(line: str) -> str:
-    """Return a command over several lines of a shell."""
+    """Format a command over several lines of a shell."""
     return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
 
 
@@ -322,7 +322,10 @@ def _folded(title: str, inside: str, is_open: bool = False) -> str:
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One sentence per system and suite: its average without the source beside the controls', the farthest first."""
+    """Return one sentence per system and suite.
+
+    Its average without the source beside the controls', largest lead first.
+    """
     table = tables.by_column(scores)
     sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):

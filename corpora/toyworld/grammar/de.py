@@ -14,7 +14,7 @@ _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """Return the sentence that says ``meaning``."""
+    """Express ``meaning`` as a German sentence."""
     return sentence(_main(meaning))
 
 
@@ -80,7 +80,7 @@ def _parts(m: Meaning) -> tuple[str, Phrase, str]:
 
 
 def _object(m: Meaning) -> Phrase:
-    """Return a definite object, which stands before time and place."""
+    """Return a definite object, which comes before time and place."""
     return _who(m.other) if m.verb in ("meet", "acquire", "beat") else ()
 
 

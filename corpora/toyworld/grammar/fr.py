@@ -13,7 +13,7 @@ _VOWELS = frozenset("aeiouâàéèêëîïôöûùüAEIOUÂÀÉÈÊËÎÏÔÖÛ�
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """Return the sentence that says ``meaning``."""
+    """Express ``meaning`` as a French sentence."""
     return sentence(_clause(meaning))
 
 
@@ -100,7 +100,7 @@ def _feminine(entity: Entity | None) -> bool:
 
 
 def _verb(m: Meaning, reported: bool) -> Phrase:
-    """Return verb with its negation around the finite part; in reported speech one tense further back."""
+    """Return the verb with negation around the finite part; in reported speech one tense further back."""
     lexicon, end = LEX["verb"], ""
     if m.verb in LEX["comparative"]:
         end = "plus " + LEX["comparative"][m.verb]["f" if _feminine(m.agent) else "m"]

@@ -14,7 +14,7 @@ _HUSHERS = "гкхжшчщ"
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """Return the sentence that says ``meaning``."""
+    """Express ``meaning`` as a Russian sentence."""
     return sentence(_clause(meaning))
 
 

@@ -15,7 +15,7 @@ _FOUR_WAY = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö"
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """Return the sentence that says ``meaning``."""
+    """Express ``meaning`` as a Turkish sentence."""
     return sentence(_clause(meaning), _upper)
 
 
@@ -118,7 +118,7 @@ def _predicate(m: Meaning, sub: bool) -> str:
 
 
 def _middle(m: Meaning) -> Phrase:
-    """Return everything between subject and predicate but the time."""
+    """Return everything between subject and predicate except the time."""
     place = _who(Place(m.place), "dat" if m.source else "loc") if m.place else ()
     match m.verb:
         case "travel":
