@@ -123,7 +123,7 @@ class Resources:
         return self.nodes * self.tasks_per_node
 
     def node_hours(self, num_parts: int = 1) -> float:
-        """The most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
+        """Return the most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
         return self.nodes * self.timeout_min / 60 * num_parts
 
 
@@ -158,7 +158,7 @@ class Site:
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def resources(self, stage: str, overrides: Mapping[str, Any] | None = None) -> Resources:
-        """The resources of ``stage``: defaults, then the site's default, its stage, then ``overrides``.
+        """Return the resources of ``stage``: defaults, then the site's default, its stage, then ``overrides``.
 
         Raises:
             UserError: a setting is unknown or has the wrong type.
@@ -174,7 +174,7 @@ class Site:
 
 
 def read_site(path: str = "") -> Site:
-    """The site profile at ``path``, else the one that ``XLING_SITE`` names, else the built-in defaults.
+    """Return the site profile at ``path``, else the one that ``XLING_SITE`` names, else the built-in defaults.
 
     Raises:
         UserError: no such file, a key or a stage that does not exist, or a value of the wrong type.

@@ -86,7 +86,7 @@ def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str
 def submit_stage(
     stage: Stage, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
 ) -> Answer:
-    """Like `submit`, for a stage that need not be registered."""
+    """Submit a stage that need not be registered; see `submit`."""
     site, given, run_name = _settings(settings)
     plans = {stage.name.replace(" ", "-"): _plan(site, stage, cfgs, (), given)}
     return _launch(site, plans, cluster, run_name or new_name(site.folder, stage.name))
@@ -131,7 +131,7 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
 
 
 def start(run: Run) -> None:
-    """Submit a new run. One that Slurm refuses leaves nothing behind.
+    """Submit a new run; if Slurm rejects it, nothing is left behind.
 
     Raises:
         UserError: Slurm refused, or somebody else writes to the place of one of the steps.
@@ -156,7 +156,7 @@ def start(run: Run) -> None:
 
 
 def run_here(run: Run) -> Answer:
-    """The same decisions with submitit's own executors: subprocesses (local) or this process (debug)."""
+    """Run the same steps with submitit's own executors: subprocesses (local) or this process (debug)."""
     for step in run.steps.values():
         if step.outcome().get("state") == "done":
             continue
@@ -185,7 +185,7 @@ def _run_step(step: Step) -> None:
 
 
 def _run_parts(step: Step, elements: Sequence[Element]) -> None:
-    """Run elements and wait for them; how each ended stands in its part's record."""
+    """Run elements and wait for them; the outcome of each is in its part's record."""
     resources = step.plan.resources
     if step.run.cluster == "debug":
         for element in elements:

@@ -83,11 +83,11 @@ def executor(
     code: Path | None = None,
     **more: Any,
 ) -> Executor:
-    """An executor for jobs called ``name`` that run ``words``.
+    """Return an executor for jobs called ``name`` that run ``words``.
 
     Args:
-        folder: of their scripts and logs.
-        name: of the jobs.
+        folder: folder of their scripts and logs.
+        name: name of the jobs.
         words: arguments of `xling.slurm.entry`.
         resources: what a job asks for.
         dependency: as sbatch takes it.
@@ -143,7 +143,7 @@ def small(
     hold: bool = False,
     code: Path | None = None,
 ) -> Executor:
-    """An executor for the jobs that only look after others: no srun, since they submit jobs themselves."""
+    """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
     additional = {"hold": True} if hold else {}
     return executor(
         folder,
@@ -174,7 +174,7 @@ def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
 
 
 def ids_of(master: str, num_elements: int) -> list[str]:
-    """Ids of the elements of a job: the job's own where there is one element."""
+    """Return the ids of the elements of a job: the job's own id if there is one element."""
     return [f"{master}_{i}" for i in range(num_elements)] if num_elements > 1 else [master]
 
 
@@ -208,13 +208,13 @@ def call(*command: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> None:
-    """Ask Slurm to cancel jobs; ones that have ended already are no error, and whether it did is not known."""
+    """Ask Slurm to cancel jobs; ended ones are not an error, and success is not checked."""
     for first in range(0, len(ids), 500):
         run_quietly("scancel", "--quiet", *ids[first : first + 500])
 
 
 def run_quietly(*command: str) -> bool:
-    """Run one of Slurm's commands; whether it ended well."""
+    """Run one of Slurm's commands; return whether it succeeded."""
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S, env=environment()
@@ -225,7 +225,7 @@ def run_quietly(*command: str) -> bool:
 
 
 def script(jobs: Executor, num_elements: int = 1) -> str:
-    """The batch script as `submit` hands it over."""
+    """Return the batch script as `submit` hands it over."""
     if num_elements > 1:
         jobs.parameters["map_count"] = num_elements
     text: str = jobs._make_submission_file_text(jobs._submitit_command_str, "")
@@ -233,6 +233,6 @@ def script(jobs: Executor, num_elements: int = 1) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Without the variables of the job we may be in: sbatch would read them as settings of the new one."""
+    """Return the environment without the variables of the current job, which sbatch would read as settings."""
     ours = ("SLURM_", "SUBMITIT_")
     return {k: v for k, v in os.environ.items() if not k.startswith(ours) or k == "SLURM_CONF"}
