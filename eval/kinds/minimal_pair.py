@@ -24,19 +24,19 @@ class MinimalPair(Kind):
     is_tuned = False
 
     def is_label(self, row: Example) -> bool:
-        """The first place."""
+        """Return whether the label is the first place."""
         return type(row.label) is int and row.label == 0
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """The first or the second place."""
+        """Return whether the answer is the first or the second place."""
         return type(answer) is int and answer in (0, 1)
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """The sentence."""
+        """Return the sentence."""
         return str(row.fields["choices"][answer])
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """The shorter sentence, in characters."""
+        """Return the place of the shorter sentence, in characters."""
         right, wrong = map(len, row.fields["choices"])
         return int(right >= wrong)
 

@@ -29,27 +29,27 @@ class Ranking(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """Texts."""
+        """Return whether the label is a list of texts."""
         return is_texts(row.label)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A list of texts."""
+        """Return whether the answer is a list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Ids of candidates."""
+        """Return a check for ids of candidates."""
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
     def passages(self, row: Example) -> dict[str, str]:
-        """The text."""
+        """Return the text."""
         return {row.fields["side"]: row.fields["text"]}
 
     def right_answer(self, row: Example) -> Any:
-        """A list, as JSON has it."""
+        """Return a list, as in JSON."""
         return list(row.label)
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """The nearest candidates of each question."""
+        """Return the nearest candidates of each question."""
         sides = [[row for row in question.rows if row.fields["side"] == side] for side in ("src", "tgt")]
         asked, pool = (_vectors(question, part) for part in sides)
         best = retrieval.ranked(asked, pool, question.distance, DEPTH)
@@ -59,7 +59,7 @@ class Ranking(Kind):
 
 
 def _vectors(question: VectorQuestion, rows: Sequence[Example]) -> Vectors:
-    """Vectors of rows in their order, float32 (num_rows, dim), each text in its own language."""
+    """Return vectors of rows in their order, float32 (num_rows, dim), each text in its own language."""
     made: Vectors | None = None
     for lang in dict.fromkeys(row.fields["lang"] for row in rows):
         places = [i for i, row in enumerate(rows) if row.fields["lang"] == lang]

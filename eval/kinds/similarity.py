@@ -22,15 +22,15 @@ class Similarity(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """A finite number."""
+        """Return whether the label is a finite number."""
         return _is_number(row.label)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A finite number."""
+        """Return whether the answer is a finite number."""
         return _is_number(answer)
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """The cosine of the two vectors of each row, whatever the distance of retrieval is."""
+        """Return the cosine of the two vectors of each row, whatever the distance of retrieval is."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)
         a, b = (
             retrieval.normalised(question.embed([r.fields[name] for r in question.rows], lang))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def average_precision(right: Sequence[str], ranked: Sequence[str], depth: int) -> float:
-    """Mean, over the right candidates that fit into ``depth`` places, of the precision where each of them is found.
+    """Return the mean precision at the places of the right candidates that fit into ``depth`` places.
 
     With one right candidate this is its reciprocal rank. A candidate counts where it stands first.
     """
@@ -33,7 +33,7 @@ def average_precision(right: Sequence[str], ranked: Sequence[str], depth: int) -
 def precision_of_ranking(
     examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (average precision at 20, 1) of questions; zeros for candidates.
+    """Return statistics (average precision at 20, 1) of questions; zeros for candidates.
 
     Source: XTREME-R's LAReQA (``mean_avg_prec_at_k`` with k = 20) and Mewsli-X (``evaluate`` with k = 20).
     """
@@ -45,7 +45,7 @@ def precision_of_ranking(
 
 
 def ndcg(ratings: Sequence[float], scores: Sequence[float]) -> float:
-    """Normalised discounted cumulative gain of one query; equal scores share the discounts of their places.
+    """Return the normalised discounted cumulative gain of one query; equal scores share the discounts of their places.
 
     Source: Jarvelin and Kekalainen 2002, equation 2 with linear gains and base 2; ties as in McSherry and Najork
     2008. A query without a rating above 0 scores 0.
@@ -62,7 +62,7 @@ def ndcg(ratings: Sequence[float], scores: Sequence[float]) -> float:
 def ndcg_rows(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (nDCG, 1) in the first row of each query with two pages or more, zeros elsewhere.
+    """Return statistics (nDCG, 1) in the first row of each query with two pages or more, zeros elsewhere.
 
     Source: XGLUE's ``simple_ndcg``.
     """
@@ -79,13 +79,13 @@ def ndcg_rows(
 def moments(
     x: Float64[np.ndarray, " rows"], y: Float64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, "rows 6"]:
-    """Statistics (1, x, y, xx, yy, xy) of pairs of numbers about their means, for `correlation`."""
+    """Return statistics (1, x, y, xx, yy, xy) of pairs of numbers about their means, for `correlation`."""
     x, y = x - x.mean(), y - y.mean()
     return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
 
 
 def correlation(sums: Float64[np.ndarray, " *rows 6"]) -> Float64[np.ndarray, " *rows"]:
-    """Pearson's correlation, times 100, of the sums of `moments`; 0 where one side does not vary."""
+    """Return Pearson's correlation, times 100, of the sums of `moments`; 0 where one side does not vary."""
     count = np.maximum(sums[..., 0], 1)
     across = sums[..., 5] - sums[..., 1] * sums[..., 2] / count
     own = [sums[..., 2 + side] - sums[..., side] ** 2 / count for side in (1, 2)]
@@ -99,7 +99,7 @@ def correlation(sums: Float64[np.ndarray, " *rows 6"]) -> Float64[np.ndarray, " 
 def correlation_rows(
     by_rank: bool, examples: Sequence[Example], predictions: Sequence[Any], lang: str
 ) -> Float64[np.ndarray, "rows 6"]:
-    """`moments` of answers and labels, or of their ranks among all rows (equal ones share the mean of their ranks).
+    """Return `moments` of answers and labels, or of their ranks among all rows; equal ones share their mean rank.
 
     Spearman's correlation is Pearson's of the ranks; its intervals keep the ranks of the whole.
     """

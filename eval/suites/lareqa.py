@@ -12,7 +12,7 @@ LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ru", "th", "tr", "vi", "zh")
 
 
 def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """The questions of the first file and the sentences of all others.
+    """Read the questions of the first file and the sentences of all others.
 
     A sentence answers the questions whose answers start in it, or in an equal one of its paragraph, in any language.
 
@@ -72,7 +72,7 @@ def _sentences(paragraph: Mapping[str, Any]) -> list[str]:
 
 
 def _place(paragraph: Mapping[str, Any], question: Mapping[str, Any]) -> int | None:
-    """The number of the sentence in which the answer starts."""
+    """Return the number of the sentence in which the answer starts."""
     start = question["answers"][0]["answer_start"]
     found = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)
     return next(found, None)

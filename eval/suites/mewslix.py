@@ -12,7 +12,7 @@ _FOLDER = "mewsli_x/output/dataset"
 
 
 def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """The names in the articles of all languages, then every entity with its description.
+    """Read the names in the articles of all languages, then every entity with its description.
 
     Raises:
         UserError: a line is not of the form, or has no text of its article yet.
@@ -34,7 +34,7 @@ def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def _of_article(record: Mapping[str, Any]) -> Iterator[Example]:
-    """A name, then its sentence with the name in braces, for each of an article."""
+    """Yield a name, then its sentence with the name in braces, for each of an article."""
     article = record["context"]
     for mention in record["mentions"]:
         span = mention["mention_span"]
@@ -59,7 +59,7 @@ def _of_article(record: Mapping[str, Any]) -> Iterator[Example]:
 
 
 def _entity(record: Mapping[str, Any]) -> Iterator[Example]:
-    """The sentences that describe an entity."""
+    """Yield the sentences that describe an entity."""
     sentences = (record["description"][s["start"] : s["end"]] for s in record["sentence_spans"])
     fields = {
         "text": " ".join(" ".join(sentences).split()),
@@ -70,7 +70,7 @@ def _entity(record: Mapping[str, Any]) -> Iterator[Example]:
 
 
 def is_read(row: Example, lang: str) -> bool:
-    """Whether a row belongs to a language: its own names, and every entity."""
+    """Return whether a row belongs to a language: its own names, and every entity."""
     return row.fields["side"] == "tgt" or row.fields["lang"] == lang
 
 

@@ -10,7 +10,7 @@ from xling.eval.suite import SUITES, Example, Row, Suite
 
 
 def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Columns ``sen`` and ``wrong_sen`` of a table with tabs, a header and quotes where a cell needs them.
+    """Read columns ``sen`` and ``wrong_sen`` of a table with tabs, a header and quotes where a cell needs them.
 
     Raises:
         UserError: no such columns, or a row of another length.

@@ -10,13 +10,13 @@ from xling.eval.suite import SUITES, Example, Layout, Row, Suite
 
 
 def rated_pair(record: Mapping[str, Any], index: int) -> Example:
-    """A line of the copies at MTEB's: two sentences and the mean rating of people."""
+    """Make a row from a line of MTEB's copies: two sentences and the mean rating of people."""
     fields = {"text_a": str(record["sentence1"]), "text_b": str(record["sentence2"])}
     return Example(str(record.get("id", index)), fields, float(record["score"]))
 
 
 def rated_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Two sentences and their rating a line, with tabs between and no header.
+    """Read two sentences and their rating per line, with tabs between and no header.
 
     Raises:
         UserError: a line of another shape.

@@ -13,7 +13,7 @@ _COLUMNS += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2", "AnswerRigh
 
 
 def stories(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """A story id, four sentences, two endings and the number of the right one a line, behind a header.
+    """Read a story id, four sentences, two endings and the number of the right one per line, after a header.
 
     Columns behind these, which some copies have, are not read.
 

@@ -48,13 +48,13 @@ class MaskedLM:
         self.mask = checkpoint.mask_of(ckpt)
 
     def likelier(self, rows: Sequence[Row], lang: str) -> list[int]:
-        """0 where the first of a row's two ``choices`` is likelier, else 1; an equal second one counts as likelier."""
+        """Return 0 where the first of a row's two ``choices`` is likelier, else 1."""
         texts = [text for row in rows for text in row.fields["choices"]]
         scores = self.scores(texts, lang).reshape(-1, 2)
         return [int(first <= second) for first, second in scores.tolist()]
 
     def scores(self, texts: Sequence[str], lang: str) -> Float64[np.ndarray, " texts"]:
-        """Pseudo-log-likelihood of every text, float64 (num_texts,), with the natural logarithm.
+        """Return the pseudo-log-likelihood of every text, float64 (num_texts,), with the natural logarithm.
 
         Args:
             texts: any number; one that is too long for the model is cut.
@@ -77,7 +77,7 @@ class MaskedLM:
     def _losses(
         self, sequences: Sequence[list[int]], places: Sequence[tuple[int, int]], code: int
     ) -> list[float]:
-        """Negative log-probability of the sub-word at each place (sequence, position) that is masked alone."""
+        """Return the negative log-probability of the sub-word at each place (sequence, position), masked alone."""
         examples: list[dict[str, Any]] = []
         for number, (i, place) in enumerate(places):
             tokens = np.array(sequences[i])
