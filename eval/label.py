@@ -157,12 +157,12 @@ class _Teacher:
         self.labels: tuple[str, ...] = self._model.labels
 
     def probabilities(self, rows: Sequence[Example]) -> np.ndarray:
-        """Float32 (rows, labels)."""
+        """Return the probability of each label, float32 (rows, labels)."""
         found: np.ndarray = self._system.probabilities(self._model, self._suite, rows, self._lang)
         return found
 
     def labelled(self, rows: Sequence[Example]) -> list[Example]:
-        """The rows with the likeliest label in place of theirs."""
+        """Return the rows with the most likely label in place of theirs."""
         best = self.probabilities(rows).argmax(1)
         return [replace(row, label=self.labels[i]) for row, i in zip(rows, best.tolist(), strict=True)]
 
@@ -172,7 +172,7 @@ def _texts(rows: Sequence[Example]) -> list[str]:
 
 
 def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[Example]:
-    """Lines of ``cfg.text`` that are about as long as the rows, without those in ``tested``; at most ``cfg.lines``."""
+    """Return the lines of ``cfg.text`` that are about as long as the rows, without those in ``tested``; at most ``cfg.lines``."""
     low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
     seen = tested | set(_texts(rows))
     found = dict.fromkeys(
@@ -187,7 +187,7 @@ def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[E
 
 
 def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Iterator[Example]:
-    """Of each class the rows that the teacher is surest of, with its label."""
+    """Yield of each class the rows that the teacher is surest of, with its label."""
     if not rows:
         return
     found = teacher.probabilities(rows)

@@ -22,7 +22,7 @@ Point = Mapping[str, Any]
 
 
 def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
-    """Every measured model that has a score, by suite: a table, and a Pareto plot of score against each measure."""
+    """Show every measured model that has a score, by suite: a table, and a Pareto plot of score against each measure."""
     made = Chapter(
         "Size and latency",
         "Megabytes of the encoder, and milliseconds for one text at a time on one core (median, and 5 to 95 % over "
@@ -45,7 +45,7 @@ def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
 
 
 def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
-    """The models that have scores by the suite's main metric, with the means of value, low and high."""
+    """Return the models that have scores by the suite's main metric, with the means of value, low and high."""
     points: list[Point] = []
     for model in models:
         mine = [s for s in scores if s.system == model["name"] and s.metric == scores[0].metric]
@@ -69,7 +69,7 @@ def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
 
 
 def on_front(points: Sequence[Point], measure: str) -> list[bool]:
-    """Whether each point is on the Pareto front of high ``score`` and low ``measure``."""
+    """Tell whether each point is on the Pareto front of high ``score`` and low ``measure``."""
     pairs = [(point["score"], -point[measure]) for point in points]
     return [not any(o != p and o[0] >= p[0] and o[1] >= p[1] for o in pairs) for p in pairs]
 
@@ -101,7 +101,7 @@ def _table(suite: str, points: Sequence[Point], lose: float) -> Sheet:
 
 
 def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
-    """Score against a measure, a mark a model; the front joined by a line."""
+    """Draw score against a measure, a mark for each model; a line joins the front."""
     front = on_front(points, measure)
 
     def draw(axes: Any) -> None:

@@ -15,7 +15,7 @@ DOMAINS = ("books", "dvd", "music")
 
 
 def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Summary and text of every review of all domains; the id is the domain and the number from 0.
+    """Read summary and text of every review of all domains; the id is the domain and the number from 0.
 
     Raises:
         UserError: a file is no XML, or a review has no rating, or one that is neither positive nor negative.

@@ -90,7 +90,7 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
 
 
 def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[dict[str, Any]]]:
-    """The encoder of a checkpoint, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
+    """Return the encoder, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
     is_task = (place / tune.TASK_FILE).is_file()
     encoder: Any = tune.load(place).model.encoder if is_task else checkpoint.load_model(place)[0].encoder
     vocabulary = encoder.tokens.num_embeddings
@@ -101,7 +101,7 @@ def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[di
 
 
 def _times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:
-    """Least milliseconds of each model for each line, float64 (models, lines)."""
+    """Return the least milliseconds of each model for each line, float64 (models, lines)."""
     least = np.full((len(models), len(models[0][1])), np.inf)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
