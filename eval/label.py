@@ -172,7 +172,7 @@ def _texts(rows: Sequence[Example]) -> list[str]:
 
 
 def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[Example]:
-    """Return the lines of ``cfg.text`` that are about as long as the rows, without those in ``tested``; at most ``cfg.lines``."""
+    """Return at most ``cfg.lines`` lines of ``cfg.text`` that are about as long as the rows and not in ``tested``."""
     low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
     seen = tested | set(_texts(rows))
     found = dict.fromkeys(

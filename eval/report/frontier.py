@@ -22,7 +22,7 @@ Point = Mapping[str, Any]
 
 
 def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
-    """Show every measured model that has a score, by suite: a table, and a Pareto plot of score against each measure."""
+    """Show every measured model that has a score: for each suite a table, and a plot against each measure."""
     made = Chapter(
         "Size and latency",
         "Megabytes of the encoder, and milliseconds for one text at a time on one core (median, and 5 to 95 % over "

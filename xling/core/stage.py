@@ -374,7 +374,6 @@ for _stage in (
         "measure",
         config="xling.hub.config:MeasureConfig",
         run="xling.hub.measure:run",
-        positional="checkpoints",
         help="measure size and latency of models on one core, for the Pareto plot of a report",
     ),
     Stage(
@@ -436,18 +435,14 @@ def load(target: str) -> Any:
 
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
     """Return the phases of ``stage`` under ``cfg``; a simple stage has one phase of one part, named ``run``."""
-    if not stage.phases:
-        return (Phase("run"),)
-    phases: Sequence[Phase] = load(stage.phases)(cfg)
+    phases: Sequence[Phase] = load(stage.phases)(cfg) if stage.phases else (Phase("run"),)
     return phases
 
 
 def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
     """Run one part of the stage called ``name``, as a pool worker or an array element does."""
     stage = STAGES[name]
-    if not stage.phases:
-        return load(stage.run)(cfg)
-    return load(stage.run_part)(cfg, phase, index)
+    return load(stage.run_part)(cfg, phase, index) if stage.phases else load(stage.run)(cfg)
 
 
 def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:

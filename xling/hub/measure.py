@@ -26,7 +26,7 @@ from xling.models import checkpoint
 from xling.models.int8 import num_bytes, quantised
 from xling.text import reader, vocab
 from xling.transfer import tune
-from xling.transfer.backend import example
+from xling.transfer.backend import _example
 from xling.transfer.encode import BOS, EOS, pieces
 
 STAGE, FILE = "measure", "measured.json"
@@ -97,7 +97,7 @@ def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[di
     encoder = quantised(encoder) if small else encoder.float().eval()
     processor, room = vocab.load(place), encoder.cfg.max_positions
     rows = [[BOS, *pieces(processor, line)[: room - 2], EOS] for line in lines]
-    return encoder, vocabulary, [pack([example(i, row, 0)]) for i, row in enumerate(rows)]
+    return encoder, vocabulary, [pack([_example(i, row, 0)]) for i, row in enumerate(rows)]
 
 
 def _times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:

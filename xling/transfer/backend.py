@@ -210,7 +210,7 @@ class EncoderBackend:
         vectors = np.zeros((len(texts), model.cfg.dim), dtype=np.float32)
         with torch.inference_mode():
             for batch in tune.batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS):
-                sample = pack([example(i, sequences[i], code) for i in batch])
+                sample = pack([_example(i, sequences[i], code) for i in batch])
                 hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
                 lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
                 for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
@@ -218,8 +218,7 @@ class EncoderBackend:
         return vectors
 
 
-def example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
-    """Return a sequence as `xling.data.packing.pack` takes it: int64 ``tokens``, ``positions`` and ``langs``, (length,)."""
+def _example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
     return {
         "id": np.array([index]),
         "tokens": np.array(tokens),

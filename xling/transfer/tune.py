@@ -35,7 +35,7 @@ from xling.transfer.heads import TaskModel
 from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
-from xling.transfer.task import TASKS, Task
+from xling.transfer.task import TASKS, Task, Windows
 
 R3F_NOISE = 1e-5
 Tell = Callable[[int, int, float], None]
@@ -77,9 +77,7 @@ class Tuned:
         found = self.scores(rows, batch_tokens, lang)
         return [decode(labels, row, parts) for row, parts in zip(rows, found, strict=True)]
 
-    def scores(
-        self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = ""
-    ) -> list[list[tuple[Example, np.ndarray]]]:
+    def scores(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Windows]:
         """Return the windows of each row with their logits, float32 (chosen, labels), in the order of ``rows``.
 
         Args:
@@ -102,7 +100,7 @@ class Tuned:
         gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
         for (owner, example), part in zip(windows, scores, strict=True):
             gathered[owner].append((example, part))
-        return gathered
+        return list(gathered)
 
 
 def fit(

@@ -15,7 +15,7 @@ from xling.models import checkpoint
 from xling.models.encoder import working_dtype
 from xling.text import vocab
 from xling.transfer import tune
-from xling.transfer.backend import EncoderBackend, example
+from xling.transfer.backend import EncoderBackend, _example
 from xling.transfer.encode import BOS, EOS, pieces
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def word_vectors(
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
         for batch in tune.batches_by_tokens([len(t) for t in tokens], _BATCH_TOKENS):
-            sample = pack([example(i, tokens[i], code) for i in batch])
+            sample = pack([_example(i, tokens[i], code) for i in batch])
             hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
             lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
             for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
