@@ -1,9 +1,9 @@
 """Run the commands of the guides from top to bottom, at a scale at which a training takes seconds.
 
-Every block that is marked ``sh`` or ``python`` in ``docs/guides`` runs, in the order of the list below and in one
-folder, since each guide goes on with what the one before made. Blocks that are marked otherwise are not run: use ``text`` for a command that
-needs a network or a cluster. A comment ``<!-- tiny STAGE: key=value ... -->`` replaces settings of the commands
-``xling STAGE`` in its guide.
+Every block that is marked ``sh`` or ``python`` in ``docs/guides`` runs, in the order of `ORDER` and in one folder: each
+guide goes on with what the one before made. Other blocks are not run, so ``text`` marks a command that needs a network
+or a cluster. A comment ``<!-- tiny STAGE: key=value ... -->`` replaces settings of the commands ``xling STAGE`` in its
+guide.
 
 Run ``python .ci/guides.py``, or with the names of some guides, which then have to be able to start.
 """
@@ -52,13 +52,20 @@ def run(guide: str, folder: Path) -> int:
     Raises:
         SystemExit: a block failed.
     """
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+    }
     number = 0
     for number, (kind, code) in enumerate(blocks((GUIDES / f"{guide}.md").read_text(encoding="utf-8")), 1):
         command = ["bash", "-euo", "pipefail", "-c", code] if kind == "sh" else [sys.executable, "-c", code]
-        answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
         if answer.returncode:
-            raise SystemExit(f"docs/guides/{guide}.md, block {number}:\n{code}\n{answer.stdout}{answer.stderr}")
+            raise SystemExit(
+                f"docs/guides/{guide}.md, block {number}:\n{code}\n{answer.stdout}{answer.stderr}"
+            )
     return number
 
 
@@ -69,9 +76,14 @@ def main() -> None:
         raise SystemExit(f"guides and the list in .ci/guides.py differ: {', '.join(sorted(missing))}")
     with tempfile.TemporaryDirectory() as folder:
         for guide in sys.argv[1:] or ORDER:
-            started = time.monotonic()
+            started, before = time.monotonic(), os.times()
             count = run(guide, Path(folder))
-            print(f"docs/guides/{guide}.md: {count} blocks in {time.monotonic() - started:.0f} s", flush=True)
+            passed, after = time.monotonic() - started, os.times()
+            busy = sum(after[2:4]) - sum(before[2:4])
+            print(
+                f"docs/guides/{guide}.md: {count} blocks in {passed:.0f} s, {busy:.0f} of processor",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
