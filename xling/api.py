@@ -1,10 +1,10 @@
 """Trained models in Python: sentence vectors, translation and scores.
 
-import xling
+Example::
 
-model = xling.load("runs/model")
-vectors = model.encode(["Habari ya asubuhi."], lang="sw")
-scores = model.evaluate("xnli", data="suites", langs=("en", "sw"))
+    model = xling.load("runs/model")
+    vectors = model.encode(["Habari ya asubuhi."], lang="sw")
+    scores = model.evaluate("xnli", data="suites", langs=("en", "sw"))
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xling.core import inputs, languages
-from xling.core import stage as stages
+from xling.core import call, inputs, languages, stage
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Model:
         """
         if isinstance(texts, str):
             raise UserError("texts is one string", "a list of texts", "translate([text], ...)")
-        search = stages.load("xling.models.search:Search")(beam=beam)
+        search = stage.load("xling.models.search:Search")(beam=beam)
         translator = self._translator
         translator.search = search
         translated: list[str] = translator(texts, src, tgt, via=via)
@@ -110,22 +109,22 @@ class Model:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(out) if out is not None else Path(scratch) / "eval"
             given = {"suites": names, "out": folder, "data": data, "checkpoint": self.path, **settings}
-            stages.call("eval", given)
-            scores: list[Score] = stages.load("xling.eval.results:read_scores")(
+            call.stage("eval", given)
+            scores: list[Score] = stage.load("xling.eval.results:read_scores")(
                 folder / "tables" / "scores.json"
             )
         return scores
 
     @cached_property
     def _encoder(self) -> Any:
-        config = stages.load("xling.eval.settings:EvalConfig")
+        config = stage.load("xling.eval.settings:EvalConfig")
         cfg = config(suites=(), out=Path(), checkpoint=self.path)
-        return stages.load("xling.transfer.backend:pretrained")(cfg)
+        return stage.load("xling.transfer.backend:pretrained")(cfg)
 
     @cached_property
     def _translator(self) -> Any:
-        search = stages.load("xling.models.search:Search")()
-        return stages.load("xling.transfer.translate:Translator")(self.path, search)
+        search = stage.load("xling.models.search:Search")()
+        return stage.load("xling.transfer.translate:Translator")(self.path, search)
 
 
 def load(checkpoint: Path | str) -> Model:
@@ -139,7 +138,7 @@ def load(checkpoint: Path | str) -> Model:
         UserError: there is no checkpoint, or its type is not supported.
     """
     if str(checkpoint).startswith(inputs.HUB):
-        return Model(Path(stages.load(inputs.IMPORTER)(str(checkpoint))))
+        return Model(Path(stage.load(inputs.IMPORTER)(str(checkpoint))))
     path = Path(checkpoint)
     if not path.is_dir():
         raise UserError(

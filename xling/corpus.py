@@ -1,10 +1,10 @@
 """Corpora in Python: build monolingual and parallel ones, and read their texts.
 
-import xling
+Example::
 
-folder = xling.corpus.mono("sw", source="text:news/*.txt", out="runs/sw")
-for text in xling.corpus.texts(folder):
-    ...
+    folder = xling.corpus.mono("sw", source="text:news/*.txt", out="runs/sw")
+    for text in xling.corpus.texts(folder):
+        print(text)
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xling.core import stage as stages
+from xling.core import call
+from xling.core.stage import load
 
 
 def mono(lang: str, source: str | Sequence[str], out: Path | str, workers: int = 1, **settings: Any) -> Path:
@@ -67,7 +68,7 @@ def texts(folder: Path | str) -> Iterator[str]:
     Raises:
         UserError: there is no corpus in the folder.
     """
-    for document in stages.load("xling.corpora.shards:read_corpus")(Path(folder)):
+    for document in load("xling.corpora.shards:read_corpus")(Path(folder)):
         yield document.text
 
 
@@ -76,5 +77,5 @@ def _several(source: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _build(name: str, settings: dict[str, Any], workers: int) -> Path:
-    stages.call(name, settings, workers)
+    call.stage(name, settings, workers)
     return Path(settings["out"])

@@ -11,14 +11,14 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from xling.core import config, inputs, job, lease, manifest
+from xling.core import inputs, job, lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 
@@ -454,21 +454,6 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
     is_writer = out.name and os.environ.get("RANK", "0") == "0" and not os.environ.get(manifest.ONLY_WHY)
     with job.stoppable(), lease.hold(out, f"xling {name}") if is_writer else contextlib.nullcontext():
         return _run_phases(name, cfg, num_workers)
-
-
-def call(name: str, settings: Mapping[str, Any], num_workers: int = 1) -> Any:
-    """Run a stage on this machine with settings given as Python values and return its answer.
-
-    Args:
-        name: a name in `STAGES`.
-        settings: values by name; nested settings are mappings.
-        num_workers: processes for the parts of a phase.
-
-    Raises:
-        UserError: an unknown setting or a value of a wrong type, and whatever the stage raises.
-    """
-    cfg = config.from_dict(load(STAGES[name].config), settings, f"xling {name}")
-    return run_local(name, cfg, num_workers)
 
 
 def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
