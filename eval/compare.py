@@ -1,4 +1,4 @@
-"""Two runs side by side: `diff` lists what changed, `gate` fails on a significant regression."""
+"""Comparison of two runs: `diff` lists the changes, `gate` fails on a significant regression."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class GateConfig:
         run: folder of the run to check.
         baseline: file of row statistics; with ``write=true`` it is made from the run.
         write: record the run as the new baseline instead of checking it.
-        system: whose predictions are gated.
-        drop: the loss in points that the gate ought to catch; it warns where the rows are too few for it.
+        system: system whose predictions are checked.
+        drop: loss in points that the gate should detect; it warns if there are too few rows for that.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -72,9 +72,10 @@ class GateConfig:
 
 
 class RegressionError(UserError):
-    """A run that is significantly worse than its baseline; the command line exits with 1.
+    """Raised when a run is significantly worse than its baseline; the command line exits with 1.
 
-    It is an error and no answer, so that a pipeline or a job ends with it; ``--json`` prints its values all the same.
+    It is an error and not an answer, so that a pipeline or a job ends with it; ``--json`` still prints its
+    values.
 
     Args:
         given: what got worse, with all comparisons.
@@ -102,7 +103,7 @@ class Change:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """What changed in one file of predictions, by the suite's main metric."""
+    """Changes in one file of predictions, by the suite's main metric."""
 
     name: str
     metric: str

@@ -1,8 +1,8 @@
-"""How much of a test set is in a corpus, by suite, language and side, and scores on the rows that are not.
+"""Overlap of test sets with a corpus, by suite, language and side, and scores on the rows outside of the corpus.
 
-Every passage of every row is looked for (`xling.text.leaks`): both sides of a pair, contexts, references. A row is
-exposed if any of its passages is in the corpus, and its translation is if that is so of the row with the same id in
-another language, in suites whose rows are translations of each other.
+Every passage of every row is searched for (`xling.text.leaks`): both sides of a pair, contexts, references. A
+row is exposed if the corpus contains any of its passages. In suites whose rows are translations of each
+other, a row is also exposed through the row with the same id in another language.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class ContaminationConfig:
 
 @dataclass
 class Exposure:
-    """What a corpus holds of the rows of one suite, language and split.
+    """Overlap of a corpus with the rows of one suite, language and split.
 
     Attributes:
         n: number of rows.
         sides: side -> ids of the rows whose passage of this name is in the corpus.
-        translated: ids of rows that are there in another language.
+        translated: ids of rows that are in the corpus in another language.
     """
 
     n: int

@@ -1,4 +1,7 @@
-"""``xling finetune``: one model on a suite's training rows, to keep and to score with ``xling eval``."""
+"""Fine-tuning of one model on a suite's training rows, to keep and to score with ``xling eval``.
+
+``xling finetune``.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ class FinetuneConfig:
     """Settings of ``xling finetune``.
 
     Attributes:
-        suite: whose training rows, kind and labels.
+        suite: suite that gives training rows, kind and labels.
         checkpoint: directory of ``xling pretrain``.
         out: directory to publish: ``task.pt`` and the vocabulary.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the training rows.
-        train_rows: train on so many rows, drawn once; 0 for all.
-        select: which epoch is kept, by the rows of the source language.
+        train_rows: number of training rows, drawn once; 0 for all.
+        select: which epoch is kept, by the dev rows of the source language.
         fit: settings of fine-tuning.
         log: where the curves are shown, see `xling.training.track`.
     """
@@ -49,7 +52,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
-    # Below the checks of what is named: torch takes seconds to import.
+    # Imported after the names are checked: importing torch takes seconds.
     from xling.models import checkpoint
     from xling.training import track
     from xling.transfer import tune

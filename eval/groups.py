@@ -21,13 +21,13 @@ from xling.eval.suite import suites
 
 @dataclass(frozen=True)
 class Group:
-    """A benchmark made of suites.
+    """A benchmark that consists of suites.
 
     Args:
         name: registry name.
         tasks: (task as the paper calls it, suite, metrics whose mean is the task's number); the suite is ""
-            where its data are not in any format read here.
-        citation: of the paper.
+            if its data are not in a supported format.
+        citation: citation of the paper.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the files of a suite lie below a data folder: our own layout, and those of official repositories, unchanged."""
+"""File layouts of suites below a data folder: our own, and the unchanged ones of official repositories."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which the files of a suite are named.
+    """A naming scheme of the files of a suite.
 
     Args:
-        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair, ``{src}`` and
-            ``{tgt}``; ``*`` and ``?`` stand for any text in a name. Parallel files in order.
-        reader: of their format; default: the suite's.
-        codes: our language code -> the code in file names, where they differ.
-        split_codes: our split name -> the one in file names, where they differ.
-        any_code: every code of a language is tried, of both sides of a pair too.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; ``*`` and ``?`` match any text in a name. Parallel files in order.
+        reader: reader of their format; default: the suite's.
+        codes: our language code -> the code in file names, if they differ.
+        split_codes: our split name -> the one in file names, if they differ.
+        any_code: try every code of a language, for both sides of a pair too.
     """
 
     patterns: tuple[str, ...]

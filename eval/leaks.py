@@ -1,4 +1,4 @@
-"""``xling eval leaks``: every row of every suite at hand in one index, which corpora are checked against."""
+"""Index of the rows of all suites with local data, to check corpora against: ``xling eval leaks``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LeaksConfig:
     Args:
         out: directory to publish, for ``leaks=`` of ``xling corpus mono`` and ``corpus parallel``.
         data: folder of the suites' files; default: what XLING_DATA names.
-        suites: whose rows are indexed; default: every suite with rows at hand.
+        suites: suites to index; default: every suite with available rows.
         splits: kinds of splits: ``test`` with all test sets, ``dev``, ``train``.
     """
 
@@ -37,7 +37,7 @@ def run(cfg: LeaksConfig) -> Answer:
     """Publish the index and say what it holds.
 
     Raises:
-        UserError: no rows are at hand.
+        UserError: no rows are available.
     """
     data = data_folder(cfg.data)
     tests = tests_at(cfg.suites or sorted(suites()), cfg.splits, data)

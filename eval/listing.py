@@ -1,4 +1,4 @@
-"""``xling eval list``: the suites, what each needs and what of it is at hand."""
+"""List of the suites, what each needs and which data are present: ``xling eval list``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class ListConfig:
     """Settings of ``xling eval list``.
 
     Args:
-        data: folder of the suites' files; default: what XLING_DATA names. Without any, suites alone are listed.
+        data: folder of the suites' files; default: what XLING_DATA names. Without a folder, only suites are
+            listed.
     """
 
     data: Path | None = None

@@ -1,4 +1,4 @@
-"""``xling eval fetch``: rows of a suite from the hub of `datasets`, kept in the data folder's ``rows/``."""
+"""Download of a suite's rows from the Hugging Face Hub into the data folder's ``rows/``: ``xling eval fetch``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions on disk: one Parquet file per suite and language, with ids; a re-score needs no model."""
+"""Storage of predictions: one Parquet file per suite and language, with ids; re-scoring needs no model."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ FORMAT = "xling-predictions 1"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where predictions come from: everything of a signature that is no number.
+    """Origin of predictions: all parts of a signature that are not numbers.
 
     Attributes:
         suite: registry name.
         lang: language or pair.
-        split: rows predicted.
+        split: predicted split.
         system: name in tables.
-        seed: of the fine-tuning; -1 when nothing was random.
+        seed: seed of the fine-tuning; -1 when nothing was random.
         protocol: name in `xling.eval.protocols.PROTOCOLS`.
         select: how the checkpoint was chosen.
         source: language trained on, or "".
         checkpoint: digest of the model.
         extra: rest of the signature, for example layer, pooling and distance of a retrieval.
-        rows: digest of the files whose rows are predicted; "" in predictions made before it was kept.
+        rows: digest of the files whose rows are predicted; "" in predictions from before it was recorded.
     """
 
     suite: str
@@ -142,7 +142,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     for position, example in enumerate(examples):
         if example.id not in found:
             raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
-    # One document is decoded three times as fast as its rows one by one.
+    # Decoding one document is three times as fast as decoding its rows one by one.
     texts = [found[example.id] for example in examples]
     try:
         answers: list[Any] = json.loads(f"[{','.join(texts)}]")
@@ -190,7 +190,7 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
 
 @dataclass(frozen=True)
 class Scored:
-    """Predictions beside their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
+    """Predictions with their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
 
     origin: Origin
     metric: Metric
@@ -253,7 +253,7 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
     Raises:
         UserError: naming both digests and the command that predicts anew.
     """
-    predicted = origin.rows.partition("+")[0]  # behind it are training rows, which are not scored
+    predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
     now = data_digest(suite, origin.lang, origin.split, data)
     if predicted and predicted != now:
         run = path.parents[4]

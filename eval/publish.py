@@ -1,4 +1,4 @@
-"""Scores and tables of prediction files, published together; no model is needed, so ``xling eval rescore`` is this."""
+"""Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from xling.pages import page
 
 @dataclass(frozen=True)
 class TableConfig:
-    """What stands in the tables besides the scores.
+    """Content of the tables besides the scores.
 
     Args:
         title: heading.
-        allow_missing: take averages over the languages that have a score and print which have not.
+        allow_missing: average over the languages that have a score, and list the missing ones.
         by: further averages by ``family`` or ``script``.
-        published: put published results of the same suites and protocol beside.
-        exposure: what ``xling eval contamination`` has written with ``out=``: beside every system its scores on
+        published: add published results of the same suites and protocol.
+        exposure: output of ``xling eval contamination`` with ``out=``: adds for every system its scores on
             the rows that are not in that corpus.
-        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
+        corpus_sizes: table of language and size (tab-separated) for the rank correlation with the scores.
     """
 
     title: str = "Cross-lingual transfer"
@@ -205,7 +205,7 @@ class Averages:
             name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)
-            if not is_gap:  # wide intervals of few items reach beyond what a score can be
+            if not is_gap:  # wide intervals of few items can exceed the range of a score
                 ends = max(0.0, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high

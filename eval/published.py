@@ -1,6 +1,6 @@
 """Published results from one cited file, audited when read: averages are recomputed from their languages.
 
-Whether a published number may be compared with ours is checked, not judged: training rows, scored split, languages of
+Comparability with our scores is checked automatically: training rows, scored split, languages of
 the average and, for answers from vectors, layer, pooling and distance.
 """
 
@@ -40,12 +40,12 @@ class Published:
         values: language (or pair) -> score; ``average`` for the printed average.
         over: languages of the average, when it is printed without them.
         paper: citation.
-        table: place of the number: a table of the paper, or the file of the project that prints it.
-        note: what differs from our protocol.
-        train_rows: rows it was trained on; 0 where the source does not say.
-        split: rows it was scored on.
-        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); "" where the
-            source does not say.
+        table: location of the number: a table of the paper, or the file of the project that prints it.
+        note: differences from our protocol.
+        train_rows: number of training rows; 0 if the source does not say.
+        split: scored split.
+        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); ""
+            if the source does not say.
     """
 
     system: str

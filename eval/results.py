@@ -1,4 +1,4 @@
-"""Scores and their file: what one run leaves behind for tables, reports and comparisons."""
+"""Scores and their file format, the input of tables, reports and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ character n-grams without any neural network."""
 
 @dataclass(frozen=True)
 class Score:
-    """One number of one system on one language, with what is needed to trust it.
+    """One number of one system on one language, with its provenance.
 
     Attributes:
         suite: registry name of the suite.

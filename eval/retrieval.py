@@ -1,4 +1,4 @@
-"""Nearest translations among sentence vectors, and mining of pairs above a threshold.
+"""Retrieval of nearest translations among sentence vectors, and mining of pairs above a threshold.
 
 Sources: margin: Artetxe and Schwenk 2019, Margin-based parallel corpus mining, equation 2 (ratio, k = 4);
     CSLS:

@@ -1,4 +1,4 @@
-"""``xling eval``: suites x systems x seeds under a protocol, to predictions, scores and tables.
+"""Evaluation of suites x systems x seeds under a protocol, giving predictions, scores and tables: ``xling eval``.
 
 Predictions are kept in ``out/predictions`` with what made them; a rerun predicts only what is missing or was
 made by another model, other settings or other rows. Scores and tables are published together in
@@ -66,7 +66,7 @@ class Target:
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     data_folder(cfg.data)
-    expand(cfg.suites)  # a wrong name is told before the systems import torch
+    expand(cfg.suites)  # report a wrong name before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
 
@@ -209,7 +209,7 @@ def _one_model(
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     langs = [t.lang for t in targets]
     fit = replace(cfg.fit, seed=seed if system.seeded else 1)
-    ready = not system.seeded and system.name not in CONTROLS  # fine-tuned before, and not again
+    ready = not system.seeded and system.name not in CONTROLS  # already fine-tuned
     if ready:
         made_by = "fine-tuned|int8" if cfg.int8 else "fine-tuned"
     else:
@@ -240,7 +240,7 @@ def _one_model(
 
 @dataclass
 class _DevScores:
-    """Scores of every checkpoint on dev rows, computed only when a way of choosing reads them."""
+    """Scores of every checkpoint on dev rows, computed only if a selection method needs them."""
 
     system: Backend
     suite: Suite

@@ -1,9 +1,11 @@
-"""``xling eval seal`` and ``eval verify``: a result in one file, and its every digit computed again from it.
+"""Sealing of a result in one file, and verification by recomputing every digit.
 
-The file holds the answers, what they are answers to (digests of the files of rows, and of ids, fields and labels), the
-models' digests, the scores with intervals and signatures, the versions of what computed them and the command. `verify`
-takes the answers, scores them against the rows of another data folder and compares everything. What it cannot know is
-whether a model gave the answers: whoever makes up answers can seal them.
+``xling eval seal`` and ``eval verify``.
+
+The file holds the answers, the digests of the rows that they answer (files; ids, fields and labels), the
+models' digests, the scores with intervals and signatures, the versions of the software and the command.
+`verify` scores the answers against the rows of another data folder and compares everything. It cannot know
+whether a model gave the answers: invented answers can be sealed too.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class SealConfig:
 
     Args:
         run: folder of a run with its predictions.
-        out: file to write; an existing one is left alone.
+        out: file to write; an existing one is not replaced.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -49,7 +51,7 @@ class VerifyConfig:
     """Settings of ``xling eval verify``.
 
     Args:
-        file: that ``xling eval seal`` has written.
+        file: file written by ``xling eval seal``.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 

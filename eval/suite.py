@@ -1,4 +1,4 @@
-"""What a suite is, the registry of them, and the one way to read their rows from a data folder.
+"""Suites: their definition, their registry, and the reading of their rows from a data folder.
 
 A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
 are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
@@ -43,14 +43,14 @@ class SuiteFile:
 
 @dataclass(frozen=True)
 class Online:
-    """Where a suite is in the hub of `datasets`.
+    """Location of a suite on the Hugging Face Hub.
 
     Args:
         name: dataset name.
         config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
         to_example: one record, with class numbers as names, and its index -> example.
         revision: git commit, since a branch moves.
-        splits: our split name -> theirs, where they differ.
+        splits: our split name -> theirs, if they differ.
     """
 
     name: str
@@ -336,7 +336,7 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     own = [suite._own] if "{lang}" in first or "{src}" not in first else []
     for layout in (*own, *suite.official):
         for name, code in layout.languages(split, data):
-            # In a name of ours such as en-sw.train.en the whole is a pair.
+            # In our own file names such as en-sw.train.en the whole prefix is a pair.
             lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
             if suite.has(lang, split, data):
                 found.add(lang)

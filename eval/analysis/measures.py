@@ -34,9 +34,9 @@ def probe(
     """Predict classes with a linear probe: ridge regression of one-hot labels on standardised vectors.
 
     Args:
-        train: vectors to learn from.
+        train: training vectors.
         labels: their classes, from 0.
-        test: vectors to be classified.
+        test: vectors to classify.
     """
     mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
     x = np.hstack([(train - mean) / scale, np.ones((len(train), 1))])

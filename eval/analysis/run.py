@@ -1,4 +1,7 @@
-"""``xling analyse``: what each layer of a checkpoint shares between languages, beside random weights of its shape."""
+"""Analysis of what each layer of a checkpoint shares between languages, beside random weights.
+
+``xling analyse``.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,14 @@ class AnalyseConfig:
     Args:
         checkpoint: a pre-trained model.
         suites: retrieval suites, and suites of texts with a class; the latter are probed.
-        out: directory to publish: ``analysis.html``, ``analysis.json`` and a CSV file a table.
+        out: directory to publish: ``analysis.html``, ``analysis.json`` and one CSV file per table.
         data: folder of the suites' files; default: what XLING_DATA names.
-        langs: only these languages; default: all that are at hand.
-        source: language that probes learn from, and that others are compared with.
-        rows: texts of each language.
-        pooling: of sentence vectors: ``mean``, ``max`` or ``cls``.
-        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression a suite.
+        langs: only these languages; default: all that are available.
+        source: language that probes are trained on and others are compared with.
+        rows: number of texts of each language.
+        pooling: pooling of sentence vectors: ``mean``, ``max`` or ``cls``.
+        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression per
+            suite.
     """
 
     checkpoint: Path
@@ -64,7 +68,7 @@ class AnalyseConfig:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one language beside those of the source, row by row; classes where the suite has any."""
+    """Texts of one language aligned with those of the source; classes if the suite has any."""
 
     lang: str
     own: list[str]

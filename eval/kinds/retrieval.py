@@ -1,4 +1,4 @@
-"""Sentences with their translations, to be found among all translations."""
+"""Sentences with their translations, to be identified among all translations."""
 
 from __future__ import annotations
 

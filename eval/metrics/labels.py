@@ -110,7 +110,7 @@ def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
     from seqeval.metrics.sequence_labeling import get_entities
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says of every tag that it is none of named entities
+        warnings.simplefilter("ignore")  # it warns for every tag that it is not a named-entity tag
         return frozenset(get_entities(list(tags)))
 
 

@@ -1,4 +1,4 @@
-"""Counts and formulas of sacrebleu's metrics for many rows at once, as arrays, in a fifth of its loops' time."""
+"""Counts and formulas of sacrebleu's metrics for many rows at once, as arrays, in a fifth of the time of its loops."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
     row = np.repeat(np.arange(2 * num_rows) % max(num_rows, 1), lengths)
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(
         len(codes)
-    )  # symbols to the end of the sequence
+    )  # number of symbols to the end of the sequence
     split = int(lengths[:num_rows].sum())
     keys, places = row * width + codes, np.arange(len(codes))
     found = []

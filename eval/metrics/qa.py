@@ -35,7 +35,7 @@ _MLQA_ARTICLES = {
     "hi": None,
     "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
     "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
-    # The first branch can never match (``^`` behind a letter); it stands in the official rules.
+    # The first branch can never match (``^`` after a letter), but the official rules contain it.
     "ar": re.compile(r"\sال^|ال"),
     "zh": None,
 }

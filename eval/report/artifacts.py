@@ -1,4 +1,4 @@
-"""What a run has left behind, for its report: manifests in the order of making, scores, logs, predictions."""
+"""Artifacts of a run for its report: manifests in order of creation, scores, logs, predictions."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Run:
     """One run of a report.
 
     Attributes:
-        name: different for each run of the report.
-        folder: what the user named.
-        made: the directories in it and those they were made from, each behind its inputs.
+        name: unique within the report.
+        folder: folder that the user named.
+        made: its published directories and their ancestors, each after its inputs.
         own: how many of ``made`` are in the folder itself.
-        gone: inputs that are no longer there.
-        scores: of its evaluations, and of the texts that it wrote.
+        gone: missing inputs.
+        scores: scores of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
         averages: intervals of the averages of its evaluations.
     """
@@ -83,7 +83,7 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     """Return the shortest distinct suffixes of paths."""
     homes = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
     for length in range(1, max(map(len, homes), default=0) + 1):
-        # What all have in common at the end says nothing.
+        # A suffix that all paths share is not informative.
         names = ["/".join(parts[-length:]) for parts in homes]
         if len(set(names)) == len(set(homes)):
             return names
@@ -150,7 +150,7 @@ def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
                 visit(home)
             elif home is None and not Path(name).exists():
                 gone[name] = None
-        made[path.absolute()] = made.pop(path.absolute())  # behind its inputs
+        made[path.absolute()] = made.pop(path.absolute())  # move it after its inputs
 
     for place in places:
         visit(place)

@@ -1,7 +1,8 @@
-"""Several systems on the same rows, each against the first: differences, intervals and significance.
+"""Pairwise comparison of systems on the same rows, each with the first: differences, intervals and significance.
 
-A system is a column of the tables: the predictions of one name in one run, or the texts that a translation model
-wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their number (Holm 1979).
+A system is a column of the tables: the predictions of one name in one run, or the texts that a translation
+model wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their
+number (Holm 1979).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Answers:
-    """What one system answered to the rows of one language.
+    """Answers of one system to the rows of one language.
 
     Attributes:
-        metric: by which it is scored.
-        rows: what the rows are, to tell whether two systems had the same.
-        blocks: what rows share, see `xling.eval.stats.Answered`.
+        metric: metric of the score.
+        rows: identity of the rows, to check that two systems had the same.
+        blocks: dependence between rows, see `xling.eval.stats.Answered`.
         stats: row statistics (num_rows, num_stats).
     """
 
@@ -58,16 +59,16 @@ class System:
 
 @dataclass(frozen=True)
 class Test:
-    """One system against another.
+    """A test of one system against another.
 
     Attributes:
-        after: the system tested.
-        before: the one it is tested against.
-        suite: where.
+        after: the tested system.
+        before: the reference system.
+        suite: the suite.
         metric: its main metric.
         lang: a language, or `AVERAGE` over ``langs`` and seeds.
         langs: languages of the average.
-        scores: of ``before`` and of ``after``.
+        scores: scores of ``before`` and of ``after``.
         comparison: difference, interval and p.
         p_holm: p adjusted for the number of averages tested; None for a single language.
     """

@@ -1,4 +1,4 @@
-"""The main metric of a suite by language and system, as a picture."""
+"""Plot of a suite's main metric by language and system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first table of a report: every system on every suite, with intervals and what of it is significant."""
+"""The first table of a report: every system on every suite, with intervals and significance."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def overall(
 ) -> Sheet:
     """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
-    Behind it stands the rank of the group of systems that a test does not tell apart (`xling.eval.report.ranks`), and
-    how the system compares with the one that the suite's tests are against, ``(a)``: better or worse where p adjusted
-    for all averages is at most 5 %, else alike. A hole has no number.
+    Each number is followed by the rank of its group of systems that a test cannot distinguish
+    (`xling.eval.report.ranks`), and by the comparison with the suite's reference system, ``(a)``: better or
+    worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
 
     Args:
-        scores: of any number of suites and systems.
+        scores: scores of any number of suites and systems.
         ends: intervals of averages.
-        tests: of averages; others are passed over.
+        tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """
     table = tables.by_column(scores)

@@ -1,4 +1,4 @@
-"""The chapters of a report beside its tables of scores: each gathers its tables and pictures from the runs."""
+"""Sections of a report besides its score tables, each built from the runs' tables and pictures."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TRAIN, VALID = "train", "valid"
 
 @dataclass
 class Chapter:
-    """Part of a report.
+    """A section of a report.
 
     Attributes:
         title: heading.
         lead: a sentence under it.
         figures: pictures, for HTML only.
         sheets: tables, for every format.
-        details: tables that HTML shows folded up.
-        commands: shell commands by what they are for.
+        details: tables that HTML shows collapsed.
+        commands: shell commands by purpose.
     """
 
     title: str
@@ -212,7 +212,7 @@ def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[t
             if place and isinstance(value, (int, float)) and value == value:
                 family, line = place
                 found.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
-    if len(found) > 1:  # the sum of one objective is that objective's
+    if len(found) > 1:  # with one objective the sum equals that objective
         found.pop("loss", None)
     return found
 

@@ -1,8 +1,8 @@
-"""``xling report``: one page a person reads after one or several runs, and its tables in other formats.
+"""Report of one or several runs as one page, with its tables in other formats: ``xling report``.
 
-The HTML needs nothing but itself; a script of its own sorts, filters and copies tables, and it is readable without.
-Everything in it comes from what the stages have left behind: manifests, logs,
-scores and predictions; nothing is trained or predicted here.
+The HTML is self-contained; its script sorts, filters and copies tables, and it is readable without the
+script. All content comes from the outputs of stages: manifests, logs, scores and predictions; nothing is
+trained or predicted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class ReportConfig:
     """Settings of ``xling report``.
 
     Args:
-        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one
-            (``runs=NAME=PATH,NAME=PATH`` on the command line).
-        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and a CSV file a table.
+        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name
+            one (``runs=NAME=PATH,NAME=PATH`` on the command line).
+        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and one CSV file per table.
         title: heading of the page.
         note: a sentence under the heading.
         data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
-        allow_missing: take averages over the languages that have a score, and print which have not.
-        rows: rows with errors shown of each suite, with the answers of two systems; 0 for none.
-        published: put published results beside, with what makes them comparable or not.
+        allow_missing: average over the languages that have a score, and list the missing ones.
+        rows: number of rows with errors shown per suite, with the answers of two systems; 0 for none.
+        published: add published results, with a note on their comparability.
     """
 
     runs: tuple[str, ...] = field(default=())
@@ -62,18 +62,18 @@ class ReportConfig:
 
 @dataclass(frozen=True)
 class Report:
-    """All that a report says, ready to be written in any format.
+    """The content of a report, independent of the format.
 
     Attributes:
         title: heading.
         note: a sentence under it.
         leads: warnings.
         overall: every system on every suite; None without scores.
-        findings: the result in sentences, the weightiest first.
-        tables: of scores, one a suite.
-        pictures: of scores, one a suite.
-        chapters: the rest, in order.
-        scores: what the tables are made of.
+        findings: the result in sentences, most important first.
+        tables: score tables, one per suite.
+        pictures: score plots, one per suite.
+        chapters: the other sections, in order.
+        scores: the scores behind the tables.
     """
 
     title: str
