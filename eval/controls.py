@@ -165,11 +165,11 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
 def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
     """Return tags per row, predicted for all words at once."""
-    found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
+    predicted = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
     tags, start = [], 0
     for row in rows:
         end = start + len(row.fields["tokens"])
-        tags.append(found[start:end])
+        tags.append(predicted[start:end])
         start = end
     return tags
 

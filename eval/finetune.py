@@ -82,10 +82,10 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         for epoch, score in enumerate(scores):
             losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
     chosen = select(cfg.select, models, system.average, {"source-dev": scores})
-    with manifest.publish(cfg.out, STAGE, settings, inputs) as made:
-        tune.save(chosen, made.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
-        (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
-        made.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
+        tune.save(chosen, publication.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
+        (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
+        publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
     saves.drop()
     return manifest.read(cfg.out)
 

@@ -88,8 +88,8 @@ class Layout:
         }
         name = pattern.format_map(values)
         if _WILD.search(name):
-            found = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
-            return found[0] if found else data / name
+            paths = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
+            return paths[0] if paths else data / name
         path = data / name
         packed = path.with_name(path.name + ".gz")
         return packed if packed.is_file() and not path.is_file() else path
@@ -105,9 +105,9 @@ class Layout:
             for path in data.glob(glob):
                 name = path.relative_to(data).as_posix()
                 if match := form.fullmatch(name):
-                    found = match.groupdict()
-                    one = found.get("lang") or found.get("code")
-                    sides = [one] if one else [found.get("src"), found.get("tgt")]
+                    names = match.groupdict()
+                    one = names.get("lang") or names.get("code")
+                    sides = [one] if one else [names.get("src"), names.get("tgt")]
                     known = [by_code.get(code, languages.canonical(code)) for code in sides if code]
                     if len(known) == len(sides):
                         yield name, "-".join(known) if not one else by_code.get(one, one)

@@ -47,10 +47,14 @@ def run(cfg: LeaksConfig) -> Answer:
         )
     inputs = sorted({path for name, lang, split in tests for path in suites()[name].paths(lang, split, data)})
     if not manifest.up_to_date(cfg.out, "eval leaks", cfg, inputs, replaceable=True):
-        made = Leaks.of(entries(tests, data))
+        index = Leaks.of(entries(tests, data))
         with manifest.publish(cfg.out, "eval leaks", cfg, inputs) as out:
-            made.write(out.path)
-            out.counts |= {"texts": len(made.group), "distinct": len(made.ends) - 1, "units": len(made.units)}
+            index.write(out.path)
+            out.counts |= {
+                "texts": len(index.group),
+                "distinct": len(index.ends) - 1,
+                "units": len(index.units),
+            }
     counts = manifest.read(cfg.out).counts
     return Answer(
         f"{counts['texts']:,} texts ({counts['distinct']:,} distinct) of {len(tests)} files of rows: {cfg.out / FILE}",
@@ -61,13 +65,13 @@ def run(cfg: LeaksConfig) -> Answer:
 def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
     """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
     wanted = set(splits)
-    found = []
+    tests = []
     for name in names:
         suite = suites()[name]
         for split in (*suite.splits, *suite.test_sets):
             if split in wanted or ("test" in wanted and split in suite.test_sets):
-                found += [(name, lang, split) for lang in languages_at(suite, split, data)]
-    return found
+                tests += [(name, lang, split) for lang in languages_at(suite, split, data)]
+    return tests
 
 
 def entries(tests: Iterable[Test], data: Path) -> Iterator[Entry]:

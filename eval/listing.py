@@ -60,7 +60,7 @@ def listing(data: Path | None = None) -> str:
                 f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}"
                 for s in (*suite.splits, *suite.test_sets)
             ]
-            lines.append(f"    at hand: {'; '.join(have)}")
+            lines.append(f"    present: {'; '.join(have)}")
         if suite.official:
             official = dict.fromkeys(pattern for layout in suite.official for pattern in layout.patterns)
             lines.append(f"    official files: {'  '.join(official)}")

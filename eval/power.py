@@ -110,12 +110,12 @@ def _pairs(cfg: PowerConfig, data: Path) -> list[Paired]:
 
 
 def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], Scored]:
-    found = {}
+    scored = {}
     for path in predictions.files(folder):
         origin = predictions.read_origin(path)
         if (origin.suite, origin.system) == (suite, system):
-            found[_key(origin)] = main_score(path, data)
-    return found
+            scored[_key(origin)] = main_score(path, data)
+    return scored
 
 
 def _key(origin: Origin) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def read_origin(path: Path) -> Origin:
     try:
         facts = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
@@ -119,7 +119,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     """Return the predictions in a file in the order of ``examples``.
 
     Raises:
-        UserError: another number of rows, an id missing or there twice, an answer that is no JSON.
+        UserError: another number of rows, an id missing or there twice, an answer that is not JSON.
     """
     try:
         frame = pl.read_parquet(path, columns=["id", "prediction"])
@@ -135,15 +135,15 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
             f"{len(examples)}, one for each row of the suite",
             "predict again, or check that it is the file of this suite, language and split",
         )
-    found = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
-    if len(found) != len(frame):
+    text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
+    if len(text_of) != len(frame):
         twice = frame["id"].filter(frame["id"].is_duplicated())[0]
         raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
     for position, example in enumerate(examples):
-        if example.id not in found:
+        if example.id not in text_of:
             raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
     # Decoding one document is three times as fast as decoding its rows one by one.
-    texts = [found[example.id] for example in examples]
+    texts = [text_of[example.id] for example in examples]
     try:
         answers: list[Any] = json.loads(f"[{','.join(texts)}]")
     except (TypeError, ValueError, RecursionError):
@@ -180,7 +180,11 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
         if shaped and (known is None or known(answer)):
             continue
         shown = json.dumps(answer, ensure_ascii=False)
-        what = "is no answer to a row" if not shaped else f"is none of the candidates of the {len(rows)} rows"
+        what = (
+            "is not an answer to a row"
+            if not shaped
+            else f"is none of the candidates of the {len(rows)} rows"
+        )
         raise UserError(
             f"{path}: row {position}, id {row.id!r}: {shown[:60]} {what} of {suite.name}",
             suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
@@ -251,7 +255,7 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
     """Refuse rows that are not those that were predicted; predictions of before digests were kept pass.
 
     Raises:
-        UserError: naming both digests and the command that predicts anew.
+        UserError: naming both digests and the command that predicts again.
     """
     predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
     now = data_digest(suite, origin.lang, origin.split, data)
@@ -261,7 +265,7 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
             f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
             f"those in {data} have {now[:12]}",
             "the rows that were predicted",
-            f"restore them, or predict anew with the settings of the run: xling eval {suite.name} "
+            f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
             f"langs={origin.lang} systems={origin.system} out={run}",
         )
 
@@ -273,8 +277,8 @@ def _kept_stats(
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
     kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
     if kept.is_file():
-        found: Array = np.load(kept)
-        return found
+        stored: Array = np.load(kept)
+        return stored
     _, rowstats = evaluate(metric, rows, answers, lang)
     kept.parent.mkdir(exist_ok=True)
     temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
@@ -330,9 +334,9 @@ def files(folder: Path) -> list[Path]:
     Raises:
         UserError: there is none.
     """
-    found = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
-    if not found:
+    paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
+    if not paths:
         raise UserError(
             f"no predictions below {folder}", fix="give the predictions folder of an evaluation run"
         )
-    return found
+    return paths

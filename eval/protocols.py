@@ -60,7 +60,7 @@ for _protocol in (
 SELECT = ("source-dev", "last", "averaged", "oracle")
 """How a checkpoint is chosen: best on the source's dev rows, the last one, the mean of all weights, or best
 on the
-target's own dev rows, which is no zero-shot result and is marked in every table."""
+target's own dev rows, which is not a zero-shot result and is marked in every table."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def training_rows(
         targets: languages that this model will be scored in; one for protocols with a model per target.
         data: folder of the suites.
         given: which rows.
-        translate: for translate_train where no translated rows are at hand.
+        translate: for translate_train if no translated rows exist.
 
     Raises:
         UserError: training rows are missing, or the protocol does not fit the suite.
@@ -174,7 +174,7 @@ def source_rows(
 ) -> tuple[list[Example], list[Example]]:
     """Return training and dev rows in one language, never the scored ones.
 
-    Dev rows that are scored (no test rows at hand) choose no checkpoint: that would choose on the test. A tenth
+    Dev rows that are scored (without test rows) are not used for selection: that would choose on the test. A tenth
     of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
     them can share a model.
     """

@@ -90,13 +90,13 @@ def publish(
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, named, scores, averages, data)
-    with manifest.publish(out, "eval", settings, inputs) as made:
-        results.write_scores(made.path / "scores.json", scores, averages.found.values())
+    with manifest.publish(out, "eval", settings, inputs) as publication:
+        results.write_scores(publication.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
             text = write(table)
             text = page.document(cfg.title, text) if name == "html" else text
-            (made.path / f"table.{name}").write_text(text, encoding="utf-8")
-        made.counts |= {"scores": len(scores), "made_by": made_by}
+            (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
+        publication.counts |= {"scores": len(scores), "made_by": made_by}
     return _answer(out)
 
 
@@ -106,11 +106,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
     Raises:
         UserError: naming the two and their languages.
     """
-    made: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
+    models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
     for origin in origins:
         column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
-        made.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
-    for (suite, system, *_, seed), models in made.items():
+        models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+    for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
             told = [
                 f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
@@ -151,8 +151,8 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
     if num_workers == 1:
         return [pair for path in files for pair in predictions.answered_file(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        found = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
-        return [pair for pairs in found for pair in pairs]
+        results = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        return [pair for pairs in results for pair in pairs]
 
 
 def on_unexposed(
@@ -163,19 +163,19 @@ def on_unexposed(
     Raises:
         UserError: the rows of a file were not looked for.
     """
-    found = []
+    scores = []
     for path in files:
         origin = predictions.read_origin(path)
         test = (origin.suite, origin.lang, origin.split)
         if test not in exposed:
             raise UserError(
                 f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
-                fix="write it anew: xling eval contamination RUN corpus=FILES out=FILE",
+                fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
         for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
             name = f"{score.system}, unexposed rows"
-            found.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
-    return found
+            scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
+    return scores
 
 
 def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
@@ -241,7 +241,7 @@ class RescoreConfig:
     """Settings of ``xling eval rescore``.
 
     Args:
-        run: folder of a run; its ``predictions`` are scored and its ``tables`` written anew.
+        run: folder of a run; its ``predictions`` are scored and its ``tables`` written again.
         data: folder of the suites' files; default: what XLING_DATA names.
         table: the settings of the tables, named as in ``xling eval``.
         num_workers: processes that score files.

@@ -86,7 +86,7 @@ def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, 
     """Scale rows to length 1.
 
     Raises:
-        UserError: no rows, a value that is no number, or a row of zeros.
+        UserError: no rows, a value that is not a number, or a row of zeros.
     """
     if vectors.ndim != 2 or not len(vectors):
         raise UserError(f"vectors of shape {vectors.shape}", "(rows, dimensions) with at least one row")
@@ -117,11 +117,11 @@ def mine(
     """Match rows greedily by descending score in both directions, each row at most once."""
     forward, forward_scores = best_rows(src, tgt, distance)
     backward, backward_scores = best_rows(tgt, src, distance)
-    found = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
+    best = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
     for j, (i, s) in enumerate(zip(backward, backward_scores, strict=True)):
-        found.setdefault((int(i), j), float(s))
+        best.setdefault((int(i), j), float(s))
     pairs, used_src, used_tgt = [], set(), set()
-    for (i, j), score in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for (i, j), score in sorted(best.items(), key=lambda item: (-item[1], item[0])):
         if i not in used_src and j not in used_tgt:
             pairs.append(Candidate(i, j, score))
             used_src.add(i)

@@ -128,13 +128,13 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def _answers(path: Path, data: Path) -> dict[str, Any]:
@@ -177,10 +177,10 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"it is not JSON: {error}", "the file as it was sealed") from None
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
-        raise _refused(path, "it is no sealed result", f'an object with "format": "{FORMAT}"')
-    if sealed.get("digest") != (found := digest(sealed)):
+        raise _refused(path, "it is not a sealed result", f'an object with "format": "{FORMAT}"')
+    if sealed.get("digest") != (actual := digest(sealed)):
         raise _refused(
-            path, f"its content has digest {found[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
+            path, f"its content has digest {actual[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
         )
     wanted = {"versions": dict, "made_by": dict, "answers": list, "scores": list, "averages": list}
     for name, kind in wanted.items():

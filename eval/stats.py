@@ -312,8 +312,8 @@ def seed_variance(
         return 0.0, 0
     of_seed = np.array([[seed == name for name in names] for seed in seeds], dtype=np.float64)
     weights = of_seed * shares[:, None] * len(names)
-    means, found = observed @ weights, draws @ weights
-    around = found - found.mean(axis=1, keepdims=True)
+    means, resampled = observed @ weights, draws @ weights
+    around = resampled - resampled.mean(axis=1, keepdims=True)
     free = len(names) - 1
     explained = float(around.var(axis=0).sum()) / free
     return max(0.0, float(means.var(ddof=1)) - explained) / len(names), free
@@ -365,8 +365,8 @@ def _resampled_scores(
     own, count = clusters_of(parts)
     matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
     blocks = [
-        np.stack([metric.reduce(sums) for sums in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(sums) for sums in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(blocks), count
 
@@ -375,8 +375,8 @@ def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamp
     """Return differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
     width = matrices[0].shape[1] // 2
     drawn = [
-        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(drawn)
 
@@ -432,8 +432,8 @@ def spread_of(
     both = mean(lang & seed, 0.0)
     of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
     item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
-    found = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
-    observed = np.array(found[1::2], dtype=np.float64) - np.array(found[::2], dtype=np.float64)
+    scores = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    observed = np.array(scores[1::2], dtype=np.float64) - np.array(scores[::2], dtype=np.float64)
     shares, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
     alone, _ = seed_variance(draws, observed, shares, seeds.tolist())
     return Spread(

@@ -43,7 +43,7 @@ class Translations:
             return kept
         if self._translator is None:
             self._translator = load("xling.transfer.write:translator")(self.model, self.search)
-        made: list[str] = self._translator(texts, src, tgt)
+        translated: list[str] = self._translator(texts, src, tgt)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(made, ensure_ascii=False))
-        return made
+        write_atomic(path, json.dumps(translated, ensure_ascii=False))
+        return translated

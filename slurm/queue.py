@@ -98,10 +98,10 @@ def executor(
     if dependency:
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
-    made = Executor(folder)
-    made.words = words
-    made.update_parameters(**parameters)
-    return made
+    built = Executor(folder)
+    built.words = words
+    built.update_parameters(**parameters)
+    return built
 
 
 def small(

@@ -140,7 +140,7 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
     )  # number of symbols to the end of the sequence
     split = int(lengths[:num_rows].sum())
     keys, places = row * width + codes, np.arange(len(codes))
-    found = []
+    columns = []
     for n in range(1, order + 1):
         distinct, numbers = np.unique(keys, return_inverse=True)
         first = places < split
@@ -150,8 +150,8 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
         of_row = [
             np.bincount(owner, weights=count, minlength=num_rows) for count in (*counts, np.minimum(*counts))
         ]
-        found += of_row
+        columns += of_row
         longer = left[places] > n
         places, numbers = places[longer], numbers[longer]
         keys = numbers * width + codes[places + n]
-    return np.stack(found, axis=1)
+    return np.stack(columns, axis=1)

@@ -63,5 +63,5 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
 
 
 def _mean(values: Values, lang: str) -> float:
-    found = tables.over_seeds(list(values[lang].values())).value if lang in values else None
-    return float("nan") if found is None else found
+    mean = tables.over_seeds(list(values[lang].values())).value if lang in values else None
+    return float("nan") if mean is None else mean

@@ -39,8 +39,8 @@ def overall(
     shown = [c for c in columns if c.metric == main[c.suite]]
     names = {c: tables.column_name(c, columns) for c in shown}
     systems = sorted(dict.fromkeys(names[c] for c in shown), key=lambda name: name in CONTROLS)
-    found = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
-    against = {(t.suite, t.before) for t in found.values()}
+    test_of = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
+    against = {(t.suite, t.before) for t in test_of.values()}
 
     def cell(suite: str, system: str) -> str | None:
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
@@ -55,7 +55,7 @@ def overall(
             told += f" [{mean.low:.1f}, {mean.high:.1f}]"
         if rank := (ranks or {}).get((suite, column.system)):
             told += f" rank {rank}"
-        return f"{told} {_standing(column, found.get((suite, column.system)), against)}".rstrip()
+        return f"{told} {_standing(column, test_of.get((suite, column.system)), against)}".rstrip()
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
     heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))

@@ -22,17 +22,17 @@ def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
     Args:
         systems: systems with their answers, including controls.
     """
-    found: dict[tuple[str, str], int] = {}
+    ranks: dict[tuple[str, str], int] = {}
     for suite in dict.fromkeys(system.suite for system in systems):
         there = [system for system in systems if system.suite == suite]
         if len(there) < 2:
             continue
         try:
-            found |= {(suite, name): rank for name, rank in _ranked(there).items()}
+            ranks |= {(suite, name): rank for name, rank in _ranked(there).items()}
         except ValueError:
             # `comparison.tests` reports systems with other rows.
             continue
-    return found
+    return ranks
 
 
 def _ranked(systems: Sequence[System]) -> dict[str, int]:

@@ -205,11 +205,11 @@ def _correlations(
         langs = transferred(column, [x for x in table[column] if x in amounts])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
-        found = sizes.spearman(
+        correlation = sizes.spearman(
             [statistics.fmean(table[column][x].values()) for x in langs], [amounts[x] for x in langs]
         )
         notes.append(
-            f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
+            f"{_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
         )
     return notes
 
@@ -384,13 +384,13 @@ def _lang_cell(
 
 def intervals_of(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
     """Bootstrap intervals, averaged over seeds."""
-    found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
+    ends_of: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:
         if s.low is not None and s.high is not None:
-            found[column_of(s), s.lang].append((s.low, s.high))
+            ends_of[column_of(s), s.lang].append((s.low, s.high))
     return {
         key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
-        for key, ends in found.items()
+        for key, ends in ends_of.items()
     }
 
 
