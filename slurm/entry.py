@@ -59,7 +59,8 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
             if job.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
-        parts = _next(step, entry) if alone and not code else []
+        # A container has no commands of Slurm: the collector, which runs outside, goes on.
+        parts = _next(step, entry) if alone and not code and not step.plan.resources.container else []
     return code
 
 

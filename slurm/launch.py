@@ -31,6 +31,7 @@ from xling.slurm import reconcile
 from xling.slurm.decide import array_facts, decide, reason_of
 from xling.slurm.element import Element
 from xling.slurm.jobs import COLLECT, Site, read_site
+from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
 from xling.slurm.states import cluster_name
 
@@ -116,6 +117,12 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
     run.create()
     if cluster != "slurm":
         return run_here(run)
+    if any(step.plan.resources.snapshot for step in run.steps.values()):
+        try:
+            snapshot(run.code)
+        except UserError:
+            shutil.rmtree(run.path)
+            raise
     start(run)
     barriers = {step.name: step.barrier() for step in run.steps.values()}
     told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())

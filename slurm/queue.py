@@ -19,6 +19,7 @@ from submitit import SlurmExecutor
 
 from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
+from xling.slurm import options
 from xling.slurm.jobs import Resources
 
 COMMAND_TIMEOUT_S = 120.0
@@ -55,9 +56,11 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 
     Attributes:
         words: arguments of `xling.slurm.entry`.
+        before: words before the Python that runs it, which start a container.
     """
 
     words: Sequence[str] = ()
+    before: Sequence[str] = ()
 
     @classmethod
     def affinity(cls) -> int:
@@ -66,13 +69,32 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 
     @property
     def _submitit_command_str(self) -> str:
-        return f"{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
+        before = f"{shlex.join(self.before)} " if self.before else ""
+        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
 
 
 def executor(
-    folder: Path, name: str, words: Sequence[str], resources: Resources, dependency: str = "", **more: Any
+    folder: Path,
+    name: str,
+    words: Sequence[str],
+    resources: Resources,
+    dependency: str = "",
+    container: Sequence[str] = (),
+    code: Path | None = None,
+    **more: Any,
 ) -> Executor:
-    """Return an executor for jobs called ``name`` that run ``words``; their scripts and logs go to ``folder``."""
+    """Return an executor for jobs called ``name`` that run ``words``.
+
+    Args:
+        folder: folder of their scripts and logs.
+        name: name of the jobs.
+        words: arguments of `xling.slurm.entry`.
+        resources: what a job asks for.
+        dependency: as sbatch takes it.
+        container: as `xling.slurm.options.container_words` returns it; empty for none.
+        code: folder with the copy of the package that the jobs import; default: the installed one.
+        more: further parameters of submitit.
+    """
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -84,22 +106,30 @@ def executor(
         "array_parallelism": resources.array_parallelism,
         "wckey": None,
         # srun does not take over cpus-per-task from the batch script since Slurm 22.05.
-        "srun_args": [f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1"],
-        "additional_parameters": {"requeue": True, **more.pop("additional_parameters", {})},
+        "srun_args": [
+            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
+        ],
+        "additional_parameters": {
+            "requeue": True, **options.sbatch_parameters(resources.sbatch), **more.pop("additional_parameters", {})
+        },
         **more,
-    }
+    }  # fmt: skip
     if resources.gpus_per_node:
         parameters["gpus_per_node"] = resources.gpus_per_node
     for key in ("partition", "account", "qos", "gres", "constraint"):
         if value := getattr(resources, key):
             parameters[key] = value
-    if resources.setup:
-        parameters["setup"] = list(resources.setup)
+    if setup := [*resources.setup, *([options.snapshot_setup(code)] if code else [])]:
+        parameters["setup"] = setup
     if dependency:
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
     built = Executor(folder)
     built.words = words
+    if container:
+        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
+        built.before = () if runs_it else container
+        parameters["srun_args"] += container if runs_it else []
     built.update_parameters(**parameters)
     return built
 
@@ -111,11 +141,19 @@ def small(
     resources: Resources,
     dependency: str = "",
     hold: bool = False,
+    code: Path | None = None,
 ) -> Executor:
     """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
     additional = {"hold": True} if hold else {}
     return executor(
-        folder, name, words, resources, dependency, use_srun=False, additional_parameters=additional
+        folder,
+        name,
+        words,
+        resources,
+        dependency,
+        code=code,
+        use_srun=False,
+        additional_parameters=additional,
     )
 
 

@@ -23,6 +23,7 @@ from xling.core.records import DiskError
 from xling.slurm import queue
 from xling.slurm.decide import array_facts, current, decide, has_ended, newest, reason_of, started_as
 from xling.slurm.element import job_id
+from xling.slurm.options import container_words
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, look
@@ -386,9 +387,17 @@ def jobs_of(
     """Return the batch script of a submission."""
     words = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
-    if kind == "array":
-        return queue.executor(step.log, name, words, step.plan.resources, dependency)
-    return queue.small(step.log, name, words, step.plan.collect, dependency, hold=kind == "barrier")
+    asked = step.plan.resources
+    code = step.run.code if asked.snapshot else None
+    if kind != "array":
+        return queue.small(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
+    container: list[str] = []
+    if asked.container:
+        container = container_words(
+            asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
+            asked.gpus_per_node > 0,
+        )  # fmt: skip
+    return queue.executor(step.log, name, words, asked, dependency, container, code)
 
 
 def pin(step: Step) -> None:

@@ -228,6 +228,11 @@ class Run:
         return self.path.name
 
     @property
+    def code(self) -> Path:
+        """Folder of the copy of the package, where ``snapshot`` asks for one."""
+        return self.path / "code"
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the user has cancelled it."""
         return (self.path / "cancelled").exists()
