@@ -71,13 +71,13 @@ def ranked(
     Returns:
         int64 (num_src, depth), or all of ``tgt`` where it has fewer rows.
     """
-    depth, found = min(depth, len(tgt)), []
+    depth, rows = min(depth, len(tgt)), []
     for block in _score_blocks(src, tgt, distance):
         least = np.partition(block, -depth, axis=1)[:, -depth]
         for scores, bound in zip(block, least, strict=True):
             places = np.flatnonzero(scores >= bound)
-            found.append(places[np.argsort(-scores[places], kind="stable")][:depth])
-    return np.stack(found)
+            rows.append(places[np.argsort(-scores[places], kind="stable")][:depth])
+    return np.stack(rows)
 
 
 def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:
