@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,9 @@ class AlmSettings:
             if value is not None and not 0 <= value <= 1:
                 raise UserError(f"alm.{name}={value}", "0 to 1")
 
+
+_MADE_UP_WITHIN = 50.0
+"""Missing words at which the share that is tried is twice the one asked for."""
 
 Written = Callable[[int, int], str]
 
@@ -108,6 +111,24 @@ def _says_something(span: Span, words: Sequence[str], other: Sequence[str]) -> b
     left, right = words[span.src_start : span.src_end], other[span.tgt_start : span.tgt_end]
     has_letters = all(any(char.isalpha() for word in side for char in word) for side in (left, right))
     return has_letters and [w.lower() for w in left] != [w.lower() for w in right]
+
+
+class Level:
+    """Holds the share of replaced words at ``rate``: the next sentences make up for what one did not allow."""
+
+    def __init__(self, settings: AlmSettings) -> None:
+        self._asked, self._missing = settings, 0.0
+
+    def settings(self) -> AlmSettings:
+        """The settings for the next sentence."""
+        if self._asked.rate is None:
+            return self._asked
+        share = self._asked.rate * (1 + min(max(self._missing / _MADE_UP_WITHIN, -1.0), 1.0))
+        return replace(self._asked, rate=min(share, 1.0))
+
+    def add(self, num_words: int, num_replaced: int) -> None:
+        """Count a switched sentence."""
+        self._missing += (self._asked.rate or 0.0) * num_words - num_replaced
 
 
 def draw_sentence(

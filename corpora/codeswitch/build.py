@@ -23,7 +23,7 @@ from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.core.stage import run_local
 from xling.corpora import card
-from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence
+from xling.corpora.codeswitch.alm import AlmSettings, Level, draw_sentence
 from xling.corpora.codeswitch.documents import alternate, by_document
 from xling.corpora.codeswitch.words import Spans, cutter, of_phrases, projected, with_forms
 from xling.corpora.ledgers import ledger_to_json
@@ -261,6 +261,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
 
     def items(ledger: Ledger) -> Iterator[Item]:
         cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
+        level = Level(cfg.alm)
         rows = zip(reader.lines(names[0]), reader.lines(names[1]), reader.lines(folder / LINKS), strict=True)
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
@@ -276,8 +277,18 @@ def _alm(cfg: CodeswitchConfig) -> Found:
             written = _written(texts[0], places[0]), _written(texts[1], places[1])
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
-                    sides[0], sides[1], found, cfg.langs, cfg.alm, cfg.seed, number, copy, written=written
+                    sides[0],
+                    sides[1],
+                    found,
+                    cfg.langs,
+                    level.settings(),
+                    cfg.seed,
+                    number,
+                    copy,
+                    written=written,
                 )
+                if kind == "switched":
+                    level.add(len(sides[side]), sentence.num_replaced(cfg.langs[side]))
                 text = render(sentence, texts[side], places[side], spaced)
                 yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 

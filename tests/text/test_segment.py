@@ -33,7 +33,16 @@ def test_given_words_are_found_whole_and_the_longest_first():
 
 
 def test_known_words_win_over_characters_and_leave_names_whole():
-    texts = ["安格尔去大学", "安格尔在日本", "我在大学", "我去日本", "他去大学", "他在日本", "我去大学", "他说话"] * 20
+    texts = [
+        "安格尔去大学",
+        "安格尔在日本",
+        "我在大学",
+        "我去日本",
+        "他去大学",
+        "他在日本",
+        "我去大学",
+        "他说话",
+    ] * 20
     found = cut(Segmenter(texts, ["大学", "日本"]), "安格尔去大学")
     assert "".join(found) == "安格尔去大学"
     assert found[0].startswith("安格尔"), "a name whose characters only occur together is not cut"
@@ -42,7 +51,9 @@ def test_known_words_win_over_characters_and_leave_names_whole():
 
 def test_words_are_learned_from_text_alone():
     words = ["แมว", "หมา", "บ้าน", "น้ำ", "กิน", "เห็น", "รถยนต์", "โรงเรียน", "เด็ก", "ครู", "สวย", "ใหญ่"]
-    texts = ["".join(words[(i * k + j * j) % len(words)] for j in range(6)) for i in range(200) for k in (1, 5, 7)]
+    texts = [
+        "".join(words[(i * k + j * j) % len(words)] for j in range(6)) for i in range(200) for k in (1, 5, 7)
+    ]
     segmenter = Segmenter(texts)
     ends, right = 0, 0
     for text, (i, k) in zip(texts, ((i, k) for i in range(200) for k in (1, 5, 7)), strict=True):

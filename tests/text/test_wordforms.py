@@ -60,7 +60,9 @@ def test_apostrophes_are_one(tmp_path):
 
 
 def test_the_longest_entry_is_taken():
-    dictionary = {"de": {"ice": ("Eis",), "ice cream": ("Speiseeis",), "new york city": ("NYC",), "new": ("neu",)}}
+    dictionary = {
+        "de": {"ice": ("Eis",), "ice cream": ("Speiseeis",), "new york city": ("NYC",), "new": ("neu",)}
+    }
     assert switched("ice cream in New York now", "en", dictionary) == "Speiseeis in Neu York now"
 
 

@@ -28,7 +28,7 @@ CHARACTERS_PER_PIECE = 10
 MIN_PIECES, MAX_PIECES = 200, 8000
 MAX_LENGTH = 8
 """Characters of a learned word."""
-TOGETHER = 3.0
+TOGETHER = 2.0
 """Pointwise mutual information, in nats, from which two neighbours are not cut apart."""
 ALWAYS = 0.5
 """The same as a share of what it is for two that never occur apart; it counts in short texts."""
