@@ -335,6 +335,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph."""
     from xling.core import pipeline
+    from xling.core.concurrent import run_steps
 
     launch, overrides = split_launch(words)
     if stage := manual.stage_of(path):
@@ -350,11 +351,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     refuse_slurm_settings(launch)
     configs = {name: plan.settings(name) for name in plan.steps}
     answers: dict[str, Any] = {}
-    for position, (name, cfg) in enumerate(configs.items(), 1):
-        print(
-            f"[{position}/{len(configs)}] {name}: xling {plan.steps[name].stage}", file=sys.stderr, flush=True
-        )
-        result = execute(plan.steps[name].stage, cfg, launch)
+    for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
