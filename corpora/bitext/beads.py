@@ -80,18 +80,18 @@ def align(src: Side, tgt: Side, scale: tuple[float, float] = (0.0, 1.0)) -> list
         tgt: target sentences.
         scale: cosine of random pairs, and of good ones (`scale_of`).
     """
-    found: list[Bead] = []
+    joined: list[Bead] = []
     i = j = 0
     while i < len(src.lengths) and j < len(tgt.lengths):
         end = min(len(src.lengths), i + WINDOW), min(len(tgt.lengths), j + WINDOW)
         whole = end == (len(src.lengths), len(tgt.lengths))
         beads = list(_beads(src.part(i, end[0]), tgt.part(j, end[1]), scale))
         kept = beads if whole else beads[: max(1, int(_SURE_SHARE * len(beads)))]
-        found += [Bead((i + b.src[0], i + b.src[1]), (j + b.tgt[0], j + b.tgt[1]), b.score) for b in kept]
+        joined += [Bead((i + b.src[0], i + b.src[1]), (j + b.tgt[0], j + b.tgt[1]), b.score) for b in kept]
         if whole or not kept:
             break
-        i, j = found[-1].src[1], found[-1].tgt[1]
-    return found
+        i, j = joined[-1].src[1], joined[-1].tgt[1]
+    return joined
 
 
 def _beads(src: Side, tgt: Side, scale: tuple[float, float]) -> Iterator[Bead]:
@@ -134,7 +134,7 @@ def _beads(src: Side, tgt: Side, scale: tuple[float, float]) -> Iterator[Bead]:
 
 
 class _Worth:
-    """What beads are worth in one window."""
+    """Worth of beads in one window."""
 
     def __init__(self, src: Side, tgt: Side, scale: tuple[float, float]) -> None:
         self._src, self._tgt, self._scale = src, tgt, scale
@@ -182,7 +182,7 @@ def _dense(matrix: Any) -> Floats:
 
 def _norms(vectors: Any) -> list[Floats]:
     """Norms of the sums of 1 to `MOST` neighbours, each (places,)."""
-    found, summed = [], vectors
+    joined, summed = [], vectors
     for count in range(1, MOST + 1):
         if count > vectors.shape[0]:
             break
@@ -191,8 +191,8 @@ def _norms(vectors: Any) -> list[Floats]:
         squares = (
             summed.multiply(summed).sum(axis=1) if hasattr(summed, "multiply") else (summed**2).sum(axis=1)
         )
-        found.append(np.sqrt(np.asarray(squares, dtype=np.float32).ravel()))
-    return found
+        joined.append(np.sqrt(np.asarray(squares, dtype=np.float32).ravel()))
+    return joined
 
 
 def scale_of(

@@ -59,10 +59,10 @@ def read(given: Sequence[str], split: bool) -> list[Text]:
     Raises:
         UserError: nothing is there, a file cannot be read, or a row has no text.
     """
-    found = [(name, lines) for path, root in _files(given) for name, lines in _documents(path, root)]
-    short = _abbreviations(line for _, lines in found for line in lines) if split else frozenset()
+    gathered = [(name, lines) for path, root in _files(given) for name, lines in _documents(path, root)]
+    short = _abbreviations(line for _, lines in gathered for line in lines) if split else frozenset()
     texts = []
-    for name, lines in found:
+    for name, lines in gathered:
         parts = (part for line in lines for part in (sentences(line, short) if split else [line]))
         if whole := tuple(" ".join(part.split()) for part in parts if part.strip()):
             texts.append(Text(name, whole))
@@ -101,7 +101,7 @@ def _row(line: str, where: str, name: str) -> tuple[str, list[str]]:
     try:
         row: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: {str(error)[:80]}", "a JSON object a line", "mend the line") from None
+        raise UserError(f"{where}: {str(error)[:80]}", "a JSON object a line", "correct the line") from None
     text = (
         next((row[key] for key in TEXTS if isinstance(row.get(key), str)), None)
         if isinstance(row, dict)
@@ -138,14 +138,14 @@ def sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> list[st
         line: a paragraph.
         abbreviations: words in lower case behind which a full stop ends nothing.
     """
-    found, start = [], 0
+    gathered, start = [], 0
     for match in _ENDS.finditer(line):
         if match.end() == len(line) or (match["hard"] == "." and not _ends_here(line, match, abbreviations)):
             continue
-        found.append(line[start : match.end()].strip())
+        gathered.append(line[start : match.end()].strip())
         start = match.end()
-    found.append(line[start:].strip())
-    return [text for text in found if text]
+    gathered.append(line[start:].strip())
+    return [text for text in gathered if text]
 
 
 def _ends_here(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
@@ -175,11 +175,11 @@ def by_name(src: Sequence[Text], tgt: Sequence[Text], langs: tuple[str, str]) ->
 def _keys(texts: Sequence[Text], lang: str) -> dict[tuple[str, ...], int]:
     known = {code.lower().replace("_", "-") for code in languages.spellings(lang)}
     known |= {languages.get(lang).name.lower(), languages.get(lang).base}
-    found: dict[tuple[str, ...], list[int]] = {}
+    gathered: dict[tuple[str, ...], list[int]] = {}
     for number, text in enumerate(texts):
         parts = _SEPARATORS.split(text.name.lower())
-        found.setdefault(tuple(part for part in parts if part and part not in known), []).append(number)
-    return {key: numbers[0] for key, numbers in found.items() if len(numbers) == 1}
+        gathered.setdefault(tuple(part for part in parts if part and part not in known), []).append(number)
+    return {key: numbers[0] for key, numbers in gathered.items() if len(numbers) == 1}
 
 
 def by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:

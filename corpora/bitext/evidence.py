@@ -55,15 +55,15 @@ class Words:
 def words_of(sentences: Sequence[str]) -> Words:
     """Count the words of sentences (windows of characters where there are no spaces)."""
     ids: dict[str, int] = {}
-    found = [[ids.setdefault(token.lower(), len(ids)) for token in tokens(text)] for text in sentences]
-    ends = np.cumsum([0, *map(len, found)])
-    flat = np.array([i for row in found for i in row], dtype=np.int64)
+    numbered = [[ids.setdefault(token.lower(), len(ids)) for token in tokens(text)] for text in sentences]
+    ends = np.cumsum([0, *map(len, numbered)])
+    flat = np.array([i for row in numbered for i in row], dtype=np.int64)
     counts = sparse.csr_matrix(
-        (np.ones(len(flat), np.float32), flat, ends), shape=(len(found), max(len(ids), 1))
+        (np.ones(len(flat), np.float32), flat, ends), shape=(len(numbered), max(len(ids), 1))
     )
     counts.sum_duplicates()
     seen = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = np.log((len(found) + 1) / np.maximum(seen, 1)).astype(np.float32)
+    weights = np.log((len(numbered) + 1) / np.maximum(seen, 1)).astype(np.float32)
     rows = [np.unique(hashed(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
@@ -161,13 +161,13 @@ def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
 
 def _single(beads: Iterable[Sequence[Bead]], ends: Sequence[Any]) -> Int64[np.ndarray, "pairs 2"]:
     """Sentence numbers of the best beads of one sentence a side."""
-    found = [
+    numbered = [
         (bead.score, ends[0][d] + bead.src[0], ends[1][d] + bead.tgt[0])
         for d, document in enumerate(beads)
         for bead in document
         if bead.src[1] - bead.src[0] == 1 == bead.tgt[1] - bead.tgt[0]
     ]
-    best = sorted(found, reverse=True)[: min(MAX_PAIRS, max(1, int(0.9 * len(found))))]
+    best = sorted(numbered, reverse=True)[: min(MAX_PAIRS, max(1, int(0.9 * len(numbered))))]
     return np.array([pair[1:] for pair in best], dtype=np.int64).reshape(-1, 2)
 
 

@@ -116,9 +116,9 @@ def run(cfg: BitextConfig) -> Answer:
         encoder,
     )
     paired = [_Paired(sides[0][i], sides[1][j], how, b) for (i, j, how), b in zip(chosen, beads, strict=True)]
-    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
-        made.counts |= _write(made.path, cfg, paired)
-        made.counts |= {
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as output:
+        output.counts |= _write(output.path, cfg, paired)
+        output.counts |= {
             "src_documents": len(sides[0]),
             "tgt_documents": len(sides[1]),
             "src_sentences": sum(len(text.sentences) for text in sides[0]),
@@ -139,18 +139,18 @@ def _pairs(
     cfg: BitextConfig, sides: tuple[list[Text], list[Text]], encoder: Encoder | None
 ) -> list[tuple[int, int, str]]:
     """Numbers of the documents that belong together and ``name`` or ``vectors``, in the order of the source."""
-    found: list[tuple[int, int, str]] = []
+    matched: list[tuple[int, int, str]] = []
     if cfg.pairing != "vectors":
-        found = [(i, j, "name") for i, j in documents.by_name(*sides, cfg.langs)]
+        matched = [(i, j, "name") for i, j in documents.by_name(*sides, cfg.langs)]
     if cfg.pairing != "names":
-        taken = {i for i, _, _ in found}, {j for _, j, _ in found}
+        taken = {i for i, _, _ in matched}, {j for _, j, _ in matched}
         left = [
             [n for n in range(len(side)) if n not in used] for side, used in zip(sides, taken, strict=True)
         ]
         if left[0] and left[1]:
             vectors = _document_vectors(cfg, [[sides[k][n] for n in left[k]] for k in (0, 1)], encoder)
-            found += [(left[0][i], left[1][j], "vectors") for i, j, _ in documents.by_vectors(*vectors)]
-    return sorted(found)
+            matched += [(left[0][i], left[1][j], "vectors") for i, j, _ in documents.by_vectors(*vectors)]
+    return sorted(matched)
 
 
 def _document_vectors(
@@ -159,11 +159,11 @@ def _document_vectors(
     if encoder is None:
         left, right = (evidence.words_of([" ".join(text.sentences) for text in side]) for side in texts)
         return evidence.in_common(left), evidence.in_common(right)
-    made = []
+    output = []
     for side, lang in zip(texts, cfg.langs, strict=True):
         means = [_embedded(cfg, encoder, text.sentences, lang).mean(axis=0) for text in side]
-        made.append(_unit(np.stack(means)))
-    return made[0], made[1]
+        output.append(_unit(np.stack(means)))
+    return output[0], output[1]
 
 
 def _embedded(cfg: BitextConfig, encoder: Encoder, texts: Sequence[str], lang: str) -> Any:
@@ -181,7 +181,7 @@ def _aligned(
     if cfg.method == "lexicon":
         return evidence.aligned(src, tgt)
     lengths = evidence.scaled_lengths(*([text for one in side for text in one] for side in (src, tgt)))
-    found, places = [], [0, 0]
+    matched, places = [], [0, 0]
     with Progress("corpus bitext", len(src), "documents") as bar:
         for pair in zip(src, tgt, strict=True):
             ends = [place + len(texts) for place, texts in zip(places, pair, strict=True)]
@@ -190,10 +190,10 @@ def _aligned(
                 for t, lang in zip(pair, cfg.langs, strict=True)
             ]
             cut = [Side(lengths[k][places[k] : ends[k]], vectors[k]) for k in (0, 1)]
-            found.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
+            matched.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
             places = ends
             bar.update()
-    return found
+    return matched
 
 
 def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_Paired]) -> dict[str, int]:

@@ -139,6 +139,7 @@ def draw_sentence(
     settings: AlmSettings,
     *key: int | str,
     written: tuple[Written, Written] | None = None,
+    levels: tuple[Level, Level] | None = None,
 ) -> tuple[str, int, Switched]:
     """One draw from a pair: its kind (``switched``, ``source`` or ``target``), the side it began as and the sentence.
 
@@ -150,6 +151,7 @@ def draw_sentence(
         settings: see `AlmSettings`.
         key: what the draw depends on beside the seed: the number of the pair and of the copy.
         written: how ranges of ``src`` and ``tgt`` are written, see `switch`.
+        levels: keep the rate of each side over all draws; they count this one.
     """
     draw = rng(settings.seed, "alm", *key)
     kind, side = draw.random(2)
@@ -157,8 +159,18 @@ def draw_sentence(
         is_source = kind < settings.switched + settings.plain
         words, lang = (src, langs[0]) if is_source else (tgt, langs[1])
         return "source" if is_source else "target", int(not is_source), substitute(words, (), lang)
-    if side < 0.5:
-        return "switched", 0, switch(src, tgt, links, langs, settings, draw, written and written[1])
-    turned = {(j, i) for i, j in links}
-    back = switch(tgt, src, turned, (langs[1], langs[0]), settings, draw, written and written[0])
-    return "switched", 1, back
+    place = int(side >= 0.5)
+    words, other = (src, tgt)[:: -1 if place else 1]
+    chosen = levels[place].settings() if levels else settings
+    switched = switch(
+        words,
+        other,
+        {(j, i) for i, j in links} if place else links,
+        (langs[place], langs[1 - place]),
+        chosen,
+        draw,
+        written[1 - place] if written else None,
+    )
+    if levels:
+        levels[place].add(len(words), switched.num_replaced(langs[place]))
+    return "switched", place, switched

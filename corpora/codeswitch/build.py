@@ -261,7 +261,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
 
     def items(ledger: Ledger) -> Iterator[Item]:
         cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
-        level = Level(cfg.alm)
+        levels = Level(cfg.alm), Level(cfg.alm)
         rows = zip(reader.lines(names[0]), reader.lines(names[1]), reader.lines(folder / LINKS), strict=True)
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
@@ -281,14 +281,13 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                     sides[1],
                     found,
                     cfg.langs,
-                    level.settings(),
+                    cfg.alm,
                     cfg.seed,
                     number,
                     copy,
                     written=written,
+                    levels=levels,
                 )
-                if kind == "switched":
-                    level.add(len(sides[side]), sentence.num_replaced(cfg.langs[side]))
                 text = render(sentence, texts[side], places[side], spaced)
                 yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 

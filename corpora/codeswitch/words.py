@@ -1,4 +1,4 @@
-"""What a word is when text is switched: whole words where there are no spaces, elided articles apart, known forms."""
+"""Words of text that is switched: whole words where there are no spaces, elided articles apart, known forms."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def projected(links: Iterable[Link], cuts: tuple[Spans, Spans], old: tuple[Spans
 
 def _holders(new: Spans, old: Spans) -> list[int]:
     """For each word of ``old`` the number of the last word of ``new`` that begins no later."""
-    found, place = [], 0
+    holders, place = [], 0
     for start, _ in old:
         while place + 1 < len(new) and new[place + 1][0] <= start:
             place += 1
-        found.append(place)
-    return found
+        holders.append(place)
+    return holders
 
 
 def of_phrases(path: Path, side: int) -> Iterator[str]:

@@ -125,10 +125,10 @@ class Cosda:
             # Draw three numbers per word, used or not, so that a gap in one dictionary does not shift the
             # other draws.
             chances = draw.random((len(words), 3))
-            found = (
+            hits = (
                 self._drawn(words, chances[:, 1], tags) if self.language_first else self.matches(words, tags)
             )
-            for start, end, entry, offers in found:
+            for start, end, entry, offers in hits:
                 if chances[start, 0] >= self.word_rate:
                     continue
                 lang = offers[int(chances[start, 1] * len(offers))]
@@ -141,39 +141,39 @@ class Cosda:
     def matches(
         self, words: Sequence[str], tags: Sequence[str] | None = None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
-        """Where entries stand, from left to right, the longest first: (start, end, entry, languages that have it)."""
+        """Find entries from left to right, the longest first: (start, end, entry, languages that have it)."""
         keys = [key(word, self.base) for word in words]
         start = 0
         while start < len(words):
-            start, found = _longest(keys, start, self.dictionaries, self._lengths, tags)
-            if found:
-                yield found
+            start, hits = _longest(keys, start, self.dictionaries, self._lengths, tags)
+            if hits:
+                yield hits
 
     def _drawn(
         self, words: Sequence[str], chances: Iterable[float], tags: Sequence[str] | None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
-        """As `matches`, each in the one dictionary that is drawn for its first word."""
+        """Find entries like `matches`, each in the one dictionary that is drawn for its first word."""
         keys = [key(word, self.base) for word in words]
         langs = sorted(self.dictionaries)
         until = 0
         for start, chance in enumerate(chances):
             lang = langs[int(chance * len(langs))]
             if start >= until:
-                until, found = _longest(keys, start, {lang: self.dictionaries[lang]}, self._lengths, tags)
-                if found:
-                    yield found
+                until, hits = _longest(keys, start, {lang: self.dictionaries[lang]}, self._lengths, tags)
+                if hits:
+                    yield hits
 
     @cached_property
     def _lengths(self) -> Mapping[str, int]:
         """First word of an entry -> words of the longest entry that begins with it."""
-        found: dict[str, int] = {}
+        hits: dict[str, int] = {}
         for dictionary in self.dictionaries.values():
             for entry in dictionary:
                 parts = entry.replace("'", "' ").split()
                 if len(parts) > 1:
                     for first in {parts[0], entry.split()[0]}:
-                        found[first] = min(_MAX_ENTRY, max(found.get(first, 1), len(parts)))
-        return found
+                        hits[first] = min(_MAX_ENTRY, max(hits.get(first, 1), len(parts)))
+        return hits
 
 
 def _longest(

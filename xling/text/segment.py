@@ -77,14 +77,14 @@ class Segmenter:
         self._alone: Counter[str] = Counter()
         self._beside: Counter[tuple[str, str]] = Counter()
         for run in runs:
-            found = self._best(run)
-            self._alone.update(found)
-            self._beside.update(pairwise(found))
+            pieces = self._best(run)
+            self._alone.update(pieces)
+            self._beside.update(pairwise(pieces))
         self._total = max(1, self._alone.total())
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the words of ``text`` stand, as `xling.text.pairs.spans` says, with whole words for its characters."""
-        found: list[tuple[int, int]] = []
+        """Return the places of the words of ``text``, as `xling.text.pairs.spans` does with characters for words."""
+        pieces: list[tuple[int, int]] = []
         ends = {match.start(): match for match in _RUN.finditer(text)}
         until = 0
         for start, end in spans(text):
@@ -93,11 +93,11 @@ class Segmenter:
             if match := ends.get(start):
                 until = match.end()
                 for word in self._words(match.group()):
-                    found.append((start, start + len(word)))
+                    pieces.append((start, start + len(word)))
                     start += len(word)
             else:
-                found.append((start, end))
-        return found
+                pieces.append((start, end))
+        return pieces
 
     def _words(self, run: str) -> list[str]:
         """The words of a run; neighbours that belong together are one."""
@@ -130,11 +130,11 @@ class Segmenter:
                 own = self._scores.get(word, _UNKNOWN if start == end - 1 else -math.inf)
                 if score[start] + own > score[end]:
                     score[end], came[end] = score[start] + own, start
-        found, end = [], len(parts)
+        pieces, end = [], len(parts)
         while end:
-            found.append("".join(parts[came[end] : end]))
+            pieces.append("".join(parts[came[end] : end]))
             end = came[end]
-        return found[::-1]
+        return pieces[::-1]
 
 
 def _learned(runs: list[str]) -> dict[str, float]:

@@ -48,7 +48,7 @@ def upper(text: str, lang: str = "") -> str:
 
 
 def key(word: str, lang: str = "") -> str:
-    """What two spellings of a word have in common: NFC, lower case, one kind of apostrophe."""
+    """Return the part that two spellings of a word have in common: NFC, lower case, one kind of apostrophe."""
     word = unicodedata.normalize("NFC", lower(word, lang))
     return re.sub(f"(?<=\\w)[{APOSTROPHES}]", "'", word)
 
@@ -77,10 +77,10 @@ def parts(text: str, spans: Iterable[tuple[int, int]], lang: str) -> Iterator[tu
 
 def whole(elided: str, follower: str, lang: str) -> str:
     """``elided`` (``d'``) as it stands before ``follower``: itself before a vowel, else the whole word (``de``)."""
-    found = ELIDED.get(lang, {}).get(elided[:-1].lower()) if elided[-1:] in APOSTROPHES else None
-    if found is None or unicodedata.normalize("NFC", follower[:1].lower()) in _VOWELS:
+    ranked = ELIDED.get(lang, {}).get(elided[:-1].lower()) if elided[-1:] in APOSTROPHES else None
+    if ranked is None or unicodedata.normalize("NFC", follower[:1].lower()) in _VOWELS:
         return elided
-    return cased(found, elided[:-1] if len(elided) > 2 else elided[0], lang)
+    return cased(ranked, elided[:-1] if len(elided) > 2 else elided[0], lang)
 
 
 def inflected(words: Iterable[str], entries: Collection[str]) -> dict[str, str]:
@@ -97,15 +97,15 @@ def inflected(words: Iterable[str], entries: Collection[str]) -> dict[str, str]:
         {word for word in words if word not in entries and word.isalpha() and len(word) > _MIN_STEM}
     )
     known = sorted(entry for entry in entries if entry.isalpha() and len(entry) >= _MIN_STEM)
-    found: dict[str, tuple[int, int, str]] = {}
+    ranked: dict[str, tuple[int, int, str]] = {}
     for turned in (False, True):
         for word, rank in _by_ending(missing, known, turned).items():
-            found[word] = max(found.get(word, rank), rank)
-    return {word: entry for word, (_, _, entry) in found.items()}
+            ranked[word] = max(ranked.get(word, rank), rank)
+    return {word: entry for word, (_, _, entry) in ranked.items()}
 
 
 def _by_ending(words: list[str], entries: list[str], turned: bool) -> dict[str, tuple[int, int, str]]:
-    """Of each word the entry of the likeliest change of ending (``turned``: of beginning): (stem, count, entry)."""
+    """Map each word to the entry of the likeliest change of ending (``turned``: of beginning): (stem, count, entry)."""
     step = -1 if turned else 1
     stems: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
@@ -117,15 +117,15 @@ def _by_ending(words: list[str], entries: list[str], turned: bool) -> dict[str, 
         for stem, ending in _cuts(word[::step]):
             endings[ending] += 1
             changes.update((ending, other) for other in stems.get(stem, ()) if _differ(ending, other))
-    found: dict[str, tuple[int, int, str]] = {}
+    ranked: dict[str, tuple[int, int, str]] = {}
     for word in words:
         for stem, ending in _cuts(word[::step]):
             for other in stems.get(stem, ()):
                 count = changes[ending, other]
                 if count >= _MIN_STEMS and count >= _MIN_SHARE * endings[ending]:
                     rank = len(stem), count, (stem + other)[::step]
-                    found[word] = max(found.get(word, rank), rank)
-    return found
+                    ranked[word] = max(ranked.get(word, rank), rank)
+    return ranked
 
 
 def _cuts(word: str) -> Iterator[tuple[str, str]]:
