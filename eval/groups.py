@@ -35,7 +35,7 @@ class Group:
     citation: str
 
     def here(self) -> list[str]:
-        """The suites of the group that exist here."""
+        """Return the suites of the group that exist here."""
         return [suite for _, suite, _ in self.tasks if suite]
 
 
@@ -89,7 +89,7 @@ GROUPS.add(
 
 
 def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[GroupScore]:
-    """A number per task and system, averaged over the languages of the published suite, and their mean.
+    """Return one number per task and system, averaged over the languages of the published suite, and their mean.
 
     A task counts only when every published language of its suite has a score for every metric, and the
     group's average is given only when every task counts, unless ``allow_missing``, which names what is
@@ -120,7 +120,7 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
 
 
 def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[str]:
-    """One sentence per system with the group's average, or with what it lacks."""
+    """Return one sentence per system with the group's average, or with what is missing for it."""
     notes = []
     for found in group_scores(group, scores, allow_missing):
         tasks = (
@@ -135,7 +135,7 @@ def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = Fal
 def _over_languages(
     table: Mapping[Column, Values], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:
-    """Mean over the published languages that have a score, and those that have none."""
+    """Return the mean over the published languages that have a score, and those without one."""
     wanted = suites()[suite].languages
     column = next((c for c in table if (c.suite, c.metric, c.system) == (suite, metric, system)), None)
     if column is None:

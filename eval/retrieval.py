@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 def nearest(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "cosine"
 ) -> Int64[np.ndarray, " src"]:
-    """The row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
+    """Return the row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
 
     Args:
         src: float32 (num_src, dim).
@@ -53,7 +53,7 @@ def nearest(
 def best_rows(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance
 ) -> tuple[Int64[np.ndarray, " src"], Float32[np.ndarray, " src"]]:
-    """`nearest` with the scores, float32 (num_src,)."""
+    """Return `nearest` with the scores, float32 (num_src,)."""
     if distance not in NEIGHBOURS:
         raise unknown("distance", distance, NEIGHBOURS)
     a, b = normalised(src), normalised(tgt)
@@ -72,7 +72,7 @@ def best_rows(
 
 
 def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Rows (num, dim) less their mean; a row that has nothing else stays as it is.
+    """Subtract the mean from rows (num, dim); a row that would become zero is unchanged.
 
     The mean of many sentences is what their language adds to every one of them.
 
@@ -83,7 +83,7 @@ def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "ro
 
 
 def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Rows scaled to length 1.
+    """Scale rows to length 1.
 
     Raises:
         UserError: no rows, a value that is no number, or a row of zeros.
@@ -100,7 +100,7 @@ def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, 
 def mean_of_nearest(
     a: Float32[np.ndarray, "rows dim"], b: Float32[np.ndarray, "others dim"], k: int
 ) -> Float32[np.ndarray, " rows"]:
-    """Mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
+    """Return the mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
     if k == 0:
         return np.zeros(len(a), dtype=np.float32)
     k = min(k, len(b))
@@ -114,7 +114,7 @@ def mean_of_nearest(
 def mine(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "margin"
 ) -> list[Candidate]:
-    """Pairs by falling score, each row in at most one: the best of both directions, taken greedily."""
+    """Match rows greedily by descending score in both directions, each row at most once."""
     forward, forward_scores = best_rows(src, tgt, distance)
     backward, backward_scores = best_rows(tgt, src, distance)
     found = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
@@ -130,7 +130,7 @@ def mine(
 
 
 def fit_threshold(pairs: Sequence[Candidate], gold: Set[tuple[int, int]]) -> tuple[float, float]:
-    """The score between two neighbouring candidates that gives the best F1, and that F1 in percent.
+    """Return the threshold between neighbouring candidates with the best F1, and that F1 in percent.
 
     Args:
         pairs: candidates by falling score, from a training split.

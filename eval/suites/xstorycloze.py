@@ -15,7 +15,7 @@ _CELLS = table(
 
 
 def stories(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Four sentences and two endings a line, as the official files have them."""
+    """Read four sentences and two endings per line, as in the official files."""
     for path, number, row in _CELLS(paths):
         premise = " ".join(row.fields[f"InputSentence{n}"] for n in (1, 2, 3, 4))
         choices = tuple(row.fields[name] for name in _ENDINGS)

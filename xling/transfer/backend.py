@@ -1,4 +1,4 @@
-"""Our models as a system under test: fine-tune, predict and embed for `xling.eval.run`."""
+"""Adapter of our models as systems under test: fine-tune, predict and embed for `xling.eval.run`."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class EncoderBackend:
     Args:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
-        random_init: fresh weights: the control.
-        search: how texts are looked for.
-        precision: of the weights that make sentence vectors.
+        random_init: use fresh weights, as a control.
+        search: settings of text generation.
+        precision: precision of the weights for sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
         tell: see `xling.transfer.tune.fit`.
-        saves: the same; generation does not use them.
+        saves: see `xling.transfer.tune.fit`; generation does not use it.
 
     Raises:
-        UserError: nothing is at ``ckpt``, or it is fine-tuned and the control is asked for.
+        UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class EncoderBackend:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
-        # A model of `xling finetune` is not trained again: no seed changes what it answers.
+        # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
         self.seeded = not (ckpt / tune.TASK_FILE).is_file()
         if random_init and not self.seeded:
             raise UserError(
@@ -85,7 +85,10 @@ class EncoderBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[Any]:
-        """One model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets."""
+        """Fine-tune one model per epoch.
+
+        ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
+        """
         what = f"{suite.name}, {self.name}, seed {cfg.seed}"
         task = _task_of(suite)
         if task.writes:
@@ -108,14 +111,14 @@ class EncoderBackend:
         )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
-        """The model of `xling finetune`, which is not trained again.
+        """Return the model of `xling finetune`, which is not trained again.
 
         Raises:
             UserError: it was made for another kind of task or other labels.
         """
         tuned = tune.load(self.ckpt)
         task = _task_of(suite)
-        closed = task.labels_of(suite, [])  # intents are closed, their slots are not
+        closed = task.labels_of(suite, [])  # the set of intents is closed, that of their slots is not
         fits = task.name == tuned.model.task.name and tuned.model.labels[: len(closed)] == closed
         open_end = not closed or task.open_labels
         if not fits or not (open_end or tuned.model.labels == closed):
@@ -127,15 +130,15 @@ class EncoderBackend:
         return tuned
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """Mean of the weights."""
+        """Average the weights of checkpoints."""
         texts = isinstance(checkpoints[0], dict)
         return write.average(checkpoints) if texts else tune.average(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
-        """One answer per row, of the shape of the suite's labels; of spans the text.
+        """Return one answer per row, in the form of the suite's labels; for spans the text.
 
         Raises:
-            UserError: the answers are texts to be written, and the model has no decoder.
+            UserError: the answers are generated texts, and the model has no decoder.
         """
         task = _task_of(suite)
         if task.writes:
@@ -143,7 +146,7 @@ class EncoderBackend:
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
-        """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""
+        """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
         if self._small is None or self._small[0] is not tuned:
             small = copy.deepcopy(tuned.model).float()
             quantised(small.encoder)
@@ -153,16 +156,16 @@ class EncoderBackend:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Sentence vectors, float32 (num_texts, dim).
+        """Compute sentence vectors, float32 (num_texts, dim).
 
         Args:
             texts: any number; a text longer than the model's positions is cut.
             lang: language of the texts, for models with language embeddings.
-            layer: after how many layers, 0 the input embeddings, -1 the last.
+            layer: number of layers, 0 for the input embeddings, -1 for the last.
             pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``.
 
         Raises:
-            UserError: a layer that the model does not have, an unknown pooling.
+            UserError: a layer that the model does not have, or an unknown pooling.
         """
         if pooling not in POOLINGS:
             raise unknown("pooling", pooling, POOLINGS)
@@ -200,7 +203,7 @@ def _example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
 
 
 def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
-    """(length, D) -> (D,); the specials at both ends count for ``cls`` only, unless there is nothing else."""
+    """Pool (length, D) -> (D,); the specials at both ends only count for ``cls``, unless there is nothing else."""
     if pooling == "cls":
         return states[0]
     inner = states[1:-1] if len(states) > 2 else states
@@ -208,23 +211,23 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
 
 
 def _task_of(suite: TaskShape) -> Task:
-    """What a model is fine-tuned on for a suite.
+    """Return the task that a model is fine-tuned on for a suite.
 
     Raises:
         UserError: its rows are answered without fine-tuning.
     """
     if not suite.task:
-        raise UserError(f"{suite.name} has rows that are not fine-tuned on", ", ".join(TASKS))
+        raise UserError(f"{suite.name} has rows for which there is no fine-tuning", ", ".join(TASKS))
     return TASKS[suite.task]
 
 
 def pretrained(cfg: Any) -> EncoderBackend | StaticBackend:
-    """The system ``pretrained`` of an evaluation."""
+    """Create the system ``pretrained`` of an evaluation."""
     return _backend(cfg, "pretrained", random_init=False)
 
 
 def random(cfg: Any) -> EncoderBackend | StaticBackend:
-    """The control ``random``: the same shape and vocabulary, fresh weights."""
+    """Create the control ``random``: the same shape and vocabulary with fresh weights."""
     return _backend(cfg, "random", random_init=True)
 
 
@@ -239,5 +242,5 @@ def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticB
 
 def _checkpoint(cfg: Any) -> Path:
     if cfg.checkpoint is None:
-        raise UserError("no checkpoint is named", "a directory made by `xling pretrain`", "checkpoint=DIR")
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     return Path(cfg.checkpoint)
