@@ -37,6 +37,8 @@ _AT_LEAST = 0.1
 """Share of the way from a random pair's cosine to a good pair's at which a bead is worth nothing."""
 _PER_SENTENCE = 0.3
 """What each further sentence of a bead must add."""
+_SHOWN = 3.0
+"""What vectors add to a bead that is judged by lengths, in nats."""
 _ROUNDING = 1e-6
 
 
@@ -72,20 +74,23 @@ class Side:
         return Side(self.lengths[start:end], None if self.vectors is None else self.vectors[start:end])
 
 
-def align(src: Side, tgt: Side, scale: tuple[float, float] = (0.0, 1.0)) -> list[Bead]:
+def align(
+    src: Side, tgt: Side, scale: tuple[float, float] = (0.0, 1.0), lengths_first: bool = False
+) -> list[Bead]:
     """The best alignment; sentences without a counterpart are in no bead.
 
     Args:
         src: source sentences.
         tgt: target sentences.
         scale: cosine of random pairs, and of good ones (`scale_of`).
+        lengths_first: lengths decide, and vectors add what they show: for vectors that many good pairs do not have.
     """
     joined: list[Bead] = []
     i = j = 0
     while i < len(src.lengths) and j < len(tgt.lengths):
         end = min(len(src.lengths), i + WINDOW), min(len(tgt.lengths), j + WINDOW)
         whole = end == (len(src.lengths), len(tgt.lengths))
-        beads = list(_beads(src.part(i, end[0]), tgt.part(j, end[1]), scale))
+        beads = list(_beads(src.part(i, end[0]), tgt.part(j, end[1]), scale, lengths_first))
         kept = beads if whole else beads[: max(1, int(_SURE_SHARE * len(beads)))]
         joined += [Bead((i + b.src[0], i + b.src[1]), (j + b.tgt[0], j + b.tgt[1]), b.score) for b in kept]
         if whole or not kept:
@@ -94,9 +99,9 @@ def align(src: Side, tgt: Side, scale: tuple[float, float] = (0.0, 1.0)) -> list
     return joined
 
 
-def _beads(src: Side, tgt: Side, scale: tuple[float, float]) -> Iterator[Bead]:
+def _beads(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: bool) -> Iterator[Bead]:
     """The best path through one window, in order."""
-    worth = _Worth(src, tgt, scale)
+    worth = _Worth(src, tgt, scale, lengths_first)
     rows, columns = len(src.lengths), len(tgt.lengths)
     total = np.full((rows + 1, columns + 1), -np.inf)
     came = np.zeros((rows + 1, columns + 1), np.int8)
@@ -136,22 +141,25 @@ def _beads(src: Side, tgt: Side, scale: tuple[float, float]) -> Iterator[Bead]:
 class _Worth:
     """Worth of beads in one window."""
 
-    def __init__(self, src: Side, tgt: Side, scale: tuple[float, float]) -> None:
-        self._src, self._tgt, self._scale = src, tgt, scale
+    def __init__(self, src: Side, tgt: Side, scale: tuple[float, float], lengths_first: bool) -> None:
+        self._src, self._tgt, self._scale, self._lengths_first = src, tgt, scale, lengths_first
         self._has_vectors = src.vectors is not None
         if self._has_vectors:
             self._dots = _dense(src.vectors @ tgt.vectors.T)
             self._norms = [_norms(side.vectors) for side in (src, tgt)]
-        self.gap = 0.0 if self._has_vectors else -_GAP_PRIOR
+        self.gap = 0.0 if self._has_vectors and not lengths_first else -_GAP_PRIOR
         self._lengths = [np.concatenate([[0], np.cumsum(side.lengths)]) for side in (src, tgt)]
 
     def row(self, i: int, a: int, b: int) -> Floats:
         """Worth of the beads of ``a`` source sentences from ``i`` and any ``b`` target sentences, float32."""
         lengths = self._length_cost(i, a, b)
+        of_lengths = -lengths - _PRIORS.get((a, b), _OTHER_PRIOR)
         if not self._has_vectors:
-            return np.asarray(-lengths - _PRIORS.get((a, b), _OTHER_PRIOR), dtype=np.float32)
+            return np.asarray(of_lengths, dtype=np.float32)
         low, high = self._scale
         share = (self._cosines(i, a, b) - low) / (high - low)
+        if self._lengths_first:
+            return np.asarray(of_lengths + _SHOWN * np.maximum(share, 0) * (a + b) / 2, dtype=np.float32)
         worth = (share - _AT_LEAST) * (a + b) / 2 - _PER_SENTENCE * (a + b - 2) - _LENGTH_WEIGHT * lengths
         return np.asarray(worth, dtype=np.float32)
 

@@ -147,6 +147,7 @@ def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
                 Side(lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]),
                 Side(lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]),
                 scale,
+                lengths_first=number == 0,
             )
             for d in range(len(src))
         ]
