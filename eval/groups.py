@@ -25,8 +25,7 @@ class Group:
 
     Args:
         name: registry name.
-        tasks: (task as the paper calls it, suite, metrics whose mean is the task's number); the suite is ""
-            where its data are not in any format read here.
+        tasks: (task as the paper calls it, suite, metrics whose mean is the task's number).
         citation: of the paper.
     """
 
@@ -35,8 +34,8 @@ class Group:
     citation: str
 
     def here(self) -> list[str]:
-        """Return the suites of the group that exist here."""
-        return [suite for _, suite, _ in self.tasks if suite]
+        """Return the suites of the group."""
+        return [suite for _, suite, _ in self.tasks]
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,13 @@ GROUPS.add(
         (
             ("NER", "conll", ("span_f1",)),
             ("POS", "udpos", ("tag_accuracy",)),
-            ("NC", "", ()),
+            ("NC", "xglue_nc", ("accuracy",)),
             ("MLQA", "mlqa", ("mlqa_f1",)),
             ("XNLI", "xnli", ("accuracy",)),
             ("PAWS-X", "pawsx", ("accuracy",)),
-            ("QADSM", "", ()),
-            ("WPR", "", ()),
-            ("QAM", "", ()),
+            ("QADSM", "xglue_qadsm", ("accuracy",)),
+            ("WPR", "xglue_wpr", ("ndcg",)),
+            ("QAM", "xglue_qam", ("accuracy",)),
         ),
         "Liang et al. 2020, XGLUE: A new benchmark dataset for cross-lingual pre-training",
     ),
@@ -110,7 +109,7 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
             parts = [_over_languages(table, suite, metric, system) for metric in metrics]
             gone = sorted({lang for _, absent in parts for lang in absent})
             values = [value for value, _ in parts if value is not None]
-            if gone or not metrics or len(values) < len(metrics):
+            if gone or len(values) < len(metrics):
                 missing.append(f"{task} in {' '.join(gone)}" if values and gone else task)
             if values and len(values) == len(metrics) and (allow_missing or not gone):
                 tasks[task] = statistics.fmean(values)

@@ -206,7 +206,7 @@ class Averages:
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)
             if not is_gap:  # wide intervals of few items reach beyond what a score can be
-                ends = max(0.0, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
+                ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high
 

@@ -216,6 +216,40 @@ def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
         yield path, number, Example(str(number - 1), {"text": text}, label)
 
 
+def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Reader:
+    """Make a reader of XGLUE's tables: tab-separated, no header, the class name in the last column.
+
+    Lines in a row with the same first text share a query, whose number is their ``document``.
+
+    Args:
+        text_a: names of the columns of the first text, joined by a space.
+        text_b: those of the second.
+        more: columns that may stand before them, which are not read.
+    """
+    names = (*text_a, *text_b, "class")
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        query, before = -1, None
+        for number, line in lines(path):
+            cells = line.split("\t")
+            if not len(names) <= len(cells) <= len(names) + more:
+                fix = "a file without classes cannot be scored: move it away, and the dev rows are"
+                raise UserError(
+                    f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}", fix
+                )
+            query, before = query + (cells[0] != before), cells[0]
+            *texts, label = cells[-len(names) :]
+            fields = {
+                "text_a": " ".join(texts[: len(text_a)]),
+                "text_b": " ".join(texts[len(text_a) :]),
+                "document": str(query),
+            }
+            yield path, number, Example(str(number - 1), fields, label.strip())
+
+    return read
+
+
 def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
     """Return a reader of any number of line-aligned files."""
 

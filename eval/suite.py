@@ -84,6 +84,7 @@ class Suite:
         pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
         split_codes: our split name -> the one in file names, where they differ.
         keep: (example, split) -> whether the row is in the split, when one file holds several splits.
+        of_language: (example, language) -> whether the row is read in it, when one file holds several languages.
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
         is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first at hand.
@@ -112,6 +113,7 @@ class Suite:
     pivot: str = ""
     split_codes: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[Example, str], bool] | None = None
+    of_language: Callable[[Example, str], bool] | None = None
     official: tuple[Layout, ...] = ()
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
@@ -188,6 +190,8 @@ class Suite:
 
     def has(self, lang: str, split: str, data: Path) -> bool:
         """Return whether the files of a language and split are in the data folder."""
+        if self.of_language and lang not in (*self.languages, *self.extra):
+            return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
         return all(p.is_file() for p in self.paths(lang, split, data))
 
 
@@ -238,12 +242,13 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     """
     paths = suite.paths(lang, split, data)
     for path in paths:
-        if not path.is_file():
+        if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
     found = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
-    rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
+    kept = (r for r in found if plain or suite.keep is None or suite.keep(r, split))
+    rows = [r for r in kept if plain or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows

@@ -115,8 +115,9 @@ class Kind:
     # Statistics.
 
     def block(self, row: Example) -> Hashable:
-        """Return the key shared by rows whose answers depend on each other; None for none."""
-        return None
+        """Return the key shared by rows whose answers depend on each other: the ``document``; None for none."""
+        shared: Hashable = row.fields.get("document")
+        return shared
 
     # Answers.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
@@ -18,11 +18,6 @@ class Choice(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("choice_accuracy",)
     task = "choice"
     texts: ClassVar[tuple[str, ...]] = ("premise", "choices")
-
-    def block(self, row: Example) -> Hashable:
-        """Return the passage if several questions are about one."""
-        document: Hashable = row.fields.get("document")
-        return document
 
     def is_label(self, row: Example) -> bool:
         """Return whether the label is a whole number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -19,11 +19,6 @@ class Retrieval(Kind):
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
     analysed = "pairs"
-
-    def block(self, row: Example) -> Hashable:
-        """Return the document, if the suite names it."""
-        document: Hashable = row.fields.get("document")
-        return document
 
     def is_label(self, row: Example) -> bool:
         """Return whether the value is a whole number."""

@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A score between 0 and 100 (TER may pass 100).
+    """A score between 0 and 100; TER may pass 100, and a correlation may fall to -100.
 
     Args:
         name: registry name.
@@ -34,6 +34,7 @@ class Metric:
         reduce: sums of statistics (..., num_stats) -> scores (...); must not fail on zero sums.
         signature: lang -> name, version, mode and tokeniser as text without spaces or ``|`` at its ends.
         higher_is_better: False for error rates.
+        lowest: the worst that a score can be, of those that are higher when better.
         share: statistics (..., num_stats) -> what is counted and out of what, for a score that is a share of something.
     """
 
@@ -42,6 +43,7 @@ class Metric:
     reduce: Callable[[Float64[np.ndarray, " *rows stats"]], Float64[np.ndarray, " *rows"]]
     signature: Callable[[str], str]
     higher_is_better: bool = True
+    lowest: float = 0.0
     share: Callable[[Array], tuple[Array, Array]] | None = None
 
     def __post_init__(self) -> None:

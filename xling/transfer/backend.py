@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static import StaticBackend
@@ -141,9 +143,25 @@ class EncoderBackend:
             UserError: the answers are generated texts, and the model has no decoder.
         """
         task = _task_of(suite)
+        if task.compares:
+            return list(self._masked_lm.likelier(rows, lang))
         if task.writes:
             return list(self._writer.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
+
+    @cached_property
+    def _masked_lm(self) -> MaskedLM:
+        """Return the encoder with its LM head, as it was published.
+
+        Raises:
+            UserError: it has none, or is fine-tuned.
+        """
+        if not self.seeded:
+            raise UserError(f"{self.ckpt} is fine-tuned", "a pre-trained encoder with its LM head")
+        found = MaskedLM(self.ckpt, self.random_init)
+        if self.int8:
+            quantised(found.model.encoder)
+        return found
 
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
