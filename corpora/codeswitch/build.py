@@ -151,13 +151,13 @@ def run(cfg: CodeswitchConfig) -> Answer:
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     ledger, tally, counts = Ledger(), Tally(), _Counts()
-    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
-        (made.path / "shards").mkdir()
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as publication:
+        (publication.path / "shards").mkdir()
         with (
             Progress("switch", unit="sentences") as bar,
-            (made.path / TEXT).open("w", encoding="utf-8") as text,
-            (made.path / LANGS).open("w", encoding="utf-8") as langs,
-            TableWriter(made.path / "shards" / "train.parquet", SCHEMA) as table,
+            (publication.path / TEXT).open("w", encoding="utf-8") as text,
+            (publication.path / LANGS).open("w", encoding="utf-8") as langs,
+            TableWriter(publication.path / "shards" / "train.parquet", SCHEMA) as table,
         ):
             for item in items(ledger):
                 source = ", ".join(map(str, inputs[:1]))
@@ -179,12 +179,12 @@ def run(cfg: CodeswitchConfig) -> Answer:
         for event, count in counts.kinds.items():
             ledger.note(event, count)
         stats = _stats(cfg, inputs, ledger, tally)
-        write_json(made.path / "stats.json", stats)
-        card.write(made.path, stats)
-        made.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
+        write_json(publication.path / "stats.json", stats)
+        card.write(publication.path, stats)
+        publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
     told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_short(cfg, counts)}"
-    return Answer(told, {"out": str(out), **made.counts})
+    return Answer(told, {"out": str(out), **publication.counts})
 
 
 def _short(cfg: CodeswitchConfig, counts: _Counts) -> str:
@@ -272,14 +272,14 @@ def _alm(cfg: CodeswitchConfig) -> Found:
                 continue
             texts = " ".join(src.split()), " ".join(tgt.split())
             places = cut[0](texts[0]), cut[1](texts[1])
-            found = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))
+            word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
             written = _written(texts[0], places[0]), _written(texts[1], places[1])
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
                     sides[0],
                     sides[1],
-                    found,
+                    word_links,
                     cfg.langs,
                     cfg.alm,
                     cfg.seed,
