@@ -45,8 +45,8 @@ class LabelConfig:
         suite: whose rows are labelled; texts with one class.
         checkpoint: the teacher: any model that ``xling eval`` scores, fine-tuned already or not.
         lang: language to label.
-        out: directory to publish: a data folder for ``data=`` with rows of the suite in ``lang``, those of training and
-            dev labelled by the teacher, those of the test as they are; and ``text.txt`` with the training texts.
+        out: directory to publish: a data folder for ``data=`` with rows of the suite in ``lang``. The teacher has
+            labelled those of training and dev; test rows are as they were. ``text.txt`` has the training texts.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the rows that the teacher learns from.
         text: files, globs or corpus directories of further text in ``lang``, a paragraph a line.
@@ -106,18 +106,18 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     metric = METRICS[suite.metric]
     right = evaluate(metric, unlabelled, [row.label for row in train], cfg.lang)[0]
     more = list(_surest(cfg, teacher, _like(cfg, unlabelled, {*_texts(dev), *_texts(test)})))
-    with manifest.publish(cfg.out, STAGE, settings, inputs) as made:
-        folder = made.path / ROWS / suite.name
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as output:
+        folder = output.path / ROWS / suite.name
         folder.mkdir(parents=True)
         written = {"train": [*train, *more], "dev": teacher.labelled(dev) if dev else [], tested: test}
         for split, rows in written.items():
             if rows:
                 (folder / f"{cfg.lang}.{split}.jsonl").write_text("".join(map(_line, rows)), encoding="utf-8")
-        lines = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
-        (made.path / "text.txt").write_text(lines, encoding="utf-8")
+        unlabelled_text = "".join(f"{' '.join(text.split())}\n" for text in _texts(unlabelled))
+        (output.path / "text.txt").write_text(unlabelled_text, encoding="utf-8")
         classes = [sum(row.label == name for row in [*train, *more]) for name in teacher.labels]
-        made.counts |= {"rows": len(train), "of_text": len(more), f"gold_{metric.name}": right}
-        made.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
+        output.counts |= {"rows": len(train), "of_text": len(more), f"gold_{metric.name}": right}
+        output.counts |= {"by_class": dict(zip(teacher.labels, classes, strict=True))}
     return manifest.read(cfg.out)
 
 
@@ -158,8 +158,8 @@ class _Teacher:
 
     def probabilities(self, rows: Sequence[Example]) -> np.ndarray:
         """Return the probability of each label, float32 (rows, labels)."""
-        found: np.ndarray = self._system.probabilities(self._model, self._suite, rows, self._lang)
-        return found
+        probabilities: np.ndarray = self._system.probabilities(self._model, self._suite, rows, self._lang)
+        return probabilities
 
     def labelled(self, rows: Sequence[Example]) -> list[Example]:
         """Return the rows with the most likely label in place of theirs."""
@@ -175,13 +175,13 @@ def _like(cfg: LabelConfig, rows: Sequence[Example], tested: set[str]) -> list[E
     """Return at most ``cfg.lines`` lines of ``cfg.text`` that are about as long as the rows and not in ``tested``."""
     low, high = np.percentile([len(text) for text in _texts(rows)], [SHORTEST, LONGEST])
     seen = tested | set(_texts(rows))
-    found = dict.fromkeys(
+    lines = dict.fromkeys(
         line.strip()
         for document in reader.documents(cfg.text)
         for line in document
         if low <= len(line.strip()) <= high
     )
-    kept = [line for line in found if line not in seen]
+    kept = [line for line in lines if line not in seen]
     order = rng("label", cfg.seed, len(kept)).permutation(len(kept))[: cfg.lines]
     return [Example(f"text/{i}", {"text": kept[i]}, "") for i in sorted(order.tolist())]
 
@@ -190,8 +190,8 @@ def _surest(cfg: LabelConfig, teacher: _Teacher, rows: Sequence[Example]) -> Ite
     """Yield of each class the rows that the teacher is surest of, with its label."""
     if not rows:
         return
-    found = teacher.probabilities(rows)
-    best, sure = found.argmax(1), found.max(1)
+    probabilities = teacher.probabilities(rows)
+    best, sure = probabilities.argmax(1), probabilities.max(1)
     for number, label in enumerate(teacher.labels):
         mine = np.flatnonzero(best == number)
         for i in sorted(mine[np.argsort(-sure[mine], kind="stable")][: cfg.per_class].tolist()):

@@ -231,7 +231,7 @@ def _common(before: System, after: System) -> list[tuple[Key, Key]]:
     short = [
         {(*key[:2], key[-1]): key for key in system.answers if len(key) > 1} for system in (before, after)
     ]
-    if any(len(found) < len(system.answers) for found, system in zip(short, (before, after), strict=True)):
+    if any(len(keys) < len(system.answers) for keys, system in zip(short, (before, after), strict=True)):
         return []
     return [(short[0][key], short[1][key]) for key in sorted(short[0].keys() & short[1].keys())]
 

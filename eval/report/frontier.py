@@ -23,25 +23,25 @@ Point = Mapping[str, Any]
 
 def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
     """Show every measured model that has a score: for each suite a table, and a plot against each measure."""
-    made = Chapter(
+    size = Chapter(
         "Size and latency",
         "Megabytes of the encoder, and milliseconds for one text at a time on one core (median, and 5 to 95 % over "
         "texts); score: mean over languages and seeds, with the mean ends of their 95 % intervals over rows. Filled "
         "marks are on the Pareto front.",
     )
-    found = [
+    measurements = [
         json.loads((item.path / FILE).read_text(encoding="utf-8"))
         for run in runs
         for item in run.made
         if item.stage == STAGE and (item.path / FILE).is_file()
     ]
-    for measured in found[:1]:
+    for measured in measurements[:1]:
         for suite in dict.fromkeys(score.suite for score in scores):
             points = _points(measured["models"], [s for s in scores if s.suite == suite])
             if points:
-                made.sheets.append(_table(suite, points, float(measured["lose"])))
-                made.figures += [_plot(suite, points, name) for name in MEASURES]
-    return made
+                size.sheets.append(_table(suite, points, float(measured["lose"])))
+                size.figures += [_plot(suite, points, name) for name in MEASURES]
+    return size
 
 
 def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:

@@ -18,7 +18,7 @@ def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read summary and text of every review of all domains; the id is the domain and the number from 0.
 
     Raises:
-        UserError: a file is no XML, or a review has no rating, or one that is neither positive nor negative.
+        UserError: a file is not XML, or a review has no rating, or one that is neither positive nor negative.
     """
     for path in paths:
         try:

@@ -254,7 +254,7 @@ for _stage in (
         positional="suite",
         reads="checkpoint",
         help="label text of a language with a model that learned in another, for a student of that language",
-    ),
+    ),  # fmt: skip
     Stage(
         "swap",
         config="xling.transfer.settings:SwapConfig",
@@ -382,7 +382,7 @@ for _stage in (
         config="xling.hub.config:MeasureConfig",
         run="xling.hub.measure:run",
         help="measure size and latency of models on one core, for the Pareto plot of a report",
-    ),
+    ),  # fmt: skip
     Stage(
         "quantize",
         config="xling.hub.config:QuantizeConfig",

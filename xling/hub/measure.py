@@ -34,7 +34,7 @@ STAGE, FILE = "measure", "measured.json"
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one model: megabytes, layers, pieces of the vocabulary, and milliseconds a line: median, 5 %, 95 %."""
+    """Size and latency of one model: megabytes, layers, pieces, and milliseconds a line (median, 5 %, 95 %)."""
 
     name: str
     megabytes: float
@@ -72,7 +72,7 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
     lines = [line for document in reader.documents(cfg.text) for line in document][: cfg.lines]
     models = {name: _read(place, small, lines) for name, (place, small) in places.items()}
     taken = _times([(encoder, samples) for encoder, _, samples in models.values()], cfg.rounds)
-    found = [
+    measured = [
         Measured(
             name,
             num_bytes(encoder) / 1e6,
@@ -82,10 +82,12 @@ def run(cfg: MeasureConfig) -> manifest.Manifest:
         )
         for (name, (encoder, vocabulary, _)), least in zip(models.items(), taken, strict=True)
     ]
-    with manifest.publish(cfg.out, STAGE, settings, inputs) as made:
-        rows = {"lose": cfg.lose, "models": [asdict(model) for model in found]}
-        (made.path / FILE).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-        made.counts |= {model.name: f"{model.megabytes:.2f} MB, {model.ms:.2f} ms a line" for model in found}
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as output:
+        rows = {"lose": cfg.lose, "models": [asdict(model) for model in measured]}
+        (output.path / FILE).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        output.counts |= {
+            model.name: f"{model.megabytes:.2f} MB, {model.ms:.2f} ms a line" for model in measured
+        }
     return manifest.read(cfg.out)
 
 

@@ -137,8 +137,8 @@ class Classifier:
     def probabilities(self, features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows labels"]:
         """Return the probability of each class for each row, (num_rows, num_labels)."""
         with torch.inference_mode():
-            found: Tensor = self.net.eval()((features - self.mean) / self.scale).softmax(1)
-        return found
+            probabilities: Tensor = self.net.eval()((features - self.mean) / self.scale).softmax(1)
+        return probabilities
 
 
 def logistic(

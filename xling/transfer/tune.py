@@ -74,8 +74,8 @@ class Tuned:
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
         """Return an answer per row, in the form of its label, in the order of ``rows``; see `scores`."""
         decode, labels = self.model.task.decode, self.model.labels
-        found = self.scores(rows, batch_tokens, lang)
-        return [decode(labels, row, parts) for row, parts in zip(rows, found, strict=True)]
+        windows = self.scores(rows, batch_tokens, lang)
+        return [decode(labels, row, parts) for row, parts in zip(rows, windows, strict=True)]
 
     def scores(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Windows]:
         """Return the windows of each row with their logits, float32 (chosen, labels), in the order of ``rows``.
