@@ -329,7 +329,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     table = tables.by_column(scores)
     sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):
-        langs = tables.transferred(column, tables.averaged_of(table, column.suite))
+        langs = tables.transferred(column, tables.averaged_of(table, column))
         if column.system in CONTROLS or not langs:
             continue
         mine = _complete_mean(table[column], langs)
