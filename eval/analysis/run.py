@@ -18,6 +18,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval import backend, embedding, results, retrieval
 from xling.eval.analysis import measures
+from xling.eval.report.why import BY_LAYER, KEYS, SHEETS, Row, figures, mean
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.pages import figure, page, sheet
@@ -26,17 +27,6 @@ from xling.text import vocab
 from xling.text.units import units
 
 SYSTEMS = ("pretrained", "random")
-BY_LAYER = (
-    "retrieval",
-    "cka",
-    "identity",
-    "identity without the mean",
-    "units shared",
-    "calibration error",
-    "probe",
-    "control task",
-)
-"""Measures of a layer, in percent."""
 
 
 @dataclass(frozen=True)
@@ -139,12 +129,6 @@ def _spread(rows: Sequence[Example], most: int) -> list[Example]:
     """At most so many rows, from all parts of a file: it may be sorted by topic."""
     places = np.linspace(0, len(rows), min(most, len(rows)), endpoint=False).astype(int)
     return [rows[place] for place in places.tolist()]
-
-
-Row = tuple[str, str, int, str, str, float]
-KEYS = ("system", "suite", "layer", "lang", "measure", "percent")
-SHEETS = "sheets.json"
-"""System, suite, layer, language or ``all``, measure, percent."""
 
 
 def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator[Row]:
@@ -250,7 +234,7 @@ def _layers(rows: Sequence[Row]) -> Sheet:
     """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
-        values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
+        values = [mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
         chosen = None if values[-2] is None or values[-1] is None else values[-2] - values[-1]
         table.append((suite, system, layer, *values, chosen))
     columns = (
@@ -268,11 +252,6 @@ def _layers(rows: Sequence[Row]) -> Sheet:
         "in ten bins of confidence; the lower the better.",
     )
     return Sheet("layers", "By layer", columns, tuple(table), notes)
-
-
-def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
-    values = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
-    return float(np.mean(values)) if values else None
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
@@ -363,43 +342,3 @@ def _files(rows: Sequence[Row], sheets: Sequence[Sheet]) -> dict[str, str]:
         SHEETS: json.dumps([asdict(s) for s in sheets], ensure_ascii=False) + "\n",
         **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
     }
-
-
-def figures(rows: Sequence[Row]) -> list[str]:
-    """Return a picture of every measure by layer, for each suite, as HTML."""
-    pictures: list[str] = []
-    for suite in dict.fromkeys(r[1] for r in rows):
-        for measure in BY_LAYER:
-            series: dict[str, list[tuple[float, float]]] = {}
-            for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
-                if (value := _mean(rows, system, suite, layer, measure)) is not None:
-                    series.setdefault(system, []).append((float(layer), value))
-            if series:
-                pictures += figure.curves(series, f"{suite}, {measure} by layer", "percent", "layer")
-    return pictures
-
-
-def _sheet(record: Mapping[str, Any]) -> Sheet:
-    columns = tuple((name, form) for name, form in record["columns"])
-    return Sheet(
-        record["name"], record["title"], columns, tuple(map(tuple, record["rows"])), tuple(record["notes"])
-    )
-
-
-def read(folder: Path) -> tuple[list[Row], list[Sheet]]:
-    """Return the measures and the tables of a published analysis.
-
-    Raises:
-        UserError: a file is missing, or was written by another version.
-    """
-    try:
-        told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
-        rows = [tuple(row[key] for key in KEYS) for row in told]
-        made = json.loads((folder / SHEETS).read_text(encoding="utf-8"))
-        tables = [_sheet(s) for s in made]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{folder} holds no analysis that can be read: {type(error).__name__} {error}",
-            fix="run xling analyse again",
-        ) from None
-    return rows, tables

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.eval import results
 from xling.eval.analysis import measures, run
 from xling.eval.analysis.run import AnalyseConfig, Texts
-from xling.eval.report import stage
+from xling.eval.report import stage, why
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.suite import Example
@@ -171,7 +171,7 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     with pytest.raises(
         UserError, match=r"holds no analysis that can be read: FileNotFoundError.*run xling analyse"
     ):
-        run.read(broken)
+        why.read(broken)
     before = (cfg.out / "manifest.json").read_bytes()
     run.run(cfg)
     assert (cfg.out / "manifest.json").read_bytes() == before, "up to date"
