@@ -333,7 +333,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 
 
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
-    """Run the steps of a pipeline in order, or submit them as a graph."""
+    """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings."""
     from xling.core import pipeline
 
     launch, overrides = split_launch(words)
@@ -344,19 +344,22 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
             manual.command_of(path),
         )
     config.refuse_repeated(overrides)
-    plan = pipeline.read(path, overrides)
+    swept = load("xling.slurm.sweep:expand")(overrides, pipeline.axes(path))
+    plans = [pipeline.read(path, each) for each in swept]
     if launch["cluster"] != "local":
-        return load("xling.slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
+        return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
-    configs = {name: plan.settings(name) for name in plan.steps}
-    answers: dict[str, Any] = {}
-    for position, (name, cfg) in enumerate(configs.items(), 1):
-        print(
-            f"[{position}/{len(configs)}] {name}: xling {plan.steps[name].stage}", file=sys.stderr, flush=True
-        )
-        result = execute(plan.steps[name].stage, cfg, launch)
-        answers[name] = values_of(result) if as_json else None
-        if not as_json:
+    distinct = load("xling.slurm.sweep:distinct")
+    stages = {name: step.stage for name, step in plans[0].steps.items()}
+    configs = [(name, cfg) for name in stages for cfg in distinct([plan.settings(name) for plan in plans])]
+    answers: dict[str, Any] = {}  # of a sweep a list a step
+    for position, (name, cfg) in enumerate(configs, 1):
+        print(f"[{position}/{len(configs)}] {name}: xling {stages[name]}", file=sys.stderr, flush=True)
+        result = execute(stages[name], cfg, launch)
+        if as_json:
+            told = values_of(result)
+            answers[name] = [*answers.get(name, []), told] if len(plans) > 1 else told
+        else:
             show(result, as_json)
     return answers
 

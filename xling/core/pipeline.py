@@ -11,6 +11,8 @@ Format::
 ``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
 are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
 under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
+``${scale}`` is the name of the scale. Under ``sweep: NAME: [VALUE, ...]`` a file says for which values of variables, or
+for which scales, it runs: once for each combination.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class Step:
 class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
-    known: dict[str, str] = {}
+    known = {"scale": scale}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
     built = {
@@ -110,6 +113,15 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     for step in built.values():
         STAGES[step.stage]
     return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
+
+
+def axes(path: Path) -> dict[str, tuple[str, ...]]:
+    """What a pipeline file says under ``sweep``: variable, or ``scale`` -> its values.
+
+    Raises:
+        UserError: no such file, or no mapping of names to lists.
+    """
+    return config.from_dict(_File, config.scaled(_with_base(path), "", str(path)), str(path)).sweep
 
 
 def _with_base(path: Path) -> dict[str, Any]:

@@ -120,6 +120,12 @@ for _stage in (
         help="cut line-aligned files into non-parallel text of two languages",
     ),
     Stage(
+        "corpus altered",
+        config="xling.corpora.altered:AlteredConfig",
+        run="xling.corpora.altered:run",
+        help="write text of one language beside a copy in other letters or another order, or a real language",
+    ),
+    Stage(
         "corpus why",
         config="xling.corpora.why:WhyConfig",
         run="xling.corpora.why:run",
@@ -275,6 +281,28 @@ for _stage in (
         positional="checkpoint",
         reads="checkpoint scores",
         help="say what each layer of a model shares between languages, beside random weights",
+    ),
+    Stage(
+        "analyse pair",
+        config="xling.eval.analysis.pair:PairConfig",
+        run="xling.eval.analysis.pair:run",
+        positional="checkpoint",
+        reads="checkpoint text",
+        help="score how much of its space a model of two languages shares: sentences, words, transfer",
+    ),
+    Stage(
+        "analyse grid",
+        config="xling.eval.analysis.pair:GridConfig",
+        run="xling.eval.analysis.pair:table",
+        reads="runs",
+        help="gather the scores of many models of two languages, and say which claims hold",
+    ),
+    Stage(
+        "watch",
+        config="xling.eval.watch:WatchConfig",
+        run="xling.eval.watch:run",
+        positional="checkpoints",
+        help="draw how retrieval, loss and transfer grow over the updates of a training, by language",
     ),
     Stage(
         "eval diff",

@@ -214,6 +214,7 @@ class Encoder(nn.Module):
         self.final_norm = make_norm(cfg, cfg.pre_norm)
         initialise_all(self, cfg)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
+        self.inputs = nn.ModuleList()  # of parts: (x, positions, langs) -> x, before the embeddings' norm
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
         adapters.add(self, adapters.TASK, cfg.task_adapter)
         parts.attach(self)
@@ -278,6 +279,8 @@ class Encoder(nn.Module):
             x = x + self.langs(langs)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        for change in self.inputs:
+            x = change(x, positions, langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x

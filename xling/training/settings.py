@@ -37,6 +37,8 @@ class TrainConfig:
         clip: largest gradient norm, 0 for none.
         log_every, valid_every, save_every: in updates.
         keep: checkpoints kept.
+        snapshots: updates after which the model is also published as it is then, in ``OUT/snapshots/UPDATES``, for
+            ``xling watch``.
         max_skipped: updates skipped in a row, for gradients that are not finite, that stop training.
         sharding: ``full`` keeps a part of each weight, gradient and moment in every process (FSDP2) instead of all.
         threads: CPU threads of torch, 0 for its own choice.
@@ -66,6 +68,7 @@ class TrainConfig:
     valid_every: int = ranged(500, COUNT)
     save_every: int = ranged(500, COUNT, UNCHANGED)
     keep: int = ranged(2, COUNT, UNCHANGED)
+    snapshots: tuple[int, ...] = ()
     max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full"] = "none"
     threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
@@ -80,6 +83,9 @@ class TrainConfig:
         ranges.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
             raise UserError(f"train.final_lr={self.final_lr} with train.schedule=linear", "cosine or wsd")
+        if any(not 0 < number <= self.updates for number in self.snapshots):
+            given = ",".join(map(str, self.snapshots))
+            raise UserError(f"train.snapshots={given}", f"updates from 1 to train.updates={self.updates}")
 
 
 @dataclass(frozen=True)
