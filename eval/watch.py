@@ -79,7 +79,9 @@ def run(cfg: WatchConfig) -> Answer:
             (made.path / "watch.csv").write_text(sheet.comma_separated(every), encoding="utf-8")
             made.counts |= {"models": len(models), "curves": len(curves)}
     text = (cfg.out / "watch.md").read_text(encoding="utf-8")
-    return Answer(f"{text.rstrip()}\n\nwritten: {cfg.out / 'watch.html'}", dict(manifest.read(cfg.out).counts))
+    return Answer(
+        f"{text.rstrip()}\n\nwritten: {cfg.out / 'watch.html'}", dict(manifest.read(cfg.out).counts)
+    )
 
 
 def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:

@@ -100,7 +100,9 @@ def run(cfg: PairConfig) -> Answer:
             facts = {"change": config.to_dict(text.change), "measured": [item.__dict__ for item in found]}
             facts |= _training(cfg.checkpoint)
             (made.path / "pair.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-            made.counts |= {suite.name: data_digest(suite, text.lang, "train", data) for suite in chosen if data}
+            made.counts |= {
+                suite.name: data_digest(suite, text.lang, "train", data) for suite in chosen if data
+            }
     facts = json.loads((cfg.out / "pair.json").read_text(encoding="utf-8"))
     lines = [f"{m['system']:<10} {m['measure']:<24} layer {m['layer']}  {m['value']:5.1f}  [{m['low']:.1f}, {m['high']:.1f}]"
              for m in facts["measured"]]  # fmt: skip
@@ -147,7 +149,9 @@ def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Mea
         yield _told(system, MEASURES[1], layer, _in_context(*sides, names, text.change))
         words = [w for w, _ in Counter(w for line in lines[0] for w in line.split()).most_common(NUM_WORDS)]
         copies = [replace(text.change, order="kept").text(word, "") for word in words]
-        yield _told(system, MEASURES[2], layer, both_ways(vectors(words, langs[0]), vectors(copies, langs[1])))
+        yield _told(
+            system, MEASURES[2], layer, both_ways(vectors(words, langs[0]), vectors(copies, langs[1]))
+        )
 
 
 def _depth(model: backend.Backend, lang: str) -> int:
@@ -182,7 +186,9 @@ def _in_context(
 def _told(system: str, measure: str, layer: int, rows: np.ndarray) -> Measured:
     """The share of two columns, with Wilson's interval over the rows."""
     top, bottom = rows.T
-    return Measured(system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *stats.wilson(top, bottom))
+    return Measured(
+        system, measure, layer, 100 * top.sum() / max(bottom.sum(), 1), *stats.wilson(top, bottom)
+    )
 
 
 def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path) -> Iterator[Measured]:
@@ -265,7 +271,9 @@ def table(cfg: GridConfig) -> Answer:
                 (made.path / f"{each.name}.csv").write_text(sheet.comma_separated(each), encoding="utf-8")
             made.counts |= {"runs": len(inputs), "cells": len(cells)}
     text = "\n".join((cfg.out / f"{name}.md").read_text(encoding="utf-8") for name in ("grid", "claims"))
-    return Answer(text.rstrip(), {"cells": {name: [_score(f) for f in facts] for name, facts in cells.items()}})
+    return Answer(
+        text.rstrip(), {"cells": {name: [_score(f) for f in facts] for name, facts in cells.items()}}
+    )
 
 
 def _columns(facts: Mapping[str, Any]) -> dict[str, float]:
@@ -324,14 +332,21 @@ def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -
         cell, _, other = (part.strip() for part in which.partition(","))
         if kind.strip() not in JUDGE or not text:
             raise UserError(f"claims.{name}={said}", "CELL|lower, higher or same|what is claimed")
-        if (missing := [x for x in (cell, other or cfg.base) if x not in cells]):
+        if missing := [x for x in (cell, other or cfg.base) if x not in cells]:
             table.append((text.strip(), ", ".join((cell, other or cfg.base)), None, f"not run: {missing[0]}"))
             continue
         difference, half = _difference(cells[cell], cells[other or cfg.base])
         table.append((text.strip(), f"{cell} - {other or cfg.base}", f"{difference:+.1f} ± {half:.1f}",
                       verdict(kind.strip(), difference, half, cfg.margin)))  # fmt: skip
-    columns = (("claim and their number", ""), ("cells", ""), ("our difference of the score", ""), ("verdict", ""))
-    note = f"holds and refuted: by the 95 % interval of the difference; the same: within {cfg.margin:g} points."
+    columns = (
+        ("claim and their number", ""),
+        ("cells", ""),
+        ("our difference of the score", ""),
+        ("verdict", ""),
+    )
+    note = (
+        f"holds and refuted: by the 95 % interval of the difference; the same: within {cfg.margin:g} points."
+    )
     return Sheet("claims", "Claims", columns, tuple(table), (note,))
 
 

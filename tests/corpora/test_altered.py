@@ -78,7 +78,9 @@ def test_a_real_language_and_another_domain(tmp_path: Path) -> None:
     found = made(tmp_path, second=str(de), second_lang="de", change=Alteration("shared", "reversed"))
     assert len(found["train.de.txt"]) == 40 == len(found["train.en.txt"])
     numbers = [[word for word in x.split() if word.isdigit()] for x in found["test.en.txt"]]
-    assert [x.split()[1:2] for x in found["test.de.txt"]] == numbers and found["test.de.txt"][0].endswith("anfang am")
+    assert [x.split()[1:2] for x in found["test.de.txt"]] == numbers and found["test.de.txt"][0].endswith(
+        "anfang am"
+    )
     (tmp_path / "out").rename(tmp_path / "german")
     (tmp_path / "news.txt").write_text("".join(f"news {i}\n" for i in range(30)))
     other = made(tmp_path, domain=str(tmp_path / "news.txt"), change=Alteration())
@@ -105,7 +107,11 @@ def test_simple_lines_have_common_words_only() -> None:
 def test_bad_settings_are_told_in_a_line(tmp_path: Path, more: dict[str, Any], said: str) -> None:
     verses(tmp_path / "en.tsv", "in the beginning")
     with pytest.raises(UserError, match=said):
-        run(AlteredConfig(**{"first": str(tmp_path / "en.tsv"), "out": str(tmp_path / "out"), "test": 10} | more))
+        run(
+            AlteredConfig(
+                **{"first": str(tmp_path / "en.tsv"), "out": str(tmp_path / "out"), "test": 10} | more
+            )
+        )
 
 
 @pytest.mark.parametrize("text", ["no tab\n", "A\tx\nA\ty\n"])

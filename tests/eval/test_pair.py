@@ -40,7 +40,9 @@ def test_tags_move_with_their_words() -> None:
     copy = altered_row(row, Alteration("own", "reversed"))
     assert copy.fields["tokens"] == tuple(relettered(w) for w in ("sat", "cat", "the"))
     assert copy.label == ("VERB", "NOUN", "DET")
-    texts = altered_row(Example("1", {"text_a": "a b", "text_b": "c"}, "neutral"), Alteration("shared", "reversed"))
+    texts = altered_row(
+        Example("1", {"text_a": "a b", "text_b": "c"}, "neutral"), Alteration("shared", "reversed")
+    )
     assert (texts.fields, texts.label) == ({"text_a": "b a", "text_b": "c"}, "neutral")
 
 
@@ -71,8 +73,19 @@ def test_the_interval_over_seeds_is_student_s() -> None:
 def cell(folder: Path, name: str, seed: int, value: float) -> None:
     from xling.core import manifest
 
-    measured = {"system": "pretrained", "measure": "retrieval", "layer": 0, "value": value, "low": 0, "high": 100}
-    facts: dict[str, Any] = {"seed": seed, "losses": {"loss/mmlm/en": 2.0}, "measured": [measured, measured | {"system": "random"}]}
+    measured = {
+        "system": "pretrained",
+        "measure": "retrieval",
+        "layer": 0,
+        "value": value,
+        "low": 0,
+        "high": 100,
+    }
+    facts: dict[str, Any] = {
+        "seed": seed,
+        "losses": {"loss/mmlm/en": 2.0},
+        "measured": [measured, measured | {"system": "random"}],
+    }
     with manifest.publish(folder / f"{name}-{seed}" / "pair", pair.STAGE, {}) as made:
         (made.path / "pair.json").write_text(json.dumps(facts))
 
@@ -81,7 +94,11 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         cell(tmp_path, "original", seed, 50 + seed)
         cell(tmp_path, "own-positions", seed, 20 + seed)
-    claims = {"a": "own-positions|lower|x (theirs 1)", "b": "reversed|lower|y", "c": "original,own-positions|same|z"}
+    claims = {
+        "a": "own-positions|lower|x (theirs 1)",
+        "b": "reversed|lower|y",
+        "c": "original,own-positions|same|z",
+    }
     table(GridConfig(tmp_path, tmp_path / "grid", claims=claims))
     grid = (tmp_path / "grid" / "grid.md").read_text()
     assert grid.index("original") < grid.index("own-positions") and "52.0 ± 2.5" in grid

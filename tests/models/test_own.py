@@ -34,7 +34,9 @@ def test_only_the_setting_makes_languages_differ() -> None:
     specials = model(own_specials=2)
     same = torch.isclose(states(specials, line, 0), states(specials, line, 1)).all(1)
     assert same.tolist() == [False, True, False, False]
-    assert torch.equal(states(specials, line, 1), states(specials, line, 5))  # all behind the last share its own
+    assert torch.equal(
+        states(specials, line, 1), states(specials, line, 5)
+    )  # all behind the last share its own
 
 
 def test_the_vector_of_a_shared_special_token_is_gone() -> None:

@@ -123,7 +123,9 @@ class BlockDataset(DrawnDataset):
         self._cfg, self._split, self._langs, self._build = cfg, split, langs, build
         self._streams = self.open_streams(data)
         self._length = self.stream_tokens(cfg.tokens_per_sample)
-        self._cuts = [self._cut(data / lang / split) for lang in langs] if getattr(cfg, "lines", False) else []
+        self._cuts = (
+            [self._cut(data / lang / split) for lang in langs] if getattr(cfg, "lines", False) else []
+        )
         num_tokens = {lang: len(stream) for lang, stream in self._streams.items()}
         if split == "train" and (empty := [lang for lang, n in num_tokens.items() if n == 0]):
             raise UserError(

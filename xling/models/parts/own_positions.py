@@ -1,9 +1,9 @@
 """Positions of each language's own: a model setting that takes away what languages share besides their pieces.
 
-Position i of one language has another learnt vector than position i of the next. Dufter & Schütze also give each language
-a segment vector of its own; added to every position it says no more than positions of its own can, so there is none
-here. They have two languages; with more, the value says how many have tables, in the order of the model's languages, and
-all behind the last share that one's.
+Position i of one language has another learnt vector than position i of the next. Dufter & Schütze also give each
+language a segment vector of its own; added to every position it says no more than positions of its own can, so there is
+none here. They have two languages; with more, the value says how many have tables, in the order of the model's
+languages, and all behind the last share that one's.
 
 Source: Dufter & Schütze 2020, section 2.2 (lang-pos).
 """
@@ -20,7 +20,7 @@ from xling.models.setting import ENCODER, setting
 
 @PARTS.register("own_positions")
 class OwnPositions(Part):
-    """A table of positions for each of so many languages; 0 for one that all share."""
+    """number of languages with positions of their own, 0 for positions that all share."""
 
     setting = setting(0, NOT_NEGATIVE, only=ENCODER, same=True)
 
@@ -33,7 +33,9 @@ class OwnPositions(Part):
         from torch import nn
 
         if side.positions is None:
-            raise UserError(f"model.own_positions={value} with model.positions={side.cfg.positions}", "learnt")
+            raise UserError(
+                f"model.own_positions={value} with model.positions={side.cfg.positions}", "learnt"
+            )
         room, side.positions = side.cfg.max_positions, None
 
         class Tables(nn.Embedding):

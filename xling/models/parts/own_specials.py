@@ -20,7 +20,7 @@ FIRST_PIECE = 4
 
 @PARTS.register("own_specials")
 class OwnSpecials(Part):
-    """Vectors of the special tokens for each of so many languages; 0 for those that all share."""
+    """number of languages with special tokens of their own, 0 for tokens that all share."""
 
     setting = setting(0, NOT_NEGATIVE, only=ENCODER, same=True)
 
