@@ -89,7 +89,7 @@ $(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH T
 	echo 'install: fairseq and seqeval (compiled here unless a wheel fits; about three minutes)'
 	$(PIP) --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2
 	echo 'install: xling and its tools'
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(PIP) --no-build-isolation --editable '.[dev,docs]'
 	# fairseq asks for torchaudio and nothing here uses it; one that this torch cannot load would stop transformers.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
 	    $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
@@ -105,11 +105,12 @@ constraints: install  ## write constraints.txt anew from what .venv holds
 	mv constraints.new constraints.txt
 	touch $(STAMP)
 
-check: install  ## lint, formatting, types and the direction of imports
+check: install  ## lint, formatting, types, the direction of imports and plain words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/prose.py
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 	$(BIN)/python -m pytest $(PARALLEL) $$XLING_ARG_ARGS

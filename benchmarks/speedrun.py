@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from xling.core import pipeline
+from xling.core.concurrent import run_steps
 from xling.core.errors import UserError
 from xling.core.pipeline import RECIPES
-from xling.core.stage import run_local
 from xling.eval.results import Score, read_scores
 from xling.eval.suite import data_folder, suites
 
@@ -61,8 +61,9 @@ def main(words: list[str]) -> int:
         raise UserError(f"out={out} is there already", "a new folder: the clock counts every step")
     made = pipeline.read(RECIPES / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
     start = time.monotonic()
-    for name, step in made.steps.items():
-        run_local(step.stage, made.settings(name))
+    configs = {name: made.settings(name) for name in made.steps}
+    for _ in run_steps(made, configs, made.steps_at_once):
+        pass  # each step says on standard error how long it took
     minutes = (time.monotonic() - start) / 60
     scores = [score for step in STEPS for score in read_scores(out / step / "tables/scores.json")]
     asked = ["git", "rev-parse", "--short", "HEAD"]

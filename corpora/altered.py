@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import languages, manifest
@@ -37,7 +37,7 @@ class AlteredConfig:
         lang, second_lang: codes; a made-up language has ``qaa``.
         change: of the second language.
         common: only lines of the first language all of whose words are among so many most frequent ones, lower-cased
-            and without punctuation; 0 for all lines. Simple text lets a tiny model learn in seconds what takes hours else.
+            and without punctuation; 0 for all lines. Of simple text a tiny model learns in a minute.
         rows: training lines of each language; 0 for all.
         parallel: both languages have the same lines; else each has other ones.
         test: lines held out of either.
@@ -50,7 +50,7 @@ class AlteredConfig:
     domain: str = ""
     lang: str = "en"
     second_lang: str = CODE
-    change: Alteration = Alteration("own")
+    change: Alteration = field(default_factory=lambda: Alteration("own"))
     common: int = 0
     rows: int = 0
     parallel: bool = True

@@ -173,12 +173,13 @@ def source_rows(
 ) -> tuple[list[Example], list[Example]]:
     """Training and dev rows in one language, never the scored ones.
 
-    Where the scored rows of a language are its dev rows (no test rows at hand), choosing a checkpoint on them
-    would choose on the test; then a tenth of the training rows, at most 2,000, is held out instead.
+    Dev rows that are scored (no test rows at hand) choose no checkpoint: that would choose on the test. A tenth
+    of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
+    them can share a model.
     """
     train = load(home, lang, split, data)
     has_dev = split == "train" and "dev" in home.splits and home.has(lang, "dev", data)
-    if has_dev and (home is not suite or scored_split(suite, lang, data) != "dev"):
+    if has_dev and scored_split(home, lang, data) != "dev":
         return train, load(home, lang, "dev", data)
     return hold_out(train)
 

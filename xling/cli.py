@@ -335,6 +335,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings."""
     from xling.core import pipeline
+    from xling.core.concurrent import run_steps
 
     launch, overrides = split_launch(words)
     if stage := manual.stage_of(path):
@@ -349,17 +350,11 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     if launch["cluster"] != "local":
         return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
-    distinct = load("xling.slurm.sweep:distinct")
-    stages = {name: step.stage for name, step in plans[0].steps.items()}
-    configs = [(name, cfg) for name in stages for cfg in distinct([plan.settings(name) for plan in plans])]
-    answers: dict[str, Any] = {}  # of a sweep a list a step
-    for position, (name, cfg) in enumerate(configs, 1):
-        print(f"[{position}/{len(configs)}] {name}: xling {stages[name]}", file=sys.stderr, flush=True)
-        result = execute(stages[name], cfg, launch)
-        if as_json:
-            told = values_of(result)
-            answers[name] = [*answers.get(name, []), told] if len(plans) > 1 else told
-        else:
+    plan, configs = pipeline.merged(plans)
+    answers: dict[str, Any] = {}
+    for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
+        answers[name] = values_of(result) if as_json else None
+        if not as_json:
             show(result, as_json)
     return answers
 

@@ -2,10 +2,10 @@
 
 The score of Dufter & Schütze 2020, section 2.3, is the mean of three measures at the input and at two thirds of the
 depth (their layers 0 and 8 of 12), each taken both ways: sentence retrieval by mean vectors, words of a sentence found
-among those of its translation (theirs: F1 of the alignments that both ways agree on; here the share that is right, which
-a reader can check by hand), and words by themselves. Words are pieces there and whole words here. They leave open how a
-tie is broken: the first one wins. Random weights of the same shape are measured beside, since equal positions alone align
-words at the input. Of two real languages only retrieval is measured, since nothing says which word is which.
+among those of its translation, and words by themselves. Their second measure is the F1 of the alignments that both ways
+agree on; here it is the share that is right. Words are pieces there and whole words here. They leave open how a tie is
+broken: the first one wins. Random weights of the same shape are measured beside, since equal positions alone align words
+at the input. Of two real languages only retrieval is measured: nothing says which word is which.
 """
 
 from __future__ import annotations
@@ -104,8 +104,11 @@ def run(cfg: PairConfig) -> Answer:
                 suite.name: data_digest(suite, text.lang, "train", data) for suite in chosen if data
             }
     facts = json.loads((cfg.out / "pair.json").read_text(encoding="utf-8"))
-    lines = [f"{m['system']:<10} {m['measure']:<24} layer {m['layer']}  {m['value']:5.1f}  [{m['low']:.1f}, {m['high']:.1f}]"
-             for m in facts["measured"]]  # fmt: skip
+    lines = [
+        f"{m['system']:<10} {m['measure']:<24} layer {m['layer']}  {m['value']:5.1f}  "
+        f"[{m['low']:.1f}, {m['high']:.1f}]"
+        for m in facts["measured"]
+    ]
     return Answer("\n".join([*lines, f"score {_score(facts):.1f}"]), facts)
 
 
@@ -165,7 +168,7 @@ def _depth(model: backend.Backend, lang: str) -> int:
 
 
 def both_ways(a: retrieval.Vectors, b: retrieval.Vectors) -> np.ndarray:
-    """Of each row of ``a`` and ``b``, float32 (rows, dim): how often of 2 the other is its nearest, float64 (rows, 2)."""
+    """How often of 2 times each row of ``a`` and ``b``, (rows, dim), is nearest to the other: float64 (rows, 2)."""
     rows = np.arange(len(a))
     hits = (retrieval.nearest(a, b) == rows).astype(float) + (retrieval.nearest(b, a) == rows)
     return np.stack([hits, np.full(len(a), 2.0)], axis=1)
@@ -174,7 +177,7 @@ def both_ways(a: retrieval.Vectors, b: retrieval.Vectors) -> np.ndarray:
 def _in_context(
     first: Sequence[Any], second: Sequence[Any], names: Sequence[str], change: Alteration
 ) -> np.ndarray:
-    """Right words and words of each line, both ways, float64 (lines, 2); a word beyond the model's positions is none."""
+    """Right words and words of each line, both ways, float64 (lines, 2), without words beyond the model's positions."""
     rows = []
     for a, b, name in zip(first, second, names, strict=True):
         moved = a[change.places(len(a), name)]

@@ -83,12 +83,12 @@ def test_an_unknown_override_is_a_user_error(path: Path, override: str) -> None:
         ("steps: [a]", r"steps=\['a'\]"),
         ("vars: {a: {b: c}}", r"vars.a=\{'b': 'c'\}"),
         ("stepz: {}", r"unknown setting 'stepz'.*'steps'"),
-        ("steps: {a: {stage: vocab}, a: {stage: report}}", r"'a' stands twice"),
+        ("steps: {a: {stage: vocab}, a: {stage: report}}", r"'a' is given twice"),
         ('steps: {a: {stage: vocab, config: {out: "${oot}"}}}', r"unknown variable in .*: 'oot'"),
         ('vars: {a: "${b}", b: x}', r"unknown variable in .*: 'b'"),
         (
             'vars: {a: x}\nsteps: {a: {stage: vocab, config: {x: 1, "${a}": 2}}}',
-            r"a key stands twice among x, x",
+            r"a key is given twice among x, x",
         ),
         ("base: none.yaml", r"no recipe at .*none.yaml"),
     ],
@@ -154,8 +154,17 @@ steps:
     assert [p.settings("other").out for p in plans] == ["o/low-1", "o/low-2", "o/high-1", "o/high-2"]
     settings = distinct([p.settings("vocab") for p in plans])  # the same for every seed
     assert [(s.out, s.alpha) for s in settings] == [("v/low", 0.1), ("v/high", 0.9)]
+    joined, configs = pipeline.merged(plans)
+    assert list(joined.steps) == ["vocab", "vocab#2", "other", "other#2", "other#3", "other#4"]
+    assert [joined.steps[name].after for name in joined.steps] == [
+        (), (), ("vocab",), ("vocab",), ("vocab#2",), ("vocab#2",),
+    ]  # fmt: skip
+    assert configs["other#3"].out == "o/high-1"
+    assert list(pipeline.merged(plans[:1])[0].steps) == ["vocab", "other"]
     # What the words name is not swept as the file says.
     assert len(expand(["seed=3"], pipeline.axes(path))) == 2
     assert [w[0] for w in expand(["sweep.seed=7"], {"seed": ("1", "2")})] == ["seed=7"]
-    with pytest.raises(UserError, match="writes to out=v more than once"):
-        distinct([pipeline.read(path, [*each, "vocab.out=v"]).settings("vocab") for each in words])
+    clashing = [pipeline.read(path, [*each, "vocab.out=v"]) for each in words]
+    for refused in (pipeline.merged, lambda them: distinct([p.settings("vocab") for p in them])):
+        with pytest.raises(UserError, match="writes to out=v more than once"):
+            refused(clashing)

@@ -106,7 +106,7 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     assert "x (theirs 1),own-positions - original,-30.0 ± 0.0,holds" in said
     assert 'y,"reversed, original",,not run: reversed' in said or "not run: reversed" in said
     assert "z,original - own-positions,+30.0 ± 0.0,refuted" in said
-    with pytest.raises(UserError, match="claims.a=nothing"):
+    with pytest.raises(UserError, match=r"claims\.a=nothing"):
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
     with pytest.raises(UserError, match="no run in"):
         table(GridConfig(tmp_path / "grid", tmp_path / "other"))

@@ -208,5 +208,5 @@ def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: 
         tune.fit(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
     with pytest.raises(UserError, match="is computed by transformers"):
         export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
-    with pytest.raises(UserError, match="an encoder that transformers computes"):
+    with pytest.raises(UserError, match="an encoder computed by transformers"):
         checkpoint.has_decoder(tmp_path / "in")

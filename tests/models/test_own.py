@@ -61,5 +61,5 @@ def test_a_copy_reads_its_own_weights(name: str) -> None:
 
 
 def test_there_are_no_tables_of_angles() -> None:
-    with pytest.raises(UserError, match="model.own_positions=2 with model.positions=rope; valid: learnt"):
+    with pytest.raises(UserError, match=r"model\.own_positions=2 with model\.positions=rope; valid: learnt"):
         EncoderModel(EncoderConfig(**SHAPE, own_positions=2, positions="rope"), 30)

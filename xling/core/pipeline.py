@@ -1,25 +1,30 @@
-"""A pipeline: stages with their settings in one YAML file, each after the ones it needs.
+"""Pipelines: stages with their settings and dependencies in one YAML file.
 
 Format::
 
     vars:
       out: runs/quickstart
+    steps_at_once: 2          # on this machine; default 1
     steps:
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
-      vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
+      vocab:
+        stage: vocab
+        after: [raw]
+        config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}
 
-``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
-are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
-under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
-``${scale}`` is the name of the scale. Under ``sweep: NAME: [VALUE, ...]`` a file says for which values of variables, or
-for which scales, it runs: once for each combination.
+``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
+Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
+``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
+``base: NAME.yaml`` is applied over that file of the same folder.
+``${scale}`` is the name of the scale. ``sweep: NAME: [VALUE, ...]`` names the values of variables, or the scales,
+for which a file runs, once for each combination.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,6 +36,7 @@ from xling.core.stage import STAGES, load
 # Package data: in a checkout xling/recipes is a link to recipes/.
 RECIPES = Path(str(files("xling") / "recipes"))
 
+STEPS_AT_ONCE = "steps_at_once"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -42,7 +48,7 @@ class Step:
         stage: a name in `xling.core.stage.STAGES`.
         config: settings of the stage; scalars are text.
         after: names of the steps that must have ended.
-        recipe: a recipe file under the settings; ``config`` is laid over it.
+        recipe: a recipe file; ``config`` overrides its settings.
     """
 
     stage: str
@@ -56,17 +62,19 @@ class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    steps_at_once: int = 1
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Named steps in an order in which each comes after the ones it needs."""
+    """Named steps in topological order: each comes after the steps it depends on."""
 
     steps: dict[str, Step]
     path: Path | None = None
+    steps_at_once: int = 1
 
     def settings(self, name: str) -> Any:
-        """The resolved configuration dataclass of step ``name``."""
+        """Return the resolved configuration dataclass of step ``name``."""
         step = self.steps[name]
         base = config.read_yaml(Path(step.recipe)) if step.recipe else {}
         base.pop("scales", None)
@@ -84,7 +92,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     """Read a pipeline file.
 
     Raises:
-        UserError: no such file, no step in it, an unknown stage, step or variable, or steps that wait for each other.
+        UserError: the file does not exist or has no step, a stage, step or variable is unknown, or steps wait
+            for each other.
     """
     given = [config.split_override(item) for item in overrides]
     scale = "".join(value for key, value in given if key == "scale")
@@ -92,6 +101,9 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     variables, steps = dict(file.vars), dict(file.steps)
     for key, value in given:
         if key == "scale":
+            continue
+        if key == STEPS_AT_ONCE:
+            file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
             continue
         name, _, rest = key.partition(".")
         if not rest and name in variables:
@@ -101,6 +113,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
+    if file.steps_at_once < 1:
+        raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
     known = {"scale": scale}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
@@ -112,7 +126,42 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
+
+
+def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
+    """Join pipelines of the same steps into one, and return it with the settings of each of its steps.
+
+    A step is there once for each of its different settings, as ``NAME`` or ``NAME#NUMBER``.
+
+    Raises:
+        UserError: two different settings of a step write to the same place.
+    """
+    steps: dict[str, Step] = {}
+    configs: dict[str, Any] = {}
+    for plan in pipelines:
+        own: dict[str, str] = {}
+        for name, step in plan.steps.items():
+            cfg, others = plan.settings(name), [key for key in steps if key.partition("#")[0] == name]
+            key = next(
+                (key for key in others if configs[key] == cfg),
+                f"{name}#{len(others) + 1}" if others else name,
+            )
+            if key not in steps and any(_out(cfg) == _out(configs[other]) for other in others):
+                raise UserError(
+                    f"the sweep writes to out={_out(cfg)} more than once", "an out= with each swept key in it"
+                )
+            needed = (*(steps[key].after if key in steps else ()), *(own[before] for before in step.after))
+            steps[key], configs[key] = replace(step, after=(*dict.fromkeys(needed),)), cfg
+            own[name] = key
+    path = pipelines[0].path
+    order = _ordered(steps, path or Path())
+    made = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    return made, {name: configs[name] for name in order}
+
+
+def _out(cfg: Any) -> Any:
+    return getattr(cfg, "out", None) or object()
 
 
 def axes(path: Path) -> dict[str, tuple[str, ...]]:
@@ -137,9 +186,9 @@ def _with_base(path: Path) -> dict[str, Any]:
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, Mapping):
         pairs = [(_substitute(k, variables, path), _substitute(v, variables, path)) for k, v in value.items()]
-        if len(made := dict(pairs)) < len(pairs):
-            raise UserError(f"{path}: a key stands twice among {', '.join(k for k, _ in pairs)}")
-        return made
+        if len(substituted := dict(pairs)) < len(pairs):
+            raise UserError(f"{path}: a key is given twice among {', '.join(k for k, _ in pairs)}")
+        return substituted
     if isinstance(value, list):
         return [_substitute(v, variables, path) for v in value]
 
@@ -161,6 +210,6 @@ def _ordered(steps: Mapping[str, Step], path: Path) -> list[str]:
         ready = [n for n, s in steps.items() if n not in order and all(a in order for a in s.after)]
         if not ready:
             waiting = ", ".join(n for n in steps if n not in order)
-            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the circle in `after`")
+            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the cycle in `after`")
         order += ready
     return order

@@ -103,11 +103,11 @@ def _is_in(name: str, part: str) -> bool:
 def frozen_digest(model: Any) -> dict[str, Any]:
     """How many parameters are frozen, and a SHA-256 of their bits; what objectives keep for themselves moves."""
     kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
         whole = running.snapshot(parameter, {})
-        found.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
-    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
+        hasher.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
+    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": hasher.hexdigest()}
 
 
 def _check_sharding(cfg: PretrainConfig) -> None:
@@ -178,7 +178,7 @@ def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
             "total_num_update": float(train.updates),
         }
         return "polynomial_decay", OmegaConf.create(settings | {"lr": [train.lr]})
-    made = ScheduleConfig(
+    schedule = ScheduleConfig(
         name=train.schedule,
         warmup=train.warmup,
         updates=train.updates,
@@ -187,7 +187,7 @@ def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
         final=train.final_lr,
         lr=[train.lr],
     )
-    return "xling_schedule", made
+    return "xling_schedule", schedule
 
 
 def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:

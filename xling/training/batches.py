@@ -50,11 +50,11 @@ class Batches:
 
     def updates(self, tokens: int, start: int = 0) -> int:
         """Updates that read ``tokens`` after ``start`` others."""
-        made = 0
-        while tokens > 0 and start + made < len(self._growing):
-            tokens -= self.at(start + made) * self.tokens
-            made += 1
-        return made + max(0, math.ceil(tokens / (self.most * self.tokens)))
+        num = 0
+        while tokens > 0 and start + num < len(self._growing):
+            tokens -= self.at(start + num) * self.tokens
+            num += 1
+        return num + max(0, math.ceil(tokens / (self.most * self.tokens)))
 
     def total(self, updates: int) -> int:
         """Batches of the first ``updates``."""

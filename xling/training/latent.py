@@ -127,10 +127,10 @@ def latent_words(
         vectors = vectors @ (directions / values.clamp_min(1e-12).sqrt()).float()
         if progress:
             progress.update(note=f"least direction {float(values[0].clamp_min(0).sqrt()):.3f}")
-    found = product(by_word, vectors) * inverse
+    words = product(by_word, vectors) * inverse
     if progress:
         progress.update()
-    return found
+    return words
 
 
 def product(matrix: sparse.csr_array, dense: Float32[Tensor, "columns dim"]) -> Float32[Tensor, "rows dim"]:

@@ -102,7 +102,7 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
     """The settings of a run without phases that trains as ``phase`` does."""
     given = {key: str(value) for key in _SHORT if (value := getattr(phase, key)) is not None}
     chosen = phase.objectives or {key: {} for key in cfg.objectives}
-    made = {}
+    objectives = {}
     for objective, settings in chosen.items():
         known = {item.name for item in fields(OBJECTIVES[objective].config)}
         if odd := [key for key in given if key not in known and len(chosen) == 1]:
@@ -110,15 +110,17 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
                 f"phases.{name}.{odd[0]} with objectives.{objective}", ", ".join(sorted(known & {*_SHORT}))
             )
         short = {key: value for key, value in given.items() if key in known}
-        made[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
+        objectives[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
     langs = _langs(phase.langs, name) if phase.langs else cfg.langs
-    if langs != cfg.langs and (cfg.model.lang_embeddings or any(OBJECTIVES[key].decoder for key in made)):
+    if langs != cfg.langs and (
+        cfg.model.lang_embeddings or any(OBJECTIVES[key].decoder for key in objectives)
+    ):
         raise UserError(
             f"phases.{name}.langs with a model that has a vector or a token for each language",
             "the same languages in every phase",
             "set langs= for all of them",
         )
-    return replace(cfg, objectives=made, langs=langs, phases={})
+    return replace(cfg, objectives=objectives, langs=langs, phases={})
 
 
 def _langs(given: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -180,8 +182,8 @@ class Course:
 
     def turn(self, update: int, seen: dict[str, Any]) -> Any:
         """Keep what the present phase read, go to the next after ``update``, and return its training iterator."""
-        found = self._noted() | {self._parts[self._now].name: seen}
-        manifest.write_atomic(self._file, json.dumps(found))
+        read = self._noted() | {self._parts[self._now].name: seen}
+        manifest.write_atomic(self._file, json.dumps(read))
         self.enter(update)
         return self._trainer.get_train_iterator(1, load_dataset=True)
 

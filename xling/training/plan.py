@@ -41,9 +41,9 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     trainer.lr_step(1)
     tokens, flops, seconds = _warm_up(trainer, _endless(trainer, epoch_itr, train.accumulate))
     updates, batches = train.updates, Batches.of(train)
-    made = batches.total(updates)
-    epochs, total = made / num_batches, made * tokens / train.accumulate
-    seconds_in_all = seconds * made / train.accumulate
+    num_batches_read = batches.total(updates)
+    epochs, total = num_batches_read / num_batches, num_batches_read * tokens / train.accumulate
+    seconds_in_all = seconds * num_batches_read / train.accumulate
     by_phase = _phases(parts, build, batches, tokens / train.accumulate) if len(parts) > 1 else {}
     lines = [
         f"model      {_model_line(model)}",
@@ -78,7 +78,7 @@ def _phases(
     parts: list[Part], build: Callable[..., Any], batches: Batches, tokens: float
 ) -> dict[str, dict[str, Any]]:
     """What each phase will read of each language, from the draw of its first epoch and ``tokens`` a batch."""
-    made, before = {}, 0
+    by_phase, before = {}, 0
     for part in parts:
         task = build(part.cfg)
         task.load_dataset("train")
@@ -88,9 +88,13 @@ def _phases(
         seen = {
             n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()
         }
-        made[part.name] = {"updates": part.end - before, "epochs": round(total / epoch, 4), "tokens": seen}
+        by_phase[part.name] = {
+            "updates": part.end - before,
+            "epochs": round(total / epoch, 4),
+            "tokens": seen,
+        }
         before = part.end
-    return made
+    return by_phase
 
 
 def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:

@@ -223,14 +223,14 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     sets, hashes, ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batches = Batches(sets, cfg)
-    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
         table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
         trainer = Trainer(cfg, hashes, ends, weights, table)
-        made.counts |= _train(cfg, trainer, batches)
+        publication.counts |= _train(cfg, trainer, batches)
         frequent = np.flatnonzero(weights < 1 - FREQUENT)
         words = words_of(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent}
-        save(StaticEncoder(cfg.model, trainer.table, share), made.path)
+        save(StaticEncoder(cfg.model, trainer.table, share), publication.path)
     _state_path(cfg).unlink(missing_ok=True)
     return manifest.read(cfg.out)
 

@@ -110,16 +110,16 @@ def _train_and_publish(
     state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
-    with manifest.publish(out, STAGE, given, inputs) as made:
-        vocab.copy(data, made.path)
+    with manifest.publish(out, STAGE, given, inputs) as publication:
+        vocab.copy(data, publication.path)
         if (kept := partial / SNAPSHOTS).is_dir():
-            shutil.copytree(kept, made.path / SNAPSHOTS)
-        shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
+            shutil.copytree(kept, publication.path / SNAPSHOTS)
+        shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
-            shutil.copy(selected, made.path / "model.pt")
+            shutil.copy(selected, publication.path / "model.pt")
         else:
-            checkpoint.save_model(made.path / "model.pt", model, course.langs(task.langs), data, state)
-        made.counts |= {
+            checkpoint.save_model(publication.path / "model.pt", model, course.langs(task.langs), data, state)
+        publication.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(model),
             "skipped_updates": updates.skipped,
@@ -249,8 +249,8 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
     Read are the tokens of the present epoch as often as there were epochs; the draw of another differs little.
     """
     before = getattr(epoch_itr, "begins_at", 0)
-    made = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    epochs = epoch_itr.epoch - 1 + made / max(before + len(epoch_itr.frozen_batches), 1)
+    batches_read = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    epochs = epoch_itr.epoch - 1 + batches_read / max(before + len(epoch_itr.frozen_batches), 1)
     mixture = trainer.task.dataset("train").mixture()
     tokens = {
         name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
