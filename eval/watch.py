@@ -1,9 +1,9 @@
 """``xling watch``: how retrieval, loss and transfer grow over the updates of a training, language by language.
 
 A training with ``train.snapshots=100,300,1000`` leaves models behind; each is scored as `xling eval` does it, and
-losses are those of the log. Blevins et al. 2022 probe checkpoints of XLM-R and find that a language is learned early and
-transfer between languages late, and that the last checkpoint is the best of few pairs. They leave open when a curve has
-arrived; here that is the first snapshot with nine tenths of the way from the first to the best one.
+losses are those of the log. Blevins et al. 2022 probe checkpoints of XLM-R and find that a language is learned early
+and transfer between languages late, and that the last checkpoint is the best of few pairs. They leave open when a curve
+has arrived; here that is the first snapshot with nine tenths of the way from the first to the best one.
 """
 
 from __future__ import annotations

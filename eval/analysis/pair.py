@@ -2,10 +2,10 @@
 
 The score of Dufter & Schütze 2020, section 2.3, is the mean of three measures at the input and at two thirds of the
 depth (their layers 0 and 8 of 12), each taken both ways: sentence retrieval by mean vectors, words of a sentence found
-among those of its translation, and words by themselves. Their second measure is the F1 of the alignments that both ways
-agree on; here it is the share that is right. Words are pieces there and whole words here. They leave open how a tie is
-broken: the first one wins. Random weights of the same shape are measured beside, since equal positions alone align words
-at the input. Of two real languages only retrieval is measured: nothing says which word is which.
+among those of its translation, and words by themselves. Their second measure is the F1 of the alignments that both
+ways agree on; here it is the share that is right. Words are pieces there and whole words here. They leave open how a tie is
+broken: the first one wins. Random weights of the same shape are measured beside, since equal positions alone align
+words at the input. Of two real languages only retrieval is measured: nothing says which word is which.
 """
 
 from __future__ import annotations

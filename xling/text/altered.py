@@ -4,9 +4,9 @@ A copy says the same as its original, so which elements of a language a model ne
 made line by line and word by word: a line of a copy has as many words as the original, and `order` says which is which.
 
 Sources: K et al. 2020, section 3.1 (every character moved to another place of Unicode); Dufter & Schütze 2020,
-section 2 (numbers of pieces moved, words in reverse order); Deshpande et al. 2022, section 3 (words permuted). None says whether
-punctuation moves with the words: here it stays at the word that it is written to. K et al. leave open what becomes of
-digits; here they move too.
+section 2 (numbers of pieces moved, words in reverse order); Deshpande et al. 2022, section 3 (words permuted). None
+says whether punctuation moves with the words: here it stays at the word that it is written to. K et al. leave open what
+becomes of digits; here they move too.
 """
 
 from __future__ import annotations
