@@ -80,15 +80,17 @@ def run(cfg: AlteredConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(out, STAGE, cfg, paths):
         return done
     first, second, train, test = _drawn(cfg)
-    with manifest.publish(out, STAGE, cfg, paths) as made:
+    with manifest.publish(out, STAGE, cfg, paths) as output:
         for lang, text, names in ((cfg.lang, first, train[0]), (cfg.second_lang, second, train[1])):
             lines = [text[name] for name in names]
-            (made.path / f"train.{lang}.txt").write_text("".join(f"{x}\n\n" for x in lines), encoding="utf-8")
+            (output.path / f"train.{lang}.txt").write_text(
+                "".join(f"{x}\n\n" for x in lines), encoding="utf-8"
+            )
             tested = "".join(f"{text[name]}\n" for name in test)
-            (made.path / f"test.{lang}.txt").write_text(tested, encoding="utf-8")
-            made.counts[lang] = {"lines": len(lines), "words": sum(len(x.split()) for x in lines)}
-        (made.path / "test.names").write_text("".join(f"{name}\n" for name in test), encoding="utf-8")
-        made.counts["test"] = len(test)
+            (output.path / f"test.{lang}.txt").write_text(tested, encoding="utf-8")
+            output.counts[lang] = {"lines": len(lines), "words": sum(len(x.split()) for x in lines)}
+        (output.path / "test.names").write_text("".join(f"{name}\n" for name in test), encoding="utf-8")
+        output.counts["test"] = len(test)
     return manifest.read(out)
 
 
@@ -127,17 +129,17 @@ def named(path: Path) -> dict[str, str]:
     Raises:
         UserError: no such file, a line of a ``.tsv`` without a tab, or a name that stands twice.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     (path,) = reader.resolve([str(path)])
     is_table = ".tsv" in path.suffixes
     for number, line in enumerate(reader.lines(path), 1):
         name, tab, text = line.partition("\t") if is_table else (str(number), "\t", line)
-        if not tab or name in found:
+        if not tab or name in result:
             why = "twice" if tab else "without a tab"
             raise UserError(f"{path} line {number}: {name[:40]!r} {why}", "NAME<TAB>TEXT, each name once")
         if text := " ".join(text.split()):
-            found[name] = text
-    return found
+            result[name] = text
+    return result
 
 
 def simple(lines: Mapping[str, str], common: int) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ class WatchConfig:
         suites: what is scored; none for losses alone.
         out: directory to publish: ``watch.html``, ``watch.csv``; predictions are kept in ``OUT.eval``.
         data: folder of the suites' files; default: what XLING_DATA names.
-        langs: languages to score; default: all at hand.
+        langs: languages to score; default: all available.
         train_rows: of fine-tuning; 0 for all.
         seeds: of fine-tuning.
         fit: settings of fine-tuning.
@@ -72,12 +72,12 @@ def run(cfg: WatchConfig) -> Answer:
         body = [f"<main><h1>{title}</h1>", figure.grid(pictures), sheet.html_table(table), "</main>"]
         points = [(w, x, int(u), v) for (w, x), line in curves.items() for u, v in line]
         columns = (("measure", ""), ("language", ""), ("updates", "d"), ("value", ".3f"))
-        with manifest.publish(cfg.out, STAGE, cfg, cfg.checkpoints) as made:
-            (made.path / "watch.html").write_text(page.document(title, "\n".join(body)), encoding="utf-8")
-            (made.path / "watch.md").write_text(sheet.markdown(table), encoding="utf-8")
+        with manifest.publish(cfg.out, STAGE, cfg, cfg.checkpoints) as output:
+            (output.path / "watch.html").write_text(page.document(title, "\n".join(body)), encoding="utf-8")
+            (output.path / "watch.md").write_text(sheet.markdown(table), encoding="utf-8")
             every = Sheet("watch", title, columns, tuple(points))
-            (made.path / "watch.csv").write_text(sheet.comma_separated(every), encoding="utf-8")
-            made.counts |= {"models": len(models), "curves": len(curves)}
+            (output.path / "watch.csv").write_text(sheet.comma_separated(every), encoding="utf-8")
+            output.counts |= {"models": len(models), "curves": len(curves)}
     text = (cfg.out / "watch.md").read_text(encoding="utf-8")
     return Answer(
         f"{text.rstrip()}\n\nwritten: {cfg.out / 'watch.html'}", dict(manifest.read(cfg.out).counts)
@@ -92,34 +92,34 @@ def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:
     """
     if not checkpoints:
         raise UserError("no checkpoint is named", "a folder of `xling pretrain`", "xling watch runs/model")
-    found: dict[int, Path] = {}
+    result: dict[int, Path] = {}
     for folder in checkpoints:
-        made = manifest.read(folder)
-        if made.stage != "pretrain" or "updates" not in made.counts:
-            raise UserError(f"{folder} was made by {made.stage!r}", "a folder of `xling pretrain`")
+        output = manifest.read(folder)
+        if output.stage != "pretrain" or "updates" not in output.counts:
+            raise UserError(f"{folder} was made by {output.stage!r}", "a folder of `xling pretrain`")
         own = {int(path.name): path for path in (folder / SNAPSHOTS).glob("*")}
-        for updates, path in (own | {int(made.counts["updates"]): folder}).items():
-            if updates in found:
-                raise UserError(f"{found[updates]} and {path} both have {updates} updates", "one training")
-            found[updates] = path
-    return dict(sorted(found.items()))
+        for updates, path in (own | {int(output.counts["updates"]): folder}).items():
+            if updates in result:
+                raise UserError(f"{result[updates]} and {path} both have {updates} updates", "one training")
+            result[updates] = path
+    return dict(sorted(result.items()))
 
 
 def losses_of(checkpoints: Sequence[Path]) -> Curves:
     """Validation losses by objective and language, of every log."""
-    found: Curves = {}
+    result: Curves = {}
     for folder in checkpoints:
         for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             for key, value in event.items() if event["split"] == "valid" else ():
                 if key.startswith("loss/") and key.count("/") == 2:
                     _, name, lang = key.split("/")
-                    found.setdefault((f"{name}: loss in nats", lang), []).append((event["update"], value))
-    return {key: sorted(points) for key, points in found.items()}
+                    result.setdefault((f"{name}: loss in nats", lang), []).append((event["update"], value))
+    return {key: sorted(points) for key, points in result.items()}
 
 
 def _scores(cfg: WatchConfig, models: Mapping[int, Path]) -> Curves:
-    """What `xling eval` scores, mean over seeds."""
+    """Scores of `xling eval`, mean over seeds."""
     if not cfg.suites:
         return {}
     out = cfg.out.with_name(f"{cfg.out.name}.eval")
@@ -136,7 +136,7 @@ def _scores(cfg: WatchConfig, models: Mapping[int, Path]) -> Curves:
             key = f"{score.suite}: {score.metric} in %", score.lang
             values.setdefault(key, {}).setdefault(int(score.system[1:]), []).append(score.value)
     return {
-        key: [(float(u), sum(found) / len(found)) for u, found in sorted(line.items())]
+        key: [(float(u), sum(result) / len(result)) for u, result in sorted(line.items())]
         for key, line in values.items()
     }
 

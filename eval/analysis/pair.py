@@ -1,11 +1,13 @@
 """``xling analyse pair`` and ``xling analyse grid``: how multilingual a model of two languages is, and a table of many.
 
-The score of Dufter & Schütze 2020, section 2.3, is the mean of three measures at the input and at two thirds of the
-depth (their layers 0 and 8 of 12), each taken both ways: sentence retrieval by mean vectors, words of a sentence found
-among those of its translation, and words by themselves. Their second measure is the F1 of the alignments that both
-ways agree on; here it is the share that is right. Words are pieces there and whole words here. They leave open how a tie is
-broken: the first one wins. Random weights of the same shape are measured beside, since equal positions alone align
-words at the input. Of two real languages only retrieval is measured: nothing says which word is which.
+The score is the mean of three measures at the input and at two thirds of the depth, each taken both ways. They are
+sentence retrieval by mean vectors, words of a sentence found among those of its translation, and words by themselves.
+Dufter & Schütze take layers 0 and 8 of 12, and pieces in place of words. Their second measure is the F1 of the
+alignments that both ways agree on; here it is the share that is right. They leave open how a tie is broken: the first
+one wins. Random weights of the same shape are measured beside, since equal positions alone align words at the input.
+Of two real languages only retrieval is measured: nothing says which word is which.
+
+Source: Dufter & Schütze 2020, section 2.3.
 """
 
 from __future__ import annotations
@@ -92,15 +94,15 @@ def run(cfg: PairConfig) -> Answer:
     if wrong := [s.name for s in chosen if s.kind not in ("tag", "classify", "pair")]:
         raise UserError(f"suites={','.join(wrong)}", "suites of tags, classes or sentence pairs")
     if not manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]):
-        found = [item for system in SYSTEMS for item in _measured(cfg, text, system)]
+        result = [item for system in SYSTEMS for item in _measured(cfg, text, system)]
         for suite in chosen:
             assert data is not None
-            found += _transferred(cfg, text, suite, data)
-        with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]) as made:
-            facts = {"change": config.to_dict(text.change), "measured": [item.__dict__ for item in found]}
+            result += _transferred(cfg, text, suite, data)
+        with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]) as output:
+            facts = {"change": config.to_dict(text.change), "measured": [item.__dict__ for item in result]}
             facts |= _training(cfg.checkpoint)
-            (made.path / "pair.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-            made.counts |= {
+            (output.path / "pair.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+            output.counts |= {
                 suite.name: data_digest(suite, text.lang, "train", data) for suite in chosen if data
             }
     facts = json.loads((cfg.out / "pair.json").read_text(encoding="utf-8"))
@@ -113,19 +115,19 @@ def run(cfg: PairConfig) -> Answer:
 
 
 def _text_of(folder: Path) -> AlteredConfig:
-    made = manifest.read(folder)
-    if made.stage != TEXT_STAGE:
-        raise UserError(f"text={folder} was made by {made.stage!r}", f"a folder of xling {TEXT_STAGE}")
-    return config.from_dict(AlteredConfig, made.config, str(folder))
+    output = manifest.read(folder)
+    if output.stage != TEXT_STAGE:
+        raise UserError(f"text={folder} was made by {output.stage!r}", f"a folder of xling {TEXT_STAGE}")
+    return config.from_dict(AlteredConfig, output.config, str(folder))
 
 
 def _training(checkpoint: Path) -> dict[str, Any]:
     """Updates, parameters, seed, seconds and validation losses of a model of ``xling pretrain``."""
-    made = manifest.read(checkpoint)
-    last = made.counts.get("last", {})
+    output = manifest.read(checkpoint)
+    last = output.counts.get("last", {})
     losses = {key: value for key, value in last.items() if key.startswith("loss/") and key.count("/") == 2}
-    kept = {key: made.counts.get(key) for key in ("updates", "parameters")}
-    return kept | {"seed": made.config.get("seed"), "losses": losses, "seconds": made.seconds}
+    kept = {key: output.counts.get(key) for key in ("updates", "parameters")}
+    return kept | {"seed": output.config.get("seed"), "losses": losses, "seconds": output.seconds}
 
 
 def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Measured]:
@@ -195,7 +197,7 @@ def _told(system: str, measure: str, layer: int, rows: np.ndarray) -> Measured:
 
 
 def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path) -> Iterator[Measured]:
-    """What fine-tuning in the first language gives there and in the second."""
+    """Scores in both languages after fine-tuning in the first."""
     train = _first(load(suite, text.lang, "train", data), cfg.train_rows)
     split = scored_split(suite, text.lang, data)
     tests = {text.lang: _first(load(suite, text.lang, split, data), cfg.test_rows)}
@@ -206,8 +208,8 @@ def _transferred(cfg: PairConfig, text: AlteredConfig, suite: Suite, data: Path)
     tuned = model.fit(suite, train, [], text.lang, cfg.fit)[-1]
     metric = METRICS[suite.metric]
     for lang, rows in tests.items():
-        value, found = evaluate(metric, rows, model.predict(tuned, suite, rows, lang), lang)
-        low, high = stats.interval(found, metric, f"{suite.name} {lang}")
+        value, result = evaluate(metric, rows, model.predict(tuned, suite, rows, lang), lang)
+        low, high = stats.interval(result, metric, f"{suite.name} {lang}")
         yield Measured("pretrained", f"{suite.name} {lang}", -1, value, low, high)
 
 
@@ -268,11 +270,11 @@ def table(cfg: GridConfig) -> Answer:
         raise UserError(f"no run in {cfg.runs}", "CELL-SEED/pair of xling analyse pair")
     if not manifest.up_to_date(cfg.out, TABLE_STAGE, cfg, inputs, replaceable=True):
         sheets = [_grid(cells), _claims(cfg, cells)]
-        with manifest.publish(cfg.out, TABLE_STAGE, cfg, inputs) as made:
+        with manifest.publish(cfg.out, TABLE_STAGE, cfg, inputs) as output:
             for each in sheets:
-                (made.path / f"{each.name}.md").write_text(sheet.markdown(each), encoding="utf-8")
-                (made.path / f"{each.name}.csv").write_text(sheet.comma_separated(each), encoding="utf-8")
-            made.counts |= {"runs": len(inputs), "cells": len(cells)}
+                (output.path / f"{each.name}.md").write_text(sheet.markdown(each), encoding="utf-8")
+                (output.path / f"{each.name}.csv").write_text(sheet.comma_separated(each), encoding="utf-8")
+            output.counts |= {"runs": len(inputs), "cells": len(cells)}
     text = "\n".join((cfg.out / f"{name}.md").read_text(encoding="utf-8") for name in ("grid", "claims"))
     return Answer(
         text.rstrip(), {"cells": {name: [_score(f) for f in facts] for name, facts in cells.items()}}
@@ -281,13 +283,13 @@ def table(cfg: GridConfig) -> Answer:
 
 def _columns(facts: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of one run by the name of their column."""
-    found = {"score": _score(facts), "random": _score(facts, "random")}
+    result = {"score": _score(facts), "random": _score(facts, "random")}
     for m in facts["measured"]:
         if m["system"] == "pretrained":
             where = "" if m["layer"] < 0 else " 0" if m["layer"] == 0 else " deep"
-            found[m["measure"] + where] = m["value"]
+            result[m["measure"] + where] = m["value"]
     losses = facts["losses"].values()
-    return found | ({"loss": float(np.mean([*losses]))} if losses else {})
+    return result | ({"loss": float(np.mean([*losses]))} if losses else {})
 
 
 def _grid(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Sheet:

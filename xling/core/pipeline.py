@@ -156,8 +156,8 @@ def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
             own[name] = key
     path = pipelines[0].path
     order = _ordered(steps, path or Path())
-    made = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
-    return made, {name: configs[name] for name in order}
+    joined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    return joined, {name: configs[name] for name in order}
 
 
 def _out(cfg: Any) -> Any:
@@ -165,7 +165,7 @@ def _out(cfg: Any) -> Any:
 
 
 def axes(path: Path) -> dict[str, tuple[str, ...]]:
-    """What a pipeline file says under ``sweep``: variable, or ``scale`` -> its values.
+    """The ``sweep`` of a pipeline file: variable, or ``scale`` -> its values.
 
     Raises:
         UserError: no such file, or no mapping of names to lists.

@@ -188,7 +188,7 @@ def _load(
     shape = from_dict(SHAPES[kind], settings, str(path))
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     model = model_class(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)  # type: ignore[arg-type]
-    if random_init:  # how pieces are spelled is no weight
+    if random_init:  # how pieces are spelled is not learned
         spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
         model.load_state_dict(spelling, strict=False)
         return model, state["langs"]

@@ -152,9 +152,9 @@ class BlockDataset(DrawnDataset):
 
     def _cut(self, shard: Path) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
         """Starts and lengths of the paragraphs of a shard, int64 (num_items,), as far as an example has room."""
-        found = shards.open_shard(shard)
-        text = found.sizes > 1  # the others are ends of documents
-        return found.starts()[text], np.minimum(found.sizes[text], self._length).astype(np.int64)
+        opened = shards.open_shard(shard)
+        text = opened.sizes > 1  # the others are ends of documents
+        return opened.starts()[text], np.minimum(opened.sizes[text], self._length).astype(np.int64)
 
     def stream_tokens(self, room: int) -> int:
         """Return how many tokens of a stream go into an example of at most ``room`` tokens."""

@@ -32,7 +32,7 @@ _LAST = 0xFFFD
 
 @dataclass(frozen=True)
 class Alteration:
-    """What is changed.
+    """A change of a text.
 
     Attributes:
         letters: ``own``: every character but blanks is moved to a private plane, so that no piece is shared.
@@ -58,8 +58,8 @@ class Alteration:
 
     def words(self, words: Sequence[str], name: str) -> list[str]:
         """The copy of a line of words."""
-        found = [words[place] for place in self.places(len(words), name)]
-        return [relettered(word) for word in found] if self.letters == "own" else found
+        result = [words[place] for place in self.places(len(words), name)]
+        return [relettered(word) for word in result] if self.letters == "own" else result
 
     def text(self, text: str, name: str) -> str:
         """The copy of a line of text; words are what stands between blanks."""

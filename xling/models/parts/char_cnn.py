@@ -3,8 +3,8 @@
 No vector belongs to a piece any more at the input: two pieces that are spelled alike begin alike, in any language,
 and a model may go on with another vocabulary. The rows of the vocabulary stay as what is predicted.
 
-The network is Kim et al.'s: convolutions of 1 to `WIDTHS` bytes, each with the value times its width as filters,
-tanh, the largest over the piece, `HIGHWAYS` highway layers, then a matrix to the width of the model. Mulcaire et al.
+The network is Kim et al.'s: convolutions of 1 to `WIDTHS` bytes, each with the value times its width as filters, and
+tanh. The largest over the piece goes through `HIGHWAYS` highway layers and a matrix to the width of the model. Mulcaire et al.
 2019 take that of ELMo, with characters of a word and 2,048 filters. They leave open what becomes of a word that is
 longer than the network reads; here its end is not read. A piece here is what the vocabulary cuts; with a large one that
 is a word.
@@ -38,9 +38,9 @@ class CharCnn(Part):
 
 
 def spelled(names: Sequence[str]) -> list[list[int]]:
-    """Of each symbol of a dictionary, the last one ``<mask>``, the numbers of its bytes, `LONGEST` of them.
+    """The numbers of the bytes of each symbol of a dictionary, `LONGEST` of them; ``<mask>`` is last.
 
-    Special tokens have a number of their own, so that a text with ``<s>`` in it is no beginning of a sentence.
+    Special tokens have a number of their own, so that ``<s>`` written in a text does not begin a sentence.
     """
     rows = []
     for index, name in enumerate(names):
@@ -80,8 +80,8 @@ def _module(rows: Any, filters: int) -> Any:
         def forward(self, ids: Any) -> Any:
             kinds, places = ids.unique(return_inverse=True)
             x = self.chars(self.bytes[kinds].long()).transpose(1, 2)
-            found = [torch.tanh(convolution(x).amax(-1)) for convolution in self.convolutions]
-            x = torch.cat(found, -1)
+            result = [torch.tanh(convolution(x).amax(-1)) for convolution in self.convolutions]
+            x = torch.cat(result, -1)
             for highway in self.highways:
                 gate, new = highway(x).chunk(2, -1)
                 x = torch.lerp(x, torch.relu(new), torch.sigmoid(gate))

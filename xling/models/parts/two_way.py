@@ -42,8 +42,8 @@ class TwoWay(Part):
                 f"lang_adapter={cfg.lang_adapter}",
                 "learnt, global and 0",
             )
-        made = type(side.layers[0])
-        side.layers = nn.ModuleList(_pair(made, _Half(cfg), index) for index in range(cfg.layers))
+        output = type(side.layers[0])
+        side.layers = nn.ModuleList(_pair(output, _Half(cfg), index) for index in range(cfg.layers))
         if cfg.pre_norm:
             side.final_norm = _norms([layer.ffn_norm for layer in side.layers[-1].ways])
 
