@@ -4,10 +4,10 @@ No vector belongs to a piece any more at the input: two pieces that are spelled 
 and a model may go on with another vocabulary. The rows of the vocabulary stay as what is predicted.
 
 The network is Kim et al.'s: convolutions of 1 to `WIDTHS` bytes, each with the value times its width as filters, and
-tanh. The largest over the piece goes through `HIGHWAYS` highway layers and a matrix to the width of the model. Mulcaire et al.
-2019 take that of ELMo, with characters of a word and 2,048 filters. They leave open what becomes of a word that is
-longer than the network reads; here its end is not read. A piece here is what the vocabulary cuts; with a large one that
-is a word.
+tanh. The largest over the piece goes through `HIGHWAYS` highway layers and a matrix to the width of the model. Mulcaire
+et al. 2019 take that of ELMo, with characters of a word and 2,048 filters. They leave open what becomes of a word that
+is longer than the network reads; here its end is not read. A piece here is what the vocabulary cuts; with a large one
+that is a word.
 
 Sources: Kim et al. 2016, section 2; Srivastava et al. 2015 (highway); Mulcaire et al. 2019, section 2.
 """
