@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from xling.core import languages, manifest
@@ -39,6 +40,7 @@ class AlteredConfig:
         common: only lines of the first language all of whose words are among so many most frequent ones, lower-cased
             and without punctuation; 0 for all lines. Of simple text a tiny model learns in a minute.
         rows: training lines of each language; 0 for all.
+        mb: megabytes of training text of each language, in UTF-8; 0 for all of ``rows``.
         parallel: both languages have the same lines; else each has other ones.
         test: lines held out of either.
         seed: of the draw of lines.
@@ -53,6 +55,7 @@ class AlteredConfig:
     change: Alteration = field(default_factory=lambda: Alteration("own"))
     common: int = 0
     rows: int = 0
+    mb: float = 0.0
     parallel: bool = True
     test: int = 500
     seed: int = 1
@@ -120,7 +123,25 @@ def _drawn(
             "give more text, or smaller rows= and test=",
         )
     num = cfg.rows or least
-    return first, second, (mine[:num], theirs[:num]), test
+    return first, second, (_cut(first, mine[:num], cfg), _cut(second, theirs[:num], cfg)), test
+
+
+def _cut(text: Mapping[str, str], names: Sequence[str], cfg: AlteredConfig) -> Sequence[str]:
+    """The first names whose text fills ``mb``.
+
+    Raises:
+        UserError: there is less text.
+    """
+    if not cfg.mb:
+        return names
+    sizes = [len(text[name].encode()) + 1 for name in names]
+    num = sum(total <= cfg.mb * 1e6 for total in accumulate(sizes))
+    if num == len(names):
+        raise UserError(
+            f"mb={cfg.mb:g}: there are {sum(sizes) / 1e6:.2f} MB to train on",
+            fix="give more text, or smaller mb=",
+        )
+    return names[:num]
 
 
 def named(path: Path) -> dict[str, str]:

@@ -151,7 +151,7 @@ def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Mea
             word_vectors(cfg.checkpoint, [line.split() for line in side], lang, layer, is_random)
             for side, lang in zip(lines, langs, strict=True)
         ]
-        yield _told(system, MEASURES[1], layer, _in_context(*sides, names, text.change))
+        yield _told(system, MEASURES[1], layer, _in_context(sides[0], sides[1], names, text.change))
         words = [w for w, _ in Counter(w for line in lines[0] for w in line.split()).most_common(NUM_WORDS)]
         copies = [replace(text.change, order="kept").text(word, "") for word in words]
         yield _told(

@@ -88,6 +88,17 @@ def test_a_real_language_and_another_domain(tmp_path: Path) -> None:
     assert other["test.qaa.txt"] == other["test.en.txt"]
 
 
+def test_training_text_is_cut_to_megabytes(tmp_path: Path) -> None:
+    verses(tmp_path / "en.tsv", "in the beginning")
+    found = made(tmp_path, mb=0.0005)
+    size = sum(len(x.encode()) + 1 for x in found["train.en.txt"])
+    assert 460 < size <= 500 and len(found["train.qaa.txt"]) < len(
+        found["train.en.txt"]
+    )  # of more bytes a letter
+    with pytest.raises(UserError, match=r"mb=3: there are 0\.00 MB"):
+        run(AlteredConfig(str(tmp_path / "en.tsv"), str(tmp_path / "big"), test=10, mb=3))
+
+
 def test_simple_lines_have_common_words_only() -> None:
     lines = {"1": "The dog runs.", "2": "the dog, the cat", "3": "a zebra runs"}
     assert Counter(simple(lines, 0)) == Counter(lines)

@@ -291,6 +291,14 @@ for _stage in (
         help="score how much of its space a model of two languages shares: sentences, words, transfer",
     ),
     Stage(
+        "analyse bits",
+        config="xling.transfer.bits:BitsConfig",
+        run="xling.transfer.bits:run",
+        positional="checkpoint",
+        reads="checkpoint",
+        help="measure the loss of a forward and backward language model in bits a character",
+    ),
+    Stage(
         "analyse grid",
         config="xling.eval.analysis.pair:GridConfig",
         run="xling.eval.analysis.pair:table",

@@ -394,8 +394,8 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
     def build_model(cls, cfg: EncoderConfig, task: Any) -> EncoderModel:
         """Build the model for a task that has a ``dictionary`` and ``langs``."""
         model = cls(cfg, len(task.dictionary), len(task.langs) if cfg.lang_embeddings else 0)
-        if hasattr(model.encoder.tokens, "spell"):
-            model.encoder.tokens.spell(task.dictionary.symbols)
+        if spell := getattr(model.encoder.tokens, "spell", None):  # words of characters
+            spell(task.dictionary.symbols)
         return model.to(working_dtype(cfg.precision))
 
     def forward(

@@ -59,6 +59,8 @@ def _module(rows: Any, filters: int) -> Any:
     class CharWords(nn.Module):
         """Ids of any shape -> vectors; ``weight`` are the rows of what is predicted."""
 
+        bytes: Any
+
         def __init__(self) -> None:
             super().__init__()
             self.num_embeddings, self.embedding_dim = rows.weight.shape
@@ -70,7 +72,9 @@ def _module(rows: Any, filters: int) -> Any:
             self.highways = nn.ModuleList(nn.Linear(sum(sizes), 2 * sum(sizes)) for _ in range(HIGHWAYS))
             self.out = nn.Linear(sum(sizes), self.embedding_dim)
             for highway in self.highways:
-                nn.init.constant_(highway.bias[: sum(sizes)], -2.0)  # at first most is carried over
+                nn.init.constant_(
+                    highway.get_parameter("bias")[: sum(sizes)], -2.0
+                )  # at first most is carried over
 
         def spell(self, names: Sequence[str]) -> None:
             """Take over the spelling of the vocabulary."""

@@ -31,10 +31,12 @@ class OwnSpecials(Part):
         from torch import nn
 
         class Specials(nn.Embedding):
+            words: Any  # not registered: its weights are in the model once
+
             def __init__(self, words: nn.Embedding) -> None:
                 super().__init__(value * (FIRST_PIECE + 1), words.embedding_dim)
                 nn.init.normal_(self.weight, std=0.02)
-                self.__dict__["words"] = words  # not registered: its weights are in the model once
+                self.__dict__["words"] = words
 
             def forward(self, x: Any, positions: Any, langs: Any) -> Any:  # type: ignore[override]
                 ids, weight = self.words.ids, self.words.weight
