@@ -30,7 +30,7 @@ FIRST_PIECE = 4
 class CharCnn(Part):
     """filters a byte of width of a character network that makes word vectors, 0 for a vector of each piece."""
 
-    setting = setting(0, NOT_NEGATIVE, only=ENCODER, same=True)
+    setting = setting(0, NOT_NEGATIVE, only=ENCODER)
 
     def attach(self, side: Any, value: int) -> None:
         """Put the network in place of the embeddings, whose rows stay for the output."""

@@ -22,7 +22,7 @@ from xling.models.setting import ENCODER, setting
 class OwnPositions(Part):
     """number of languages with positions of their own, 0 for positions that all share."""
 
-    setting = setting(0, NOT_NEGATIVE, only=ENCODER, same=True)
+    setting = setting(0, NOT_NEGATIVE, only=ENCODER)
 
     def attach(self, side: Any, value: int) -> None:
         """Put tables for ``value`` languages in place of the shared one.

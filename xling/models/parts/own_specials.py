@@ -22,7 +22,7 @@ FIRST_PIECE = 4
 class OwnSpecials(Part):
     """number of languages with special tokens of their own, 0 for tokens that all share."""
 
-    setting = setting(0, NOT_NEGATIVE, only=ENCODER, same=True)
+    setting = setting(0, NOT_NEGATIVE, only=ENCODER)
 
     def attach(self, side: Any, value: int) -> None:
         """Add a table for ``value`` languages, read where a special token stands."""

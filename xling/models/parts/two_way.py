@@ -21,7 +21,7 @@ from xling.models.setting import ENCODER, setting
 class TwoWay(Part):
     """one half of the states reads forwards only and the other backwards only, for language models (ELMo)."""
 
-    setting = setting(False, only=ENCODER, same=True)
+    setting = setting(False, only=ENCODER)
 
     def attach(self, side: Any, value: bool) -> None:
         """Put pairs of half as wide layers in place of the layers.
