@@ -47,7 +47,10 @@ CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 # A process per core; tests/conftest.py says which tests stay together.
 PARALLEL := --numprocesses auto --dist loadgroup
 
-.PHONY: help install check test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
+# Notebooks start a kernel of .venv, whatever kernels the machine knows.
+export JUPYTER_PREFER_ENV_PATH := 1
+
+.PHONY: help install check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints clean given-lang given-pair
 
 help:  ## list the targets
@@ -120,6 +123,13 @@ test-fast: install  ## run the tests that take seconds
 
 mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
+
+docs: install  ## build the documentation site into build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
+	$(BIN)/python .ci/guides.py
+	$(BIN)/python .ci/notebooks.py
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

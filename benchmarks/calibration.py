@@ -71,7 +71,7 @@ def main(draws: str = "300", *names: str) -> int:
 
 
 def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scored]:
-    """The rows of one system in every language, by the suite's main metric."""
+    """Return the rows of one system in every language, by the suite's main metric."""
     run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **made))
     metric = [suites()[case.suite].metric]
     return [
@@ -82,7 +82,7 @@ def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scor
 
 
 def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
-    """Rates with the clusters that the statistics use, and with rows drawn one by one."""
+    """Return rates with the statistics' clusters, and with rows drawn one by one."""
     metric = METRICS[suites()[case.suite].metric]
     pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
     pairs = few(pairs)
@@ -110,25 +110,25 @@ def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -
 
 
 def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
-    """The interval of the average."""
+    """Return the interval of the average."""
     return stats.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
 def few(pairs: Sequence[Paired]) -> list[Paired]:
-    """The first clusters, so many that a language has at most `MAX_ITEMS` rows in them."""
+    """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
     own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 
 
 def chosen(pair: Paired, rows: np.ndarray) -> Paired:
-    """A pair with some of its rows."""
+    """Return a pair with some of its rows."""
     ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
     return replace(pair, a=pair.a[rows], b=pair.b[rows], ids=ids, blocks=blocks)
 
 
 def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
-    """The rows of drawn clusters; one that is drawn twice is two clusters."""
+    """Return the rows of drawn clusters; a cluster that is drawn twice counts as two."""
     made = []
     for pair, clusters in zip(pairs, own, strict=True):
         order = np.argsort(clusters, kind="stable")
@@ -142,7 +142,7 @@ def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndar
 
 
 def plain(pair: Paired) -> Paired:
-    """A pair whose rows have nothing in common."""
+    """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
 
 

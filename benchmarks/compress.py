@@ -76,7 +76,7 @@ def _dtype(precision: str) -> torch.dtype:
 
 
 def _read(directory: Path, given: dict[str, str]) -> tuple[Encoder, list[dict[str, Any]]]:
-    """An encoder and the batches of the lines under its vocabulary."""
+    """Return an encoder and the batches of the lines under its vocabulary."""
     if not given["text"]:
         raise UserError("no text", "text=FILE", "name a file of lines")
     model, _ = checkpoint.load_model(directory)
@@ -86,7 +86,7 @@ def _read(directory: Path, given: dict[str, str]) -> tuple[Encoder, list[dict[st
 
 
 def _random(lines: int) -> tuple[Encoder, list[dict[str, Any]]]:
-    """XLM-R base's shape, and sequences of 8 to 64 pieces."""
+    """Return XLM-R base's shape, and sequences of 8 to 64 pieces."""
     torch.manual_seed(1)
     draw = rng("compress")
     return Encoder(BASE, 16_000), _batches(
@@ -100,7 +100,7 @@ def _batches(sequences: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def _run(encoder: Any, batches: list[dict[str, Any]]) -> torch.Tensor:
-    """Mean states of all sequences, float32 (lines, dim)."""
+    """Return mean states of all sequences, float32 (lines, dim)."""
     rows = []
     with torch.inference_mode():
         for batch in batches:

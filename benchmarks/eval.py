@@ -137,7 +137,7 @@ def _scored(data: Path) -> Iterator[tuple[Suite, str, str]]:
 
 
 def _answer(suite: Suite, row: Example, place: int) -> Any:
-    """The right answer on seven rows of ten, a wrong one of the same shape on the others."""
+    """Return the right answer on seven rows of ten, a wrong one of the same shape on the others."""
     right = place % 10 < 7
     if right:
         return suite.shape.right_answer(row)
@@ -150,7 +150,7 @@ def _answer(suite: Suite, row: Example, place: int) -> Any:
 
 
 def _retrieval() -> dict[str, Any]:
-    """Nearest neighbours of 1,000 in 1,000 for 60 languages, for each distance."""
+    """Return nearest neighbours of 1,000 in 1,000 for 60 languages, for each distance."""
     draw = rng("benchmark", "retrieval")
     pairs = [draw.normal(size=(2, NUM_ROWS, DIM)).astype(np.float32) for _ in range(NUM_LANGS)]
     return {
@@ -160,7 +160,7 @@ def _retrieval() -> dict[str, Any]:
 
 
 def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
-    """All languages of Tatoeba by a model: with its forward passes, and again with the kept vectors."""
+    """Return all languages of Tatoeba by a model: with its forward passes, and again with the kept vectors."""
     cfg = EvalConfig(
         ("tatoeba",), folder, data, ("pretrained",), checkpoint, table=TableConfig(allow_missing=True)
     )
@@ -174,7 +174,7 @@ def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
 
 
 def _gate() -> dict[str, Any]:
-    """Share of draws in which a drop of 2 points is caught, and of false alarms without one."""
+    """Return share of draws in which a drop of 2 points is caught, and of false alarms without one."""
     draw = rng("benchmark", "gate")
     found: dict[str, Any] = {"draws": DRAWS, "level": FALSE_ALARMS, "accuracy": 70, "rows that differ, %": 15}
     for n in (5000, 8000):
@@ -200,7 +200,7 @@ def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:
 
 
 def _timed(work: Callable[[], object]) -> dict[str, float]:
-    """Seconds on the clock and of processor time, children included."""
+    """Return seconds on the clock and of processor time, children included."""
     before, start = _cpu(), time.perf_counter()
     work()
     return {"seconds": round(time.perf_counter() - start, 2), "cpu_seconds": round(_cpu() - before, 2)}

@@ -42,7 +42,7 @@ LENGTH = 18  # at which a synthetic output is as likely to end as not, about
 
 
 def synthetic(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]:
-    """A random model whose outputs end, and random sources of the lengths of captions."""
+    """Return a random model whose outputs end, and random sources of the lengths of captions."""
     symbols = Symbols(args.pieces, ("de", "en"))
     torch.manual_seed(1)
     shape = {"layers": args.layers, "dim": args.dim, "heads": args.dim // 64, "ffn_dim": 4 * args.dim}
@@ -61,7 +61,7 @@ def synthetic(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]
 
 
 def trained(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]:
-    """A published model and the sentences of a file."""
+    """Return a published model and the sentences of a file."""
     from xling.transfer.translate import Translator
 
     model, symbols = checkpoint.load_seq2seq(Path(args.checkpoint))
@@ -83,7 +83,7 @@ class _Task(FairseqTask):
 
 
 def stock_of(model: Seq2SeqModel, symbols: Symbols) -> tuple[TransformerModel, Dictionary]:
-    """Fairseq's Transformer with the weights of ``model``."""
+    """Return Fairseq's Transformer with the weights of ``model``."""
     cfg = model.cfg
     assert cfg.plain_head and not cfg.pre_norm, "the stock model has a plain head and norms behind"
     assert not model.decoder.head.bias.any(), "the stock model has no output bias"
@@ -104,7 +104,7 @@ def stock_of(model: Seq2SeqModel, symbols: Symbols) -> tuple[TransformerModel, D
 
 
 def stock_weights(model: Seq2SeqModel) -> dict[str, torch.Tensor]:
-    """Our weights under fairseq's names."""
+    """Return our weights under fairseq's names."""
     found: dict[str, torch.Tensor] = {"decoder.output_projection.weight": model.encoder.tokens.weight}
     for side, ours in (("encoder", model.encoder), ("decoder", model.decoder)):
         positions = ours.positions.weight
@@ -147,7 +147,7 @@ def search_stock(
     search: Search,
     batch_tokens: int,
 ) -> list[tuple[list[int], float]]:
-    """The best output of each source and its score, found by fairseq."""
+    """Return the best output of each source and its score, found by fairseq."""
     searcher = SequenceGenerator(
         [stock], dictionary, beam_size=search.beam, max_len_a=search.max_len_a, max_len_b=search.max_len_b,
         symbols_to_strip_from_output=None,

@@ -55,7 +55,7 @@ PARTS = "retrieval", "captions", "ner"
 
 
 def words_of(rung: str) -> list[str]:
-    """The pipeline's words for a rung."""
+    """Return the pipeline's arguments for a rung."""
     added = RUNGS[rung]
     settings = [f"model.objectives.{name}.{word}" for name, words in added.items() for word in words]
     return [f"rung={rung}", *settings]
@@ -80,7 +80,7 @@ def plan(rungs: list[str], seeds: list[str], words: list[str]) -> None:
 
 
 def before(steps: pipeline.Pipeline, name: str) -> list[str]:
-    """The steps that have to end before step ``name`` begins, in order."""
+    """Return the steps that have to end before step ``name`` begins, in order."""
     wanted = {name}
     for step in reversed(steps.steps):
         wanted |= set(steps.steps[step].after) if step in wanted else set()
@@ -88,7 +88,7 @@ def before(steps: pipeline.Pipeline, name: str) -> list[str]:
 
 
 def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
-    """Mean and spread over seeds by rung, with the random control of the first rung's retrieval."""
+    """Return mean and spread over seeds by rung, with the random control of the first rung's retrieval."""
     head = [f"{suite} {lang}" for suite, langs in COLUMNS for lang in langs]
     lines = [f"| rung | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
     for rung in rungs:
@@ -98,7 +98,7 @@ def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
 
 
 def scores(folder: Path, system: str) -> dict[str, float]:
-    """Scores by suite and language, the mean of both directions where there are two."""
+    """Return scores by suite and language, the mean of both directions where there are two."""
     found: dict[str, list[float]] = defaultdict(list)
     for part in PARTS:
         for score in json.loads((folder / part / "tables" / "scores.json").read_text(encoding="utf-8"))[
@@ -111,7 +111,7 @@ def scores(folder: Path, system: str) -> dict[str, float]:
 
 
 def row(name: str, by_seed: list[dict[str, float]]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     cells = []
     for suite, langs in COLUMNS:
         for lang in langs:

@@ -133,12 +133,12 @@ def build(data: Path, index: str, turns: str = "5") -> int:
 
 
 def changed(text: str) -> str:
-    """The units of a text, each sixth of them another one; shorter texts have none."""
+    """Return the units of a text, each sixth replaced; empty for shorter texts."""
     return " ".join("qzx" if place % 6 == 5 else unit for place, unit in enumerate(units(text)))
 
 
 def documents(data: Path) -> Iterator[str]:
-    """Clean documents of a few lines."""
+    """Yield clean documents of a few lines."""
     for name in FILES:
         lines = gzip.decompress((data / name).read_bytes()).decode().split("\n")
         for start in range(0, len(lines), LINES):

@@ -26,7 +26,7 @@ _SETTINGS = ("settings.filters.limits.max_repeated_runs=1",)
 
 
 def _tree_mb(root: int) -> float:
-    """Resident memory of a process and its children, MiB; pages they share are counted for each."""
+    """Return resident memory of a process and its children, MiB; pages they share are counted for each."""
     pids, found = [root], 0.0
     for pid in pids:
         try:

@@ -39,13 +39,13 @@ Texts = list[str]
 
 
 def lines(path: Path) -> Texts:
-    """The lines of a text file, plain or gzip."""
+    """Return the lines of a text file, plain or gzip."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return data.decode().removesuffix("\n").split("\n")
 
 
 def columns(path: Path) -> dict[str, str]:
-    """First to last field of a table."""
+    """Return the fields of a table, from first to last."""
     rows = (line.split("\t") for line in lines(path))
     return {row[0]: row[-1] for row in rows}
 
@@ -97,7 +97,7 @@ def sets(data: Path) -> Iterator[tuple[str, str, str, Texts, Texts]]:
 def measure(
     name: str, codes: tuple[str, str], pairs: list[tuple[str, str]], data: Path, seed: int
 ) -> pl.DataFrame:
-    """A row a pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null where the pair is kept."""
+    """Return a row per pair with ``kind`` ("" for clean), ``stage`` and ``reason``, null if the pair is kept."""
     random = rng(seed, "noise", name)
     chosen = [pairs[i] for i in sorted(random.permutation(len(pairs))[:MAX_PAIRS].tolist())]
     foreign = "hun" if languages.get(codes[1]).script == "Latn" and "hun" not in codes[1] else "por"
@@ -120,7 +120,7 @@ def measure(
 
 
 def table_of(title: str, groups: list[tuple[str, pl.DataFrame]]) -> str:
-    """Pairs and dropped share of groups of rows, as Markdown."""
+    """Return pairs and dropped share of groups of rows, as Markdown."""
     rows = [f"| {title} | pairs | dropped |", "| --- | ---: | ---: |"]
     for name, group in groups:
         rows.append(f"| {name} | {group.height:,} | {group['reason'].is_not_null().mean():.3f} |")

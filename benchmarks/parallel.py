@@ -47,7 +47,7 @@ _STEM_CHARS = 5  # a poor man's lemma: the dictionary holds few inflected forms
 
 
 def lines(path: Path) -> list[str]:
-    """Lines of a plain or gzip file."""
+    """Return lines of a plain or gzip file."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return data.decode().split("\n")[:-1]
 
@@ -58,13 +58,13 @@ def show(**facts: Any) -> None:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of the children that have ended."""
+    """Return processor time of this process and of the children that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in both)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """The result of ``work`` with its wall and processor time and the load of the machine."""
+    """Return the result of ``work`` with its wall and processor time and the load of the machine."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     result = work()
     spent = {"wall_s": time.perf_counter() - wall, "cpu_s": cpu_seconds() - cpu}
@@ -156,7 +156,7 @@ def noise(data: Path, *_: str) -> None:
 
 
 def judged(rows: Sequence[tuple[str, str, str]], pair: str) -> dict[str, list[int]]:
-    """Kind -> pairs dropped and pairs in all."""
+    """Return kind -> pairs dropped and pairs in all."""
     table = frame({"src": [r[1] for r in rows], "tgt": [r[2] for r in rows]}, "noise")
     made = chain.build(chain.DEFAULT, {}, Context.of_pair(pair))
     kept, _ = made.run_batch(table, Ledger())
@@ -171,7 +171,7 @@ def judged(rows: Sequence[tuple[str, str, str]], pair: str) -> dict[str, list[in
 
 
 def quality(counts: dict[str, list[int]]) -> dict[str, float]:
-    """Precision and recall for the nine visible kinds, and with misaligned pairs as a tenth."""
+    """Return precision and recall for the nine visible kinds, and with misaligned pairs as a tenth."""
     clean = counts["clean"][0]
     facts: dict[str, float] = {"clean_lost": round(clean / counts["clean"][1], 4)}
     for name, left_out in (("nine", {"clean", "misaligned"}), ("ten", {"clean"})):
@@ -185,7 +185,7 @@ def quality(counts: dict[str, list[int]]) -> dict[str, float]:
 
 
 def f1(found: Iterable[set[Any]], wanted: Iterable[set[Any]]) -> dict[str, float]:
-    """Precision, recall and F1 of links, in per cent."""
+    """Return precision, recall and F1 of links, in per cent."""
     both = found_all = wanted_all = 0
     for a, b in zip(found, wanted, strict=True):
         both, found_all, wanted_all = both + len(a & b), found_all + len(a), wanted_all + len(b)
@@ -250,7 +250,7 @@ def mine_speed(data: Path, num: str = "100000", *_: str) -> None:
 
 
 def dictionary_vectors(texts: Sequence[str], table: dict[str, tuple[str, ...]], idf: dict[str, float]) -> Any:
-    """Sums of random vectors of the words, each translated by ``table`` where it can be; float32 (n, 512)."""
+    """Return sums of random vectors of the words, each translated by ``table`` where it can be; float32 (n, 512)."""
     held: dict[str, Any] = {}
     out = np.zeros((len(texts), 512), np.float32)
     for row, text in enumerate(texts):

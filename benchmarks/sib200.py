@@ -40,7 +40,7 @@ class Concepts:
         self._axes = self._words.fit_transform(sentences)
 
     def __call__(self, texts: list[str]) -> Any:
-        """Vectors of length 1, (num_texts, num_sentences)."""
+        """Return vectors of length 1, (num_texts, num_sentences)."""
         likeness = (self._words.transform(texts) @ self._axes.T).toarray()
         return normalize(np.maximum(likeness - np.quantile(likeness, KEPT, axis=1, keepdims=True), 0))
 

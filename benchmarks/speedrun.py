@@ -41,7 +41,7 @@ def averages(scores: list[Score]) -> dict[str, float]:
 
 
 def row(what: str, found: dict[str, float], minutes: float, commit: str) -> str:
-    """A row of docs/speedrun.md."""
+    """Return a row of docs/speedrun.md."""
     cells = [f"{found[name]:.1f}" if name in found else "-" for name in SUITES]
     score = f"**{statistics.fmean(found.values()):.1f}**"
     return "| " + " | ".join([what, score, *cells, f"{minutes:.0f}", commit]) + " |"

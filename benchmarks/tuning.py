@@ -107,7 +107,7 @@ def _batches(units: Sequence[list[Example]]) -> list[list[Example]]:
 def _theirs(
     ckpt: Path, task: str, num_labels: int, examples: Sequence[list[Example]], pad: bool
 ) -> Callable[[list[Example]], None]:
-    """One update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
+    """Return one update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
     from transformers import (
         XLMRobertaConfig,
         XLMRobertaForSequenceClassification,

@@ -43,7 +43,7 @@ SEARCH = Search(beam=1, max_len_a=0, max_len_b=LONGEST)
 
 
 def neighbour() -> Any:
-    """The benchmark of generation, which makes the two models."""
+    """Return the benchmark of generation, which makes the two models."""
     spec = importlib.util.spec_from_file_location("benchmark_generate", HERE / "generate.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -52,7 +52,7 @@ def neighbour() -> Any:
 
 
 def ours(model: Any, symbols: Any, texts: list[np.ndarray]) -> np.ndarray:
-    """Processor seconds of generation, making the batch and training, and the tokens written."""
+    """Return processor seconds of generation, making the batch and training, and the tokens written."""
     marks = [time.process_time()]
     made = translate(model, texts, [1] * len(texts), [0] * len(texts), symbols, SEARCH)
     marks.append(time.process_time())
@@ -69,7 +69,7 @@ def ours(model: Any, symbols: Any, texts: list[np.ndarray]) -> np.ndarray:
 
 
 def theirs(bench: Any, stock: Any, dictionary: Any, symbols: Any, texts: list[np.ndarray]) -> np.ndarray:
-    """The same of fairseq."""
+    """Return the same of fairseq."""
     marks = [time.process_time()]
     plain = type(stock).get_normalized_probs
     stock.eval()

@@ -101,7 +101,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
 
 
 def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
-    """The files given, or in a directory those of these names."""
+    """Return the given files, or those of these names in a directory."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
         return reader.resolve([str(Path(paths[0]) / name) for name in names])
     return reader.resolve(paths)

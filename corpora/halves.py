@@ -81,7 +81,7 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
 
 
 def read_side(path: Path) -> list[str]:
-    """The lines of one side, stripped; inner blanks as they are.
+    """Return the stripped lines of one side; inner blanks are kept.
 
     Raises:
         UserError: there is no such file, it is damaged or not UTF-8, or it is empty.
@@ -97,7 +97,7 @@ def read_side(path: Path) -> list[str]:
 def halves(
     first: Sequence[str], second: Sequence[str], seed: int | None
 ) -> tuple[Int64[np.ndarray, " first"], Int64[np.ndarray, " second"]]:
-    """Line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
+    """Return line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
 
     Args:
         first, second: line-aligned; a line that is empty on either side is left out.

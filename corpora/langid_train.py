@@ -102,7 +102,7 @@ def _lines(path: Path, held_out: bool) -> Iterator[str]:
 
 
 def _accuracy(model: ngrams.NgramModel, lang: str, paths: list[Path], most: int = 500) -> tuple[int, int]:
-    """Held-out lines, and how many of them are found to be in their language."""
+    """Return the number of held-out lines, and how many are identified correctly."""
     lines = [line for block in _blocks(paths, held_out=True) for line in block.split("\n")][:most]
     ranked = (model.probabilities(line, 1) for line in lines)
     return len(lines), sum(bool(best) and best[0][0] == lang for best in ranked)

@@ -112,5 +112,5 @@ def _length(text: list[str]) -> float:
 
 
 def words(text: str) -> list[str]:
-    """The words and marks of a text in their case; of scripts without spaces the characters."""
+    """Return the words and marks of a text in their case; for scripts without spaces the characters."""
     return [token[1] if token.startswith(WINDOW) else token for token in tokens(text)]

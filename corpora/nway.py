@@ -88,7 +88,7 @@ def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
 
 
 def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
-    """The words of every text as numbers; ``ids`` grows by those it lacks."""
+    """Return the word ids of every text; new words are added to ``ids``."""
     words, ends = array("I"), []
     for texts in rows.texts.values():
         column = [len(words)]
@@ -102,7 +102,7 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
 
 
 def _renumbered(rows: RowSet, number: np.ndarray) -> RowSet:
-    """The same rows without the words whose ``number`` is negative."""
+    """Return the rows without the words whose ``number`` is negative."""
     new = number[rows.words]
     before = np.concatenate([[0], np.cumsum(new >= 0)])
     return RowSet(rows.source, rows.langs, before[rows.ends], new[new >= 0].astype(np.uint32))
@@ -130,7 +130,7 @@ def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
 
 
 def _counts(sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
-    """Texts by source and language."""
+    """Return texts by source and language."""
     found: dict[str, dict[str, int]] = {}
     for each in sets:
         here = found.setdefault(each.source, {})

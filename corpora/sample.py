@@ -127,7 +127,7 @@ def _answer(counts: dict[str, Any]) -> Answer:
 
 
 def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
-    """A Markdown table: per language the shares asked for and drawn, and the epochs; the alpha below it."""
+    """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
     lines = ["| lang | characters | asked | drawn | epochs |", "| --- | ---: | ---: | ---: | ---: |"]
     lines += [
@@ -154,7 +154,7 @@ def _check(cfg: SampleConfig) -> None:
 
 
 def _weights(given: tuple[str, ...]) -> list[tuple[int, float]]:
-    """Least cluster size and weight, the largest size first.
+    """Return minimum cluster sizes and weights, largest size first.
 
     Raises:
         UserError: no pairs of numbers.
@@ -179,7 +179,7 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
 
 
 def _copies(doc: Document, epochs: float, seed: int) -> int:
-    """How often a document is drawn: the whole epochs, and one more with the probability of the rest."""
+    """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
     number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
     return int(epochs) + (number < epochs - int(epochs))
 

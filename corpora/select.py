@@ -82,7 +82,7 @@ def run(cfg: SelectConfig) -> Answer:
 
 
 def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The columns of a corpus and those of `EXTRA`."""
+    """Return the columns of a corpus and those of `EXTRA`."""
     found = {
         name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
         for name in EXTRA
@@ -96,7 +96,7 @@ def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _condition(expr: str) -> pl.Expr:
-    """The expression, checked against the columns."""
+    """Parse the expression and check it against the columns."""
     names = [*SCHEMA.names, *EXTRA, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)

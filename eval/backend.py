@@ -104,11 +104,11 @@ class Backend(Protocol):
         ...
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The checkpoint whose weights are the mean of the given ones."""
+        """Return the checkpoint whose weights are the mean of the given ones."""
         ...
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """One prediction per row, JSON-ready, of the shape of the suite's label.
+        """Return one prediction per row, JSON-ready, in the form of the suite's label.
 
         ``checkpoint`` is None for translation, which is not fine-tuned here (`xling finetune mt` is). A word that
         the model never saw gets None, not a guess.
@@ -118,7 +118,7 @@ class Backend(Protocol):
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Sentence (or word) vectors, float32 (num_texts, dim).
+        """Return sentence (or word) vectors, float32 (num_texts, dim).
 
         Args:
             texts: not empty.
@@ -140,5 +140,5 @@ BACKENDS.refer("ngram", "xling.eval.controls:ngram")
 
 
 def build(name: str, cfg: Any) -> Backend:
-    """The backend of a registered system."""
+    """Return the backend of a registered system."""
     return BACKENDS[name](cfg)

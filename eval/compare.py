@@ -113,7 +113,7 @@ class FileDiff:
 
 
 def diff(cfg: DiffConfig) -> Answer:
-    """What changed between two runs, in words."""
+    """Describe what changed between two runs."""
     if len(cfg.runs) != 2:
         raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
     data = data_folder(cfg.data)
@@ -159,7 +159,7 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
 
 
 def main_score(path: Path, data: Path) -> Scored:
-    """A file of predictions by the main metric of its suite."""
+    """Score a file of predictions by the main metric of its suite."""
     (found,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
     return found
 
@@ -211,7 +211,7 @@ def gate(cfg: GateConfig) -> Answer:
 
 
 def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path) -> dict[str, Comparison]:
-    """One comparison per suite of two tables of row statistics.
+    """Return one comparison per suite of two tables of row statistics.
 
     Raises:
         UserError: the tables have not the same suites, languages, seeds and rows.
@@ -245,7 +245,7 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
 
 
 def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
-    """Row statistics of the main metric of every file of one system."""
+    """Return row statistics of the main metric of every file of one system."""
     frames = []
     for path in predictions.files(cfg.run):
         origin = predictions.read_origin(path)

@@ -66,7 +66,7 @@ class Exposure:
 
 
 def run(cfg: ContaminationConfig) -> Answer:
-    """The exposed rows by suite, language and side, and the scores with and without them."""
+    """Return the exposed rows by suite, language and side, and the scores with and without them."""
     data = data_folder(cfg.data)
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
@@ -100,7 +100,7 @@ def run(cfg: ContaminationConfig) -> Answer:
 
 
 def _facts(facts: Exposure) -> dict[str, Any]:
-    """An exposure as JSON."""
+    """Convert an exposure to JSON values."""
     sides = {side: sorted(ids) for side, ids in facts.sides.items() if ids}
     return {
         "rows": facts.n,
@@ -111,7 +111,7 @@ def _facts(facts: Exposure) -> dict[str, Any]:
 
 
 def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
-    """The exposed rows that `run` has written: (suite, language, split) -> ids.
+    """Read the exposed rows written by `run`: (suite, language, split) -> ids.
 
     Raises:
         UserError: no such file, or another one.
@@ -130,7 +130,7 @@ def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
 
 
 def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, Score | None]:
-    """The main score on every row, and on the rows that are not in the corpus."""
+    """Return the main score on every row, and on the rows that are not in the corpus."""
     main = [suites()[predictions.read_origin(path).suite].metric]
     clean = predictions.score_file(path, data, main, lambda row: row.id not in exposed)
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
@@ -165,7 +165,7 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
 
 
 def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
-    """Ids that were found in another language of a suite and split."""
+    """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
     others = [
         ids
@@ -176,7 +176,7 @@ def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Documents of a corpus.
+    """Yield documents of a corpus.
 
     Raises:
         UserError: nothing is there, a folder holds no text file, or a line cannot be read.

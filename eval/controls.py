@@ -49,17 +49,17 @@ class Majority:
         return [suite.shape.commonest(train, _most_frequent)]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The only checkpoint."""
+        """Return the only checkpoint."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """The counted label for every row."""
+        """Return the most frequent label for every row."""
         return [suite.shape.repeated(checkpoint, row) for row in rows]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Ones, so that every text is as near as any other."""
+        """Return ones, so that all texts are equally near."""
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -84,17 +84,17 @@ class Ngram:
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
     def _read(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
-        """Features, class and tags of every row."""
+        """Return features, class and tags of every row."""
         if type(suite.shape).class_and_tags is Kind.class_and_tags:
             raise _no_answer(self.name, suite)
         return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The only checkpoint."""
+        """Return the only checkpoint."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """The most probable label of each row or word."""
+        """Return the most probable label of each row or word."""
         features, _, _ = self._read(suite, rows)
         classifier, tagger = checkpoint or (None, None)
         names = classifier.predict(list(features)).tolist() if classifier and rows else [None] * len(rows)
@@ -104,7 +104,7 @@ class Ngram:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
+        """Return counts of hashed character n-grams, damped by the square root; layer and pooling are ignored."""
         vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for gram, count in Counter(character_grams(text) or ["<empty>"]).items():
@@ -124,7 +124,7 @@ def _no_answer(name: str, suite: Suite) -> UserError:
 
 
 def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
-    """TF-IDF over n-grams seen at least twice and multinomial logistic regression."""
+    """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -138,7 +138,7 @@ def _same(features: list[str]) -> list[str]:
 
 
 def _word_features(tokens: Sequence[str]) -> list[list[str]]:
-    """Per word: its n-grams, its shape, and the words beside it."""
+    """Return features per word: its n-grams, its shape, and its neighbours."""
     padded = ["<s>", *tokens, "</s>"]
     return [
         [
@@ -165,7 +165,7 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
 
 def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
-    """Tags per row, predicted over all words at once."""
+    """Return tags per row, predicted for all words at once."""
     found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
     tags, start = [], 0
     for row in rows:
@@ -176,10 +176,10 @@ def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
 
 
 def majority(cfg: Any) -> Majority:
-    """The most frequent label."""
+    """Create the control that predicts the most frequent label."""
     return Majority()
 
 
 def ngram(cfg: Any) -> Ngram:
-    """Character n-grams."""
+    """Create the control that uses character n-grams."""
     return Ngram()

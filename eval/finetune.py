@@ -88,6 +88,6 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
 
 
 def _files(home: Suite, lang: str, data: Path) -> list[Path]:
-    """The files of the training and dev rows that are there; which are missing is said when they are read."""
+    """Return the existing files of the training and dev rows; missing ones are reported when they are read."""
     splits = [s for s in ("train", "dev") if s in home.splits]
     return [path for split in splits for path in home.paths(lang, split, data) if path.is_file()]

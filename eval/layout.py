@@ -47,16 +47,16 @@ class Layout:
     any_code: bool = True
 
     def is_there(self, data: Path) -> bool:
-        """Whether the folder of the layout exists; most do not, and need no further look."""
+        """Return whether the folder of the layout exists, which is a quick first check."""
         top = self.patterns[0].partition("/")[0]
         return "{" in top or (any(data.glob(top)) if _WILD.search(top) else (data / top).is_dir())
 
     def files(self, parts: Sequence[str], split: str, data: Path) -> tuple[Path, ...]:
-        """The files of languages that are read together or, when they are missing, where they should be."""
+        """Return the files of languages that are read together or, if they are missing, where they should be."""
         return tuple(path for part in parts for path in self._of_part(part, split, data))
 
     def fits(self, name: str) -> bool:
-        """Whether a path below the data folder is one of the layout, by its first pattern."""
+        """Return whether a path below the data folder belongs to the layout, by its first pattern."""
         return re.fullmatch(_expression(self.patterns[0]) + r"(\.gz)?", name) is not None
 
     def _of_part(self, part: str, split: str, data: Path) -> list[Path]:
@@ -69,7 +69,7 @@ class Layout:
         return first
 
     def _spellings(self, part: str) -> Iterator[Mapping[str, str]]:
-        """Names of a language, or of the two of a pair, as files may have them; ours first."""
+        """Yield names of a language, or of the two of a pair, as used in file names; ours first."""
         yield {}
         if not self.any_code or part in self.codes:
             return
@@ -95,7 +95,7 @@ class Layout:
         return packed if packed.is_file() and not path.is_file() else path
 
     def languages(self, split: str, data: Path) -> Iterator[tuple[str, str]]:
-        """Path below the data folder and language of every file that the first pattern fits, also packed."""
+        """Yield path below the data folder and language of every file that the first pattern fits, also packed."""
         pattern = self.patterns[0].replace("{split}", self.split_codes.get(split, split))
         if not _PART.search(pattern) or not self.is_there(data):
             return
@@ -114,7 +114,7 @@ class Layout:
 
 
 def _expression(pattern: str) -> str:
-    """A pattern as a regular expression with a named group for each thing that is filled in."""
+    """Convert a pattern to a regular expression with a named group for each placeholder."""
     seen: set[str] = set()
 
     def written(part: re.Match[str]) -> str:

@@ -59,7 +59,7 @@ def run(cfg: LeaksConfig) -> Answer:
 
 
 def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
-    """Every language and split of suites whose rows are at hand; a ``test`` split stands for all test sets."""
+    """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
     wanted = set(splits)
     found = []
     for name in names:
@@ -71,7 +71,7 @@ def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Te
 
 
 def entries(tests: Iterable[Test], data: Path) -> Iterator[Entry]:
-    """Every passage of every row; the group is suite, language, split and side, with spaces between."""
+    """Yield every passage of every row; the group is suite, language, split and side, with spaces between."""
     for name, lang, split in tests:
         suite = suites()[name]
         for row in load(suite, lang, split, data):

@@ -22,7 +22,7 @@ class ListConfig:
 
 
 def run_list(cfg: ListConfig) -> Answer:
-    """What ``xling eval list`` prints.
+    """Return the output of ``xling eval list``.
 
     Raises:
         UserError: the data folder that is given does not exist.
@@ -48,7 +48,7 @@ def run_list(cfg: ListConfig) -> Answer:
 
 
 def listing(data: Path | None = None) -> str:
-    """What ``xling eval list`` prints: every suite, its languages, metric, licence, and what is at hand."""
+    """Describe every suite: its languages, metric, licence, and which data are present."""
     lines = []
     for name, suite in sorted(suites().items()):
         lines.append(f"{name}: {suite.kind}, {', '.join(suite.metrics)}, {suite.licence}")

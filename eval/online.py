@@ -53,7 +53,7 @@ def run(cfg: FetchConfig) -> Answer:
 def fetch(
     suite: Suite, lang: str, split: str, name: str = "", revision: str = ""
 ) -> Iterator[tuple[Path, int, Example]]:
-    """The rows of a language and split as `datasets` has them, equal to those of the local files.
+    """Yield the rows of a language and split as `datasets` has them, equal to those of the local files.
 
     Raises:
         UserError: the suite has no online source, or the source has not this language and split.
@@ -80,7 +80,7 @@ def fetch(
 
 
 def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with the numbers of classes replaced by their names."""
+    """Return a record with class numbers replaced by names."""
     out = dict(record)
     for key, feature in features.items():
         inner = getattr(feature, "feature", None)

@@ -87,7 +87,7 @@ def run(cfg: PowerConfig) -> Answer:
 
 
 def items_needed(spread: Spread, langs: int, seeds: int, standard_error: float) -> int | None:
-    """Items at which the difference has this standard error; None where seeds alone spread more."""
+    """Return the number of items at which the difference has this standard error; None if seeds alone exceed it."""
     left = standard_error**2 - spread.seed / seeds
     each = spread.variance(1, langs, seeds) - spread.seed / seeds
     return max(1, math.ceil(each / left)) if left > 0 else None

@@ -56,7 +56,7 @@ class Origin:
     rows: str = ""
 
     def path(self, folder: Path) -> Path:
-        """The place of this file in a folder of predictions."""
+        """Return the path of this file in a folder of predictions."""
         how = f"{self.protocol}.{self.select}.{self.source or 'none'}.seed{self.seed}"
         return folder / self.suite / self.system / how / f"{self.lang}.{self.split}.parquet"
 
@@ -88,7 +88,7 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
 
 
 def read_origin(path: Path) -> Origin:
-    """Where the predictions in a file come from.
+    """Return the origin of the predictions in a file.
 
     Raises:
         UserError: no such file, or not one of predictions.
@@ -110,13 +110,13 @@ def read_origin(path: Path) -> Origin:
 
 
 def is_there(folder: Path, origin: Origin) -> bool:
-    """Whether the predictions of an origin are in a folder, made of the same model, settings and rows."""
+    """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
     path = origin.path(folder)
     return path.is_file() and read_origin(path) == origin
 
 
 def read(path: Path, examples: Sequence[Example]) -> list[Any]:
-    """The predictions in a file in the order of ``examples``.
+    """Return the predictions in a file in the order of ``examples``.
 
     Raises:
         UserError: another number of rows, an id missing or there twice, an answer that is no JSON.
@@ -154,7 +154,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
 
 
 def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
-    """The error that names the first answer that is no JSON value of its own."""
+    """Return the error that names the first answer that is not valid JSON."""
     for position, (example, text) in enumerate(zip(examples, texts, strict=True)):
         try:
             json.loads(text)
@@ -269,7 +269,7 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
 def _kept_stats(
     path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
 ) -> Array:
-    """Row statistics of a slow metric, kept beside the file under what they depend on: answers, rows, metric."""
+    """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
     kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
     if kept.is_file():
@@ -286,14 +286,14 @@ def _kept_stats(
 def score_file(
     path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
 ) -> list[Score]:
-    """The scores of `evaluate_file` with their intervals and signatures."""
+    """Return the scores of `evaluate_file` with their intervals and signatures."""
     return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
 
 
 def answered_file(
     path: Path, data: Path, keep: Callable[[Example], bool] | None = None
 ) -> list[tuple[Score, Answered]]:
-    """The scores of `score_file`, each with the row statistics that averages are made of."""
+    """Return the scores of `score_file`, each with the row statistics needed for averages."""
     return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data, (), keep)]
 
 
@@ -325,7 +325,7 @@ def _score(scored: Scored, data: Path) -> Score:
 
 
 def files(folder: Path) -> list[Path]:
-    """Every file of predictions below a folder, sorted.
+    """Return every file of predictions below a folder, sorted.
 
     Raises:
         UserError: there is none.

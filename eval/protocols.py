@@ -101,7 +101,7 @@ def training_rows(
     given: RowsConfig = RowsConfig(),
     translate: Translator | None = None,
 ) -> TrainingRows:
-    """The training and dev rows of one model.
+    """Return the training and dev rows of one model.
 
     Args:
         suite: that will be scored.
@@ -164,14 +164,14 @@ def _check_written(home: Suite, protocol: TransferProtocol, source: str, target:
 
 
 def training_suite(suite: Suite) -> Suite:
-    """The suite whose training rows serve this one."""
+    """Return the suite whose training rows this one uses."""
     return suites()[suite.train_from] if suite.train_from else suite
 
 
 def source_rows(
     suite: Suite, home: Suite, lang: str, data: Path, split: str = "train"
 ) -> tuple[list[Example], list[Example]]:
-    """Training and dev rows in one language, never the scored ones.
+    """Return training and dev rows in one language, never the scored ones.
 
     Dev rows that are scored (no test rows at hand) choose no checkpoint: that would choose on the test. A tenth
     of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
@@ -185,7 +185,7 @@ def source_rows(
 
 
 def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list[Example], str]:
-    """Rows of another suite to train on as well, and their split: train, or dev where no training rows are at hand.
+    """Return additional training rows from another suite, and their split: train, or dev if there is no train.
 
     Raises:
         UserError: the labels differ, or the rows are missing or scored.
@@ -218,7 +218,7 @@ def capped(rows: list[Example], limit: int) -> list[Example]:
 
 
 def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """A tenth of the rows, at most 2,000 and at least one, drawn by their place; the rest and that part."""
+    """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part."""
     order = rng("hold out", len(rows)).permutation(len(rows))
     held = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
     return [r for i, r in enumerate(rows) if i not in held], [r for i, r in enumerate(rows) if i in held]
@@ -249,7 +249,7 @@ def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> li
 def translated(
     home: Suite, rows: Sequence[Example], source: str, target: str, data: Path, translate: Translator | None
 ) -> list[Example]:
-    """Training rows in ``target``: the translated ones at hand, else our own translation of ``rows``.
+    """Return training rows in ``target``: existing translations, else our own translation of ``rows``.
 
     Raises:
         UserError: neither is there, or the kind's labels do not survive translation.
@@ -267,7 +267,7 @@ def translated(
 def translate_rows(
     suite: Suite, rows: Sequence[Example], source: str, target: str, translate: Translator
 ) -> list[Example]:
-    """Rows with their texts translated and their labels kept.
+    """Return rows with translated texts and unchanged labels.
 
     Raises:
         UserError: the labels are places in the text (tags, answer spans), which move in translation.
@@ -283,7 +283,7 @@ def scored_rows(
     rows: Sequence[Example],
     translate: Translator | None = None,
 ) -> list[Example]:
-    """The rows as the system sees them: as they are, or translated into the source language.
+    """Return the rows as the system sees them: unchanged, or translated into the source language.
 
     Raises:
         UserError: translate_test without a translation model.
@@ -303,7 +303,7 @@ def select(
     average: Callable[[Sequence[Any]], Any],
     dev_scores: Mapping[str, Sequence[float]],
 ) -> Any:
-    """The checkpoint that a way of choosing gives; the earliest one on a tie.
+    """Return the checkpoint chosen by a selection method; the earliest one on a tie.
 
     Args:
         mode: one of `SELECT`.
@@ -322,5 +322,5 @@ def select(
 
 
 def _named(rows: Sequence[Example], lang: str) -> list[Example]:
-    """Rows with ids that stay unique beside the source's."""
+    """Return rows with ids that are unique together with the source's."""
     return [replace(row, id=f"{lang}/{row.id}") for row in rows]

@@ -124,7 +124,7 @@ def check_columns(origins: Sequence[Origin]) -> None:
 
 
 def _model_of(origin: Origin) -> str:
-    """What all languages of a column share: training and checkpoint, in words of the signature.
+    """Return what all languages of a column share: training and checkpoint, as stated in the signature.
 
     A protocol with a model a language trains each on rows of its own, whose digest tells nothing then.
     """
@@ -135,7 +135,7 @@ def _model_of(origin: Origin) -> str:
 
 
 def _answer(out: Path) -> Answer:
-    """The published table and its scores."""
+    """Return the published table and its scores."""
     scores = [asdict(score) for score in results.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
@@ -147,7 +147,7 @@ def check_workers(num_workers: int) -> None:
 
 
 def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, Answered]]:
-    """The scores of files of predictions in their order with their rows, whatever the number of processes."""
+    """Score files of predictions in order, with their rows, using any number of processes."""
     if num_workers == 1:
         return [pair for path in files for pair in predictions.answered_file(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
@@ -158,7 +158,7 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
 def on_unexposed(
     files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
 ) -> list[tuple[Score, Answered]]:
-    """The scores of files on the rows that are not in a corpus, each system under a name that says so.
+    """Score files on the rows that are not in a corpus, with each system renamed accordingly.
 
     Raises:
         UserError: the rows of a file were not looked for.
@@ -192,7 +192,7 @@ class Averages:
             self._parts.setdefault(tables.column_of(score), []).append(part)
 
     def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
-        """The ends of the interval of a column's mean over ``langs``, or of the source's lead over it."""
+        """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""
         key = (column, tuple(langs), is_gap)
         if column not in self._parts:
             return None
@@ -206,7 +206,7 @@ class Averages:
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)
             if not is_gap:  # wide intervals of few items reach beyond what a score can be
-                ends = max(0.0, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
+                ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high
 
@@ -214,7 +214,7 @@ class Averages:
 def table_of(
     cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends, data: Path
 ) -> Table:
-    """The table of scores with what ``cfg`` puts beside and below them."""
+    """Build the table of scores with the additional rows and columns of ``cfg``."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
         [*scores, *(beside(scores, data) if cfg.published else [])],
@@ -230,7 +230,7 @@ def table_of(
 
 
 def _rows_digest(files: Sequence[Path], data: Path) -> str:
-    """Digest of the gold rows behind prediction files, so that changed data is scored again."""
+    """Return a digest of the gold rows behind prediction files, so that changed data is scored again."""
     origins = [predictions.read_origin(path) for path in files]
     parts = sorted({data_digest(suites()[o.suite], o.lang, o.split, data) for o in origins})
     return hashlib.sha256("".join(parts).encode()).hexdigest()

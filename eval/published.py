@@ -64,7 +64,7 @@ class Published:
 
 @cache
 def published(path: Path = FILE) -> tuple[Published, ...]:
-    """The rows of the cited file.
+    """Return the rows of the cited file.
 
     Raises:
         UserError: a row lacks a citation, or its average is not the mean of its languages.
@@ -77,7 +77,7 @@ def published(path: Path = FILE) -> tuple[Published, ...]:
 
 
 def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
-    """What is wrong with the arithmetic of a row, or nothing.
+    """Return what is wrong with the arithmetic of a row, or "".
 
     Args:
         values: language -> score, with ``average``.
@@ -97,7 +97,7 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
 
 
 def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE) -> list[Score]:
-    """Published numbers of the same suites, metrics and protocols, one system per row of the file.
+    """Return published numbers of the same suites, metrics and protocols, one system per row of the file.
 
     The name of a system says whether it may be compared, its signature where the number was read and why not.
 
@@ -140,7 +140,7 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
 
 
 def differences(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
-    """Why a published row may not be compared with our scores of its suite, metric and protocol; empty where it may.
+    """Return why a published row is not comparable with our scores of its suite, metric and protocol; empty if it is.
 
     Args:
         row: published.
@@ -172,7 +172,7 @@ def differences(row: Published, scores: Sequence[Score], data: Path | None = Non
 
 
 def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str]:
-    """Whether a published average is over other languages than ours would be."""
+    """Return whether a published average covers other languages than ours would."""
     if AVERAGE not in row.values:
         return []
     own = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
@@ -185,13 +185,13 @@ def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str
 
 
 def _vectors(score: Score) -> str:
-    """Layer, pooling and distance of a signature, with all that stands behind them."""
+    """Return layer, pooling and distance of a signature, and the rest of its fields."""
     match = re.search(r"layer:.*?(?=\|data:)", score.signature)
     return match[0] if match else "unknown vectors"
 
 
 def trained_rows(score: Score, langs: Collection[str], data: Path | None = None) -> int | None:
-    """How many rows a model was trained on, from its signature and the files of its suite; None where neither tells.
+    """Return how many rows a model was trained on, from its signature and the suite's files; None if unknown.
 
     Args:
         score: whose signature it is.
@@ -212,7 +212,7 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
 
 
 def _rows(path: Path, position: int, entry: Any) -> list[Published]:
-    """The rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
+    """Return the rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
     where = f"{path} entry {position}"
     names = (
         "paper",

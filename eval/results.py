@@ -86,7 +86,7 @@ class Average:
 
 
 def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: str = "") -> str:
-    """The text that says how a score came about.
+    """Return the signature that says how a score was computed.
 
     Example:
         >>> signature("accuracy:1", "ab" * 32, 1, "cd" * 32)
@@ -108,13 +108,13 @@ def write_scores(path: Path, scores: Iterable[Score], averages: Iterable[Average
 
 
 def read_averages(path: Path) -> list[Average]:
-    """The averages in a file of scores that can be read; files of before 2026-11 have none."""
+    """Return the usable averages in a file of scores; files from before 2026-11 have none."""
     rows = json.loads(path.read_text(encoding="utf-8")).get("averages", [])
     return [Average(**{**row, "langs": tuple(row["langs"])}) for row in rows]
 
 
 def read_scores(path: Path) -> list[Score]:
-    """The scores in a file.
+    """Return the scores in a file.
 
     Raises:
         UserError: no such file, not this format, a key missing or unknown.
@@ -133,7 +133,7 @@ def read_scores(path: Path) -> list[Score]:
 
 
 def merge(files: Sequence[Path]) -> list[Score]:
-    """The scores of several runs.
+    """Return the scores of several runs.
 
     Raises:
         UserError: two files hold different values of one score.
@@ -152,7 +152,7 @@ def merge(files: Sequence[Path]) -> list[Score]:
 
 
 def key_of(score: Score) -> tuple[Any, ...]:
-    """What makes a score the same measurement as another."""
+    """Return the key of equal measurements."""
     named = ("suite", "lang", "metric", "seed", "system", "split", "source", "protocol", "select")
     return tuple(getattr(score, name) for name in named)
 

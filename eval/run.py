@@ -72,7 +72,7 @@ def run(cfg: EvalConfig) -> Answer:
 
 
 def named_systems(cfg: EvalConfig) -> list[Backend]:
-    """The systems of ``cfg``, with every one of its checkpoints.
+    """Return the systems of ``cfg``, one for each of its checkpoints.
 
     Raises:
         UserError: an unknown system, or a name for a checkpoint that stands for something else.
@@ -134,7 +134,7 @@ def evaluate_systems(
 
 
 def expand(names: Iterable[str]) -> list[str]:
-    """Names of suites, with the groups of `xling.eval.groups` spelled out.
+    """Return the names of suites, with groups of `xling.eval.groups` expanded.
 
     Raises:
         UserError: no name, or an unknown one.
@@ -148,7 +148,7 @@ def expand(names: Iterable[str]) -> list[str]:
 
 
 def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
-    """What of a suite is scored: the languages asked for, or every one at hand, the source first.
+    """Return the languages of a suite to score: the requested ones, or every available one, the source first.
 
     Raises:
         UserError: a language asked for is missing, or none is there.
@@ -185,7 +185,7 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
 def _predict(
     cfg: EvalConfig, system: Backend, targets: Sequence[Target], data: Path, translate: Translator | None
 ) -> Iterator[Path]:
-    """The prediction files of one system on one suite, made where they are missing."""
+    """Yield the prediction files of one system on one suite, computing missing ones."""
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     if not suite.shape.is_tuned:
         for target in targets:
@@ -249,7 +249,7 @@ class _DevScores:
     on_source: list[float] = field(default_factory=list)
 
     def asked(self, mode: str, target: Target, data: Path) -> Mapping[str, Sequence[float]]:
-        """The scores that ``mode`` reads."""
+        """Return the dev scores that ``mode`` needs for selection."""
         if len(self.checkpoints) == 1 or mode in ("last", "averaged"):
             return {}
         if mode == "oracle":
@@ -265,7 +265,7 @@ class _DevScores:
 
 
 def _target_dev(target: Target, data: Path) -> list[Example]:
-    """Dev rows of the target language that are not the scored ones.
+    """Return dev rows of the target language that are not the scored ones.
 
     Raises:
         UserError: the scored rows are the dev rows, so there is nothing to choose on.
@@ -280,7 +280,7 @@ def _target_dev(target: Target, data: Path) -> list[Example]:
 
 
 def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> Path:
-    """Translations of one pair, made where they are missing."""
+    """Return the translations of one pair, computing missing ones."""
     made_by = f"no fine-tuning{_searched(cfg, target.suite)}"
     origin = _origin(cfg, system, target, FIXED_SEED, "none", made_by, data)
     origin = replace(origin, protocol="none", source="")
@@ -312,7 +312,7 @@ def _origin(
 def _trained_on(
     cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig | None, data: Path
 ) -> str:
-    """The part of a signature that says what a model was fine-tuned on and how, from the files' digests."""
+    """Return the part of a signature about fine-tuning: data digests and settings."""
     home, protocol = training_suite(suite), PROTOCOLS[cfg.protocol]
     train_langs = dict.fromkeys([cfg.source, *(langs if protocol.train_on != "source" else ())])
     times = f"x{len(train_langs)}" if protocol.train_on == "translated_all" and len(train_langs) > 1 else ""
@@ -340,7 +340,7 @@ def _trained_on(
 
 
 def _written_by(cfg: EvalConfig, suite: Suite) -> str:
-    """The part of a signature that says what translated rows, and how texts were looked for."""
+    """Return the part of a signature about the translation of rows: model and search."""
     protocol = PROTOCOLS[cfg.protocol]
     translates = protocol.test_on == "translated" or protocol.train_on in ("translated", "translated_all")
     if not (cfg.translator and translates):
@@ -349,7 +349,7 @@ def _written_by(cfg: EvalConfig, suite: Suite) -> str:
 
 
 def _searched(cfg: EvalConfig, suite: Suite) -> str:
-    """The part of a signature that says how texts were looked for; nothing where none are written."""
+    """Return the part of a signature about text generation; empty if no texts are generated."""
     return _search_of(cfg) if suite.shape.is_slow else ""
 
 

@@ -118,7 +118,7 @@ def verify(cfg: VerifyConfig) -> Answer:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 over everything in a sealed file but the digest itself."""
+    """Return the SHA-256 of everything in a sealed file except the digest itself."""
     rest = {name: value for name, value in content.items() if name != "digest"}
     return hashlib.sha256(
         json.dumps(rest, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass")
@@ -136,7 +136,7 @@ def _versions() -> dict[str, str]:
 
 
 def _answers(path: Path, data: Path) -> dict[str, Any]:
-    """The answers of a file of predictions with their rows' digest."""
+    """Return the answers of a file of predictions with their rows' digest."""
     origin = predictions.read_origin(path)
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     given = predictions.read(path, rows)
@@ -148,7 +148,7 @@ def _answers(path: Path, data: Path) -> dict[str, Any]:
 
 
 def _gold(origin: Origin, data: Path) -> str:
-    """SHA-256 over ids, fields and labels of rows, whatever the files that they are in."""
+    """Return the SHA-256 of ids, fields and labels of rows, whatever files they are in."""
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     parts = [
         json.dumps([row.id, dict(row.fields), row.label], ensure_ascii=False, sort_keys=True) for row in rows
@@ -157,7 +157,7 @@ def _gold(origin: Origin, data: Path) -> str:
 
 
 def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
-    """Scores and averages of files of predictions, as JSON holds them."""
+    """Return scores and averages of files of predictions, as JSON holds them."""
     publish.check_columns([predictions.read_origin(path) for path in files])
     answered = publish.score_files(files, data)
     averages = publish.Averages(answered)
@@ -167,7 +167,7 @@ def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A sealed file whose digest is right."""
+    """Read a sealed file and verify its digest."""
     if not path.is_file():
         raise UserError(f"no sealed result at {path}", fix="xling eval seal RUN out=FILE writes one")
     try:
@@ -188,7 +188,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _unpacked(file: Path, part: Any, folder: Path, data: Path) -> Path:
-    """A file of predictions with the answers of a sealed one."""
+    """Return a file of predictions with the answers of a sealed one."""
     try:
         origin = Origin(**part["origin"])
         given = [(str(name), answer) for name, answer in part["answers"]]

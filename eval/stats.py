@@ -81,7 +81,7 @@ class Paired:
         assert self.a.shape == self.b.shape, (self.lang, self.a.shape, self.b.shape)
 
     def sides(self) -> tuple[Answered, Answered]:
-        """Both systems."""
+        """Resample the rows of both systems together."""
         return (
             Answered(self.lang, self.a, self.ids, self.blocks, self.seed),
             Answered(self.lang, self.b, self.ids, self.blocks, self.seed),
@@ -116,7 +116,7 @@ class Comparison:
 
 
 def clusters_of(parts: Sequence[Answered]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
-    """The cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
+    """Return the cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
 
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
     and whatever these join.
@@ -158,7 +158,7 @@ def interval(
     blocks: Sequence[Hashable] = (),
     num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % interval of one score: Wilson's for a share, else the bootstrap's percentiles.
+    """Return the 95 % interval of one score: Wilson's for a share, else bootstrap percentiles.
 
     Args:
         stats: (num_rows, num_stats).
@@ -178,7 +178,7 @@ def interval(
 def wilson(
     top: Float64[np.ndarray, " clusters"], bottom: Float64[np.ndarray, " clusters"]
 ) -> tuple[float, float]:
-    """Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
+    """Return Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
 
     The number of trials is the effective one: as many independent ones as give the variance that the clusters have;
     their number where they are all alike.
@@ -207,7 +207,7 @@ def average_interval(
     weights: Sequence[float] = (),
     num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % interval of the mean of one system's scores over languages and seeds.
+    """Return the 95 % interval of the mean of one system's scores over languages and seeds.
 
     Resamples of rows that are all right or all wrong are all alike; Wilson's interval over the clusters stands there.
 
@@ -267,7 +267,7 @@ def compare(
 
 
 def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) -> float:
-    """The drop in points that a one-sided test at ``alpha`` finds with probability ``power``.
+    """Return the drop in points that a one-sided test at ``alpha`` detects with probability ``power``.
 
     Args:
         standard_error: of the difference when there is none, in points.
@@ -278,7 +278,7 @@ def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) 
 
 
 def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: float = 0.95) -> int:
-    """Rows at which a drop in accuracy is found, by the normal approximation.
+    """Return the number of rows at which a drop in accuracy is detected, by the normal approximation.
 
     Args:
         disagreement: share of rows on which exactly one of the two systems is right.
@@ -296,7 +296,7 @@ def seed_variance(
     shares: Float64[np.ndarray, " parts"],
     seeds: Sequence[int],
 ) -> tuple[float, int]:
-    """Variance of an average due to seeds alone, and its degrees of freedom.
+    """Return the variance of an average due to seeds alone, and its degrees of freedom.
 
     The spread of the seeds' own averages less what items explain of it, which is how far the averages of resamples
     spread around their common mean.
@@ -322,7 +322,7 @@ def seed_variance(
 def _seed_noise(
     draws: Array, observed: Array, shares: Array, seeds: Sequence[int], key: str
 ) -> npt.NDArray[np.float64]:
-    """What seeds alone add to each resample, float64 (num_resamples,); nothing with one seed."""
+    """Return the seeds' contribution to each resample, float64 (num_resamples,); zeros with one seed."""
     variance, free = seed_variance(draws, observed, shares, seeds)
     if not variance:
         return np.zeros(len(draws))
@@ -331,14 +331,17 @@ def _seed_noise(
 
 
 def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
-    """The percentiles of resamples, widened as Student's t is for few clusters."""
+    """Return the percentiles of resamples, widened as Student's t is for few clusters."""
     low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
     return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
 
 
 def _student(free: int) -> float:
-    """The 97.5 % quantile of Student's t, from three degrees on to within 0.3 % (Cornish and Fisher's expansion)."""
+    """Return the 97.5 % quantile of Student's t (Cornish and Fisher's expansion.
+
+    0.3 % error from three degrees on).
+    """
     z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
@@ -349,7 +352,7 @@ def _student(free: int) -> float:
 
 
 def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
-    """Sums of row statistics by cluster, (num_clusters, num_stats)."""
+    """Return sums of row statistics by cluster, (num_clusters, num_stats)."""
     sums = np.zeros((count, stats.shape[1]))
     np.add.at(sums, own, stats)
     return sums
@@ -358,7 +361,7 @@ def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
 def _resampled_scores(
     parts: Sequence[Answered], metric: Metric, key: str, num_resamples: int
 ) -> tuple[Array, int]:
-    """Scores of resamples, (num_resamples, num_parts), and the number of clusters."""
+    """Return scores of resamples, (num_resamples, num_parts), and the number of clusters."""
     own, count = clusters_of(parts)
     matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
     blocks = [
@@ -369,7 +372,7 @@ def _resampled_scores(
 
 
 def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
-    """Differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
+    """Return differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
     width = matrices[0].shape[1] // 2
     drawn = [
         np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
@@ -403,7 +406,7 @@ class Spread:
     seeds: int
 
     def variance(self, items: float, langs: int, seeds: int) -> float:
-        """Variance of the mean difference over so many."""
+        """Return the variance of the mean difference for a planned number of items, languages and seeds."""
         each = self.item + self.item_lang / langs + self.item_seed / seeds + self.rest / (langs * seeds)
         return each / items + self.seed / seeds
 
@@ -411,7 +414,7 @@ class Spread:
 def spread_of(
     pairs: Sequence[Paired], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
 ) -> Spread:
-    """The parts of the variance of a difference, from the covariances of resampled scores.
+    """Return the parts of the variance of a difference, from the covariances of resampled scores.
 
     Without a second language or seed their parts are in the others.
     """
@@ -451,7 +454,7 @@ def _distinct(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:
 
 
 def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Iterator[list[Array]]:
-    """Sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
+    """Yield sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
     whole = np.hstack(matrices)
     ends = np.cumsum([m.shape[1] for m in matrices])[:-1]
     rows, counts = _distinct(whole)
@@ -471,7 +474,7 @@ def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Itera
 
 
 def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
-    """Mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
+    """Return mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
     halves = [np.split(m, 2, axis=1) for m in matrices]
     rows, counts = _distinct(np.hstack([b - a for a, b in halves]))
     generator = rng("randomise", key)
@@ -489,7 +492,7 @@ def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples:
 
 
 def _blocks(num_resamples: int, width: int) -> Iterator[int]:
-    """Numbers of resamples whose numbers fit together in memory."""
+    """Yield block sizes of resamples that fit into memory."""
     most = max(1, VALUES_AT_ONCE // max(width, 1))
     for start in range(0, num_resamples, most):
         yield min(most, num_resamples - start)

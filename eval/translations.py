@@ -30,7 +30,7 @@ class Translations:
         self._translator: Any = None
 
     def __call__(self, texts: Sequence[str], src: str, tgt: str) -> list[str]:
-        """One translation per text.
+        """Return one translation per text.
 
         Raises:
             UserError: the model has no decoder, or has never seen one of the languages.

@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
-    """Run parts one after the other, then what the reconciler gives this job to go on with; returns the exit code."""
+    """Run parts one after the other, then those that the reconciler assigns to this job; return the exit code."""
     code = 0
     while parts:
         for part in parts:
@@ -59,12 +59,13 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
             if job.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
-        parts = _next(step, entry) if alone and not code else []
+        # A container has no commands of Slurm: the collector, which runs outside, goes on.
+        parts = _next(step, entry) if alone and not code and not step.plan.resources.container else []
     return code
 
 
 def _next(step: Step, entry: Event) -> list[Element]:
-    """What this job goes on with: the reconciler is called by whoever ends, so that the queue is waited for less.
+    """Return the parts that this job runs next; it calls the reconciler itself to reduce queueing.
 
     A controller that was killed may have lost the collector, so this job waits for one that is away.
     """
@@ -85,14 +86,14 @@ def _next(step: Step, entry: Event) -> list[Element]:
 
 
 def _is_away(error: Exception, step: Step) -> bool:
-    """Whether the controller does not answer; a lease is held the longest while another job asks in vain."""
+    """Return whether the controller does not answer, or another job is waiting for it with the lease."""
     if isinstance(error, lease.HeldError):
         return not reconcile.view_of(step.run).answers
     return isinstance(error, reconcile.NoAnswerError)
 
 
 def _entry(step: Step, key: str) -> Event:
-    """The submission with this key; a slow shared file system may show it late."""
+    """Return the submission with this key; a slow shared file system may show it late."""
     deadline = time.monotonic() + RECORD_DELAY_S
     while not (found := [entry for entry in step.jobs() if entry["key"] == key]):
         if time.monotonic() > deadline:

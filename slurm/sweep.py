@@ -12,7 +12,7 @@ PREFIX = "sweep."
 
 
 def expand(words: Sequence[str], usual: Mapping[str, Sequence[str]] | None = None) -> list[list[str]]:
-    """The words of every configuration of a sweep, the last axis fastest.
+    """Return the arguments of every configuration of a sweep, the last axis fastest.
 
     ``{key}`` in another word is replaced by the value of the axis ``key``.
 

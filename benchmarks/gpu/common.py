@@ -19,12 +19,12 @@ ROWS = 34  # of a profile
 
 
 def device() -> torch.device:
-    """``DEVICE``, or the GPU where there is one."""
+    """Return ``DEVICE``, or the GPU if there is one."""
     return torch.device(os.environ.get("DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def device_name() -> str:
-    """What the device calls itself."""
+    """Return the name of the device."""
     return torch.cuda.get_device_name() if device().type == "cuda" else "cpu"
 
 
@@ -35,7 +35,7 @@ def wait() -> None:
 
 
 def seconds(work: Callable[[], Any], times: int = 5, warm: int = 2) -> float:
-    """Median of ``times`` calls, after ``warm`` others."""
+    """Return the median of ``times`` calls, after ``warm`` others."""
     found = []
     for number in range(warm + times):
         wait()
@@ -48,13 +48,13 @@ def seconds(work: Callable[[], Any], times: int = 5, warm: int = 2) -> float:
 
 
 def product_rate(dtype: torch.dtype, size: int) -> float:
-    """FLOP/s of a product of two random square matrices."""
+    """Return the FLOP/s of a product of two random square matrices."""
     left, right = (torch.randn(size, size, device=device(), dtype=dtype) for _ in range(2))
     return 2 * size**3 / seconds(lambda: left @ right, 10)
 
 
 def peak() -> float:
-    """Bfloat16 FLOP/s that the data sheet promises; 0 where the device is not in `PEAKS`."""
+    """Return the bfloat16 FLOP/s of the data sheet; 0 if the device is not in `PEAKS`."""
     return next((rate for name, rate in PEAKS.items() if name in device_name()), 0.0)
 
 

@@ -189,7 +189,7 @@ class _Counts:
                 self.replaced[item.base, lang] += count
 
     def rates(self) -> dict[str, float]:
-        """``en>sw`` -> share of the words of switched English sentences that became Swahili."""
+        """Return ``en>sw`` -> share of the words of switched English sentences that became Swahili."""
         return {
             f"{base}>{lang}": round(count / max(self.words[base], 1), 5)
             for (base, lang), count in sorted(self.replaced.items())
@@ -203,7 +203,7 @@ Found = tuple[list[Path], Any]
 
 
 def _alignment(cfg: CodeswitchConfig) -> Path:
-    """The directory of the alignment; a parallel corpus without one is aligned first."""
+    """Return the directory of the alignment; align a parallel corpus first if it has none."""
     pair = "-".join(cfg.langs)
     given = [Path(path) for path in cfg.source[:1]] or [
         Path(f"runs/align/{pair}"),
@@ -316,7 +316,7 @@ _MODES = {"alm": _alm, "dictionary": _dictionary, "documents": _documents}
 
 
 def _spaced(langs: Iterable[str]) -> frozenset[str]:
-    """Those languages that put spaces between words."""
+    """Return the languages that put spaces between words."""
     return frozenset(lang for lang in langs if languages.get(lang).spaces)
 
 

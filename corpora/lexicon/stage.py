@@ -112,14 +112,14 @@ def run(cfg: BliConfig) -> manifest.Manifest:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, or the paragraphs of a corpus."""
+    """Yield the lines of a text file, or the paragraphs of a corpus."""
     if path.suffix != ".parquet":
         return reader.lines(path)
     return (paragraph for document in reader.documents([str(path)]) for paragraph in document)
 
 
 def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
-    """The likely translations of each word with log10 of their probabilities, the best first, one a line."""
+    """Format the likely translations of each word with log10 of their probabilities, best first, one per line."""
     lines = []
     for word, row in zip(src, likely(scores), strict=True):
         there = np.flatnonzero(row)
@@ -129,7 +129,7 @@ def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "s
 
 
 def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The most frequent spelling of each word, first words of lines only where it is seen nowhere else."""
+    """Return the most frequent spelling of each word, using line-initial words only if there are no others."""
     seen: dict[str, Counter[str]] = {}
     for line in lines:
         for place, word in enumerate(WORD.findall(line)):
@@ -138,7 +138,7 @@ def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 
 def precision(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"], gold: Path) -> dict[str, float]:
-    """Share of the gold dictionary's words, of those in both texts, whose best translation is right."""
+    """Return the share of the gold dictionary's words, of those in both texts, with a correct best translation."""
     rows = {word: i for i, word in enumerate(src.words)}
     there = set(tgt.words)
     entries = {word: {t.lower() for t in found} for word, found in read_dictionary(gold).items()}

@@ -84,7 +84,7 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
 
 
 def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_matrix:
-    """How often a word (row) has another (column) so many places behind it, (size, size)."""
+    """Count how often a word (row) has another (column) at a given distance after it, (size, size)."""
     left, right = stream[:-distance], stream[distance:]
     both = (left >= 0) & (right >= 0)
     ones = np.ones(int(both.sum()))
@@ -117,13 +117,13 @@ def _factorise(matrix: scipy.sparse.csr_matrix, dim: int) -> np.ndarray:
 
 
 def unit(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
-    """Rows centred and of length 1; zeros stay."""
+    """Return rows centred and scaled to length 1; zeros are kept."""
     rows = of_length_one(rows)
     return of_length_one(rows - rows.mean(0))
 
 
 def of_length_one(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
-    """Rows by their length; zeros stay."""
+    """Return rows divided by their length; zeros are kept."""
     out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return out
 

@@ -29,7 +29,7 @@ _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """The phases that are known by now."""
+    """Return the phases known so far."""
     work = _work(cfg)
     if not work.root.is_dir() and overview.published(cfg):
         return (Phase("plan"), Phase("overview"))
@@ -104,7 +104,7 @@ def _run_plans(cfg: MonoConfig, work: Work) -> None:
 
 
 def _packed(work: Work, phase: str) -> list[tuple[str, int]]:
-    """Language and part of each part of a phase."""
+    """Return language and part for each part of a phase."""
     found: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
     return found.get(phase, [])
 

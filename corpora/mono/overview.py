@@ -48,7 +48,7 @@ _TEXTS = {
 
 
 def published(cfg: MonoConfig) -> bool:
-    """Whether this crawl was built with these settings from these files, in all its languages."""
+    """Return whether this crawl was built with these settings from these files, in all its languages."""
     if manifest.up_to_date(
         cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
     ) is None or not route.routed(cfg):
@@ -77,7 +77,7 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
 
 
 def summary(out: Path) -> Answer:
-    """A line a language of a published overview."""
+    """Return one line per language of a published overview."""
     rows = read_json(out / STATS)["languages"]
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _line(root: Path, lang: str) -> str:
-    """A line of a corpus to look at: a sentence of the samples on its card, nearest to 120 characters."""
+    """Return a sample sentence of a corpus: that of the card nearest to 120 characters."""
     samples = read_json(root / lang / STATS)["tally"]["samples"]
     lines = [line for *_, text in samples for line in text.split("\n")]
     lines = [line for line in lines if is_ended(line)] or lines
@@ -134,7 +134,7 @@ def _tiles(rows: list[dict[str, Any]]) -> str:
 
 
 def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
-    """The table of languages with each name as a link to the card of its corpus."""
+    """Return the table of languages with each name as a link to the card of its corpus."""
     for row in rows:
         name = html.escape(row["name"])
         shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{card.HTML}">{name}</a></th>', 1)
@@ -152,7 +152,7 @@ def _quotes(lines: dict[str, str], rows: list[dict[str, Any]]) -> str:
 def _body(
     rows: list[dict[str, Any]], routed: dict[str, Any], lines: dict[str, str], lead: str, losses: str
 ) -> Iterator[str]:
-    """The page, section by section."""
+    """Yield the page, section by section."""
     kept = [row for row in rows if row["kept_documents"]]
     gone = [row for row in rows if not row["kept_documents"]]
     steps = [
@@ -194,7 +194,7 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
 
 
 def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Declared and found languages, the commonest of each, and their counts; the others together."""
+    """Return the most frequent declared and identified languages, and their counts; the others together."""
     pairs = Counter({tuple(key.split("\t")): n for key, n in tally.confusion.items()})
     sides: list[list[str]] = []
     for side in (0, 1):

@@ -45,14 +45,14 @@ _MB = 1 << 20
 
 
 def partial_reasons() -> set[tuple[str, str]]:
-    """The stages and reasons that drop a piece of a document and keep the rest."""
+    """Return the stages and reasons that drop only a part of a document."""
     pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
     pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
     return pairs | {(name, reason) for name, cls in STREAMING.items() for reason in cls.partial}
 
 
 def meanings() -> dict[str, str]:
-    """``stage<TAB>reason`` -> what it means, of every stage."""
+    """Map ``stage<TAB>reason`` to its explanation, for every stage."""
     found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
     found |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
     found |= {f"{READ}\t{reason}": text for reason, text in READ_REASONS.items()}
@@ -108,7 +108,7 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Pair the documents of all parts that share the hash of one band."""
+    """Pair documents of all parts that share the hash of one band."""
     work = cfg.work()
     with work.making("near", index) as made:
         near.find_pairs(
@@ -216,12 +216,12 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 
 def open_log(cfg: MonoConfig, folder: Path) -> RejectLog:
-    """The ledger of a part in the making, which keeps what is dropped."""
+    """Return the ledger of a part being built, which keeps dropped samples."""
     return RejectLog(folder, partial_reasons(), cfg.num_samples, cfg.reject_chars)
 
 
 def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[Document]:
-    """The documents of several shards, counted by source; endless ones are dropped here."""
+    """Yield the documents of several shards, counted by source; oversized ones are dropped here."""
     context = cfg.context()
     for shard in shards:
         limit = cfg.max_docs or None
@@ -235,7 +235,7 @@ def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[
 
 
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:
-    """Where a shard came from, and the size and digest of its file if it has one."""
+    """Return the origin of a shard, and the size and digest of its file if it has one."""
     if shard.checksum and not shard.remote:  # known already
         algorithm, _, digest = shard.checksum.partition(":")
         return {
@@ -250,7 +250,7 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
 
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
-    """The documents that pass all stages; the tally counts languages found and values of the filters."""
+    """Yield the documents that pass all stages; the tally counts identified languages and filter values."""
     counts = {LangId.name: log.tally.identified, Filters.name: log.tally.measured}
     for stage in stages:
         docs = stage(docs, log)
@@ -282,7 +282,7 @@ def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
 
 
 def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
-    """Documents until they hold about ``num_chars``; at least one."""
+    """Yield documents until they hold about ``num_chars``; at least one."""
     taken = 0
     while taken < num_chars and (doc := next(docs, None)) is not None:
         taken += len(doc.text)
@@ -302,7 +302,7 @@ def _spare(cfg: MonoConfig, path: Path) -> None:
 
 @contextmanager
 def _open_export(cfg: MonoConfig, folder: Path, number: int) -> Iterator[Callable[[Document], object]]:
-    """A function that appends a document in CC-100's format, or does nothing when no export is asked for."""
+    """Provide a function that appends a document in CC-100's format, or does nothing when no export is asked for."""
     if not cfg.export:
         yield lambda doc: None
         return
@@ -311,7 +311,7 @@ def _open_export(cfg: MonoConfig, folder: Path, number: int) -> Iterator[Callabl
 
 
 def _compressed(raw: BinaryIO, ending: str) -> BinaryIO:
-    """A writer of streams that may be joined end to end; the same text gives the same bytes."""
+    """Return a writer whose compressed streams can be concatenated; equal text gives equal bytes."""
     match ending.rpartition(".")[2]:
         case "gz":
             return cast(BinaryIO, gzip.GzipFile("", "wb", 6, raw, mtime=0))

@@ -120,5 +120,5 @@ def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
 
 
 def routed(cfg: MonoConfig) -> bool:
-    """Whether the published folder was routed with these settings."""
+    """Return whether the published folder was routed with these settings."""
     return manifest.up_to_date(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) is not None

@@ -80,7 +80,7 @@ class _Buffer:
         return True
 
     def starts_record(self) -> bool:
-        """Whether a record starts at the read position."""
+        """Return whether a record starts at the read position."""
         self.ensure(_MAX_VERSION_BYTES)
         return bool(_START.match(self.data, self.at))
 
@@ -141,7 +141,7 @@ def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
 
 
 def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
-    """Whether the record is of the type ``kind``; one of another type is accounted for here."""
+    """Return whether the record is of the type ``kind``; records of other types are counted here."""
     found = record.headers.get("warc-type", "")
     if found == kind:
         return True
@@ -168,7 +168,7 @@ def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
 
 
 def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
-    """The fields of a record's head; None, and nothing read, where the next record starts before it ends."""
+    """Return the header fields of a record; None, reading nothing, if the next record starts before its end."""
     while (found := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
         if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES or not buffer.grow():
             return None
@@ -188,7 +188,7 @@ def _lower(name: str) -> str:
 
 
 def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None:
-    """The record with the content block that starts at the read position; None, and a loss, if it is too long."""
+    """Return the record with the content block at the read position; None, counting a loss, if it is too long."""
     length = record.headers.get("content-length", "")
     size = int(length) if _LENGTH.fullmatch(length) else -1
     if size > _MAX_BODY_BYTES:  # or a wrong length: no further than to the next record
@@ -220,7 +220,7 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
 
 
 def _is_whole(buffer: _Buffer, size: int) -> bool:
-    """Whether a block of ``size`` bytes is followed by a record or by nothing."""
+    """Return whether a block of ``size`` bytes is followed by a record or by nothing."""
     if not buffer.ensure(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.at < size:
         return False
     end = buffer.at + size
@@ -230,7 +230,7 @@ def _is_whole(buffer: _Buffer, size: int) -> bool:
 
 
 def _taken(buffer: _Buffer, record: Record, size: int, num_bytes: int) -> Record:
-    """The record with a block of ``size`` bytes, of ``num_bytes`` to pass over."""
+    """Return the record with a block of ``size`` bytes, ``num_bytes`` after the read position."""
     record.body = buffer.data[buffer.at : buffer.at + size]
     if num_bytes > size:
         record.body = record.body.rstrip(b"\r\n")

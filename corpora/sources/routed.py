@@ -36,7 +36,7 @@ class Routed(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A part with a row group a language."""
+        """Return an example part with one row group per language."""
         texts = {"en": "Good morning\nto all", "sw": "Habari za leo\nMji mkuu"}
         part = io.BytesIO()
         with pq.ParquetWriter(part, SCHEMA) as file:
@@ -58,12 +58,12 @@ class Routed(Source):
         return found
 
     def origins(self) -> list[dict[str, Any]]:
-        """The sources that were read, as the plan of a build states them."""
+        """Return the sources that were read, as recorded in a build's plan."""
         found: list[dict[str, Any]] = read_json(self._folder / PLAN)["sources"]
         return found
 
     def shards(self) -> list[Shard]:
-        """One shard a routed part that holds the language.
+        """Return one shard per routed part that contains the language.
 
         Raises:
             UserError: no part does.

@@ -67,7 +67,7 @@ class Blocklist(Stage):
     )
 
     def judge(self, doc: Document) -> str | None:
-        """Why a document is blocked."""
+        """Return why a document is blocked, or None."""
         url, text = doc.url, doc.text
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
@@ -107,7 +107,7 @@ class Blocklist(Stage):
 
 @cache
 def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
-    """The lower-cased entries of list files; of an URL what follows the scheme."""
+    """Return the lower-cased entries of list files; of a URL the part after the scheme."""
     lines: list[str] = []
     for path in map(Path, paths):
         try:
@@ -122,7 +122,7 @@ def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
 
 @cache
 def _words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Entries that are one unit, and entries that are several, their units joined by spaces."""
+    """Split entries into those of one unit and those of several, whose units are joined by spaces."""
     split = [units(entry) for entry in _entries(paths)]
     single = frozenset(parts[0] for parts in split if len(parts) == 1)
     return single, tuple(sorted(" ".join(parts) for parts in split if len(parts) > 1))

@@ -62,7 +62,7 @@ class Repair(Stage):
 
 
 def repair(text: str) -> str:
-    """Repaired ``text``, one stripped paragraph a line without empty lines.
+    """Repair ``text`` and return one stripped paragraph per line without empty lines.
 
     Repairing twice changes nothing more.
     """
@@ -77,7 +77,7 @@ def repair(text: str) -> str:
 
 
 def _mend(text: str) -> str:
-    """One pass of mojibake, invisible characters and NFC."""
+    """Run one pass of repair: mojibake, invisible characters and NFC."""
     if _MOJIBAKE.search(text):
         # A page mixes charsets, and ftfy mends only what is wrong from end to end: one line at a time.
         lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]

@@ -92,7 +92,7 @@ SPECIAL = (
 
 
 def entities(meaning: Meaning) -> list[str]:
-    """The sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must show."""
+    """Return the sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must contain."""
     found = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
     found += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
     if meaning.said:
@@ -101,7 +101,7 @@ def entities(meaning: Meaning) -> list[str]:
 
 
 def entity_type(entity: Entity | None) -> str:
-    """PER, ORG or LOC, or "" for what is no named entity."""
+    """Return PER, ORG or LOC, or "" if it is not a named entity."""
     match entity:
         case Person():
             return "PER"

@@ -36,7 +36,6 @@ from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split
 from xling.pages import sheet
 from xling.pages.sheet import Cell, Sheet
 from xling.text.altered import Alteration
-from xling.transfer.words import word_vectors
 
 STAGE, TABLE_STAGE = "analyse pair", "analyse grid"
 SYSTEMS = ("pretrained", "random")
@@ -132,6 +131,8 @@ def _training(checkpoint: Path) -> dict[str, Any]:
 
 def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Measured]:
     """The three measures of one system at both layers."""
+    from xling.transfer.words import word_vectors  # help reads this file without torch
+
     langs = (text.lang, text.second_lang)
     lines = [(cfg.text / f"test.{lang}.txt").read_text(encoding="utf-8").splitlines() for lang in langs]
     names = (cfg.text / "test.names").read_text(encoding="utf-8").splitlines()

@@ -97,7 +97,7 @@ def run(cfg: AnalyseConfig) -> Answer:
 
 
 def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
-    """The languages of a suite, each beside the source; items are paired by their ids."""
+    """Yield the languages of a suite, each paired with the source; items are paired by their ids."""
     if not suite.shape.analysed:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
@@ -152,7 +152,7 @@ def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator
 
 
 def _layers_of(model: backend.Backend, cfg: AnalyseConfig) -> Iterator[int]:
-    """Layers from 0; a model says by an error that it has no more."""
+    """Yield layers from 0; a model raises an error when it has no more."""
     for layer in range(1000):
         try:
             model.embed(["a"], cfg.source, layer, cfg.pooling)
@@ -167,7 +167,7 @@ Vectors = Mapping[str, Any]
 def _measured(
     texts: Sequence[Texts], vectors: Vectors, sources: Vectors, source: str
 ) -> Iterator[tuple[str, str, float]]:
-    """Language, measure and value from 0 to 1 of one layer."""
+    """Yield language, measure and value from 0 to 1 of one layer."""
     everywhere = np.vstack(list(vectors.values())).mean(axis=0)
     for t in texts:
         own, other = vectors[t.lang], sources[t.lang]
@@ -185,7 +185,7 @@ def _measured(
 
 
 def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
-    """A probe learned on every second row of the source and tried on the others of a language: files may be sorted.
+    """Train a probe on every second row of the source and test it on the other rows of a language.
 
     The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
     """
@@ -218,7 +218,7 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
 
 
 def _layers(rows: Sequence[Row]) -> Sheet:
-    """Means over languages; selectivity is what the probe gets beyond the control task."""
+    """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
         values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
@@ -245,12 +245,12 @@ def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
-    """The highest value of any layer of the model."""
+    """Return the highest value of any layer of the model."""
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 
 def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
-    """Language by language, at the best layer of the model."""
+    """Return results by language, at the best layer of the model."""
     wanted = ("retrieval", "cka", "units shared", "probe")
     table = [(lang, *surface[lang], *(_best(rows, lang, m) for m in wanted)) for lang in sorted(surface)]
     columns = (
@@ -267,7 +267,7 @@ def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) 
 def _explained(
     rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
 ) -> Iterator[Sheet]:
-    """A regression of zero-shot scores on the measures, each language predicted from the others."""
+    """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
     if cfg.scores is None:
         return
     scores = [s for s in results.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]

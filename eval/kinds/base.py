@@ -101,43 +101,44 @@ class Kind:
     # Rows.
 
     def is_label(self, row: Example) -> bool:
-        """Whether a row's label has the right shape."""
+        """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """What of a row's label has to be in the suite's closed set."""
+        """Yield the parts of a row's label that must be in the suite's closed set."""
         return ()
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """The closed set that a model chooses from."""
+        """Return the closed set of labels that a model chooses from."""
         return suite.labels
 
     # Statistics.
 
     def block(self, row: Example) -> Hashable:
-        """What rows of one language share that makes their answers depend on each other; None for nothing."""
-        return None
+        """Return the key shared by rows whose answers depend on each other: the ``document``; None for none."""
+        shared: Hashable = row.fields.get("document")
+        return shared
 
     # Answers.
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Whether a system could have given this answer."""
+        """Return whether an answer is valid for a row."""
         return isinstance(answer, str)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Whether an answer is one of the candidates that ``rows`` give; None where answers are no candidates."""
+        """Return whether an answer is among the candidates of ``rows``; None if the kind has no candidates."""
         return None
 
     def right_answer(self, row: Example) -> Any:
-        """An answer without a fault."""
+        """Return the correct answer."""
         return row.label
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """Answers from vectors, for a kind without a task."""
+        """Compute answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
     def passages(self, row: Example) -> dict[str, str]:
-        """What of a row a model must not have read before: field -> text, references among them."""
+        """Return the texts of a row that a model must not have read before: field -> text, including references."""
         given = {name: row.fields.get(name, "") for name in self.fields}
         return {
             name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
@@ -146,21 +147,21 @@ class Kind:
     # To be looked at.
 
     def source_of(self, row: Example) -> str:
-        """What a system is asked, as text: the passages of a row but for its reference."""
+        """Return the input of a system as text: the passages of a row without its reference."""
         return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """An answer to one of ``rows`` as text."""
+        """Return an answer to one of ``rows`` as text."""
         return _plain(answer)
 
     # Protocols.
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """The classes that a row is a shot of, for few-shot transfer."""
+        """Return the classes that a row is a shot of, for few-shot transfer."""
         return {row.label}
 
     def translated(self, rows: Sequence[Example], translate: Translate) -> list[Example]:
-        """Rows with their texts translated and their labels kept.
+        """Return rows with translated texts and unchanged labels.
 
         Raises:
             UserError: labels are places in the text, or texts.
@@ -183,27 +184,27 @@ class Kind:
     # Controls.
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """What the control ``majority`` learns; a kind without this method has no such control."""
+        """Return the label that the control ``majority`` counts; kinds without this method have no such control."""
         raise NotImplementedError(self.name)
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """What the control ``majority`` answers."""
+        """Return the answer of the control ``majority``."""
         return learned
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """What the control ``ngram`` learns of a row: features and name of its class, or None; tags, or None.
+        """Return what the control ``ngram`` learns of a row: features and class name, or None; tags, or None.
 
         A kind without this method has no such control.
         """
         raise NotImplementedError(self.name)
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """The answer that a class and tags are."""
+        """Convert a class and tags to an answer."""
         return name if tags is None else tags
 
 
 def is_texts(value: Any) -> bool:
-    """Whether a value is a tuple of texts."""
+    """Return whether a value is a tuple of texts."""
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 

@@ -70,14 +70,14 @@ def _unicode_punctuation() -> dict[int, None]:
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """F1 of the multisets of tokens of two normalised texts; 0 for two empty ones, as the scripts do."""
+    """Return F1 of the multisets of tokens of two normalised texts; 0 for two empty ones, as the scripts do."""
     found, gold = prediction.split(), answer.split()
     shared = sum((Counter(found) & Counter(gold)).values())
     return 2 * shared / (len(found) + len(gold)) if shared else 0.0
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 when two normalised texts are equal."""
+    """Return 1 when two normalised texts are equal."""
     return float(prediction == answer)
 
 
@@ -88,7 +88,7 @@ def best_over_answers(
     predictions: Sequence[str],
     lang: str,
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (score, 1), where a row's score is the best over its accepted answers."""
+    """Return statistics (score, 1), where a row's score is the best over its accepted answers."""
     values = []
     for example, prediction in zip(examples, predictions, strict=True):
         found = normalise(prediction, lang)

@@ -64,7 +64,7 @@ class Run:
 
 
 def open_runs(places: Sequence[str | Path]) -> list[Run]:
-    """The runs at these places, each a path or ``NAME=PATH``.
+    """Return the runs at these places, each a path or ``NAME=PATH``.
 
     Raises:
         UserError: there is nothing, or nothing that a stage has made; two runs of one name.
@@ -80,7 +80,7 @@ def open_runs(places: Sequence[str | Path]) -> list[Run]:
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """The ends of paths, as long as they need to be to differ."""
+    """Return the shortest distinct suffixes of paths."""
     homes = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
     for length in range(1, max(map(len, homes), default=0) + 1):
         # What all have in common at the end says nothing.
@@ -91,7 +91,7 @@ def short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def open_run(path: Path, name: str) -> Run:
-    """What is at a path: a folder with published directories in it, one of them, or a file of scores.
+    """Return the run at a path: a folder with published directories, one such directory, or a file of scores.
 
     Raises:
         UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
@@ -129,13 +129,13 @@ def _is_scores(path: Path) -> bool:
 
 
 def _label(path: Path, folder: Path) -> str:
-    """The name of a directory in a run."""
+    """Return the name of a directory in a run."""
     inside = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
     return path.name if inside == "." else inside
 
 
 def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
-    """Published directories and all that they were made from, inputs first; then the inputs that are gone."""
+    """Return published directories and their ancestors, inputs first; then the missing inputs."""
     made: dict[Path, Made] = {}
     gone: dict[str, None] = {}
 
@@ -158,7 +158,7 @@ def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
 
 
 def inputs_of(found: Manifest) -> list[str]:
-    """What a directory was made from; of an evaluation the models too, of a corpus the sources that are files."""
+    """Return the inputs of a directory; for an evaluation also the models, for a corpus the source files."""
     settings = found.counts.get("made_by", {}).get("settings", {})
     models = [settings.get("checkpoint"), *(p.rpartition("=")[2] for p in settings.get("checkpoints", []))]
     sources = [str(uri).partition(":")[2].partition("*")[0] for uri in found.config.get("source") or []]
@@ -167,13 +167,13 @@ def inputs_of(found: Manifest) -> list[str]:
 
 
 def home_of(path: Path) -> Path | None:
-    """The published directory that holds a path or is it."""
+    """Return the published directory that contains a path or equals it."""
     near = [path, *list(path.parents)[:_REACH]] if path.parts else []
     return next((p for p in near if (p / FILE_NAME).is_file()), None)
 
 
 def read_log(path: Path) -> list[Event]:
-    """The events of a training; a last line that was torn off is left out."""
+    """Read the events of a training; an incomplete last line is dropped."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 
@@ -189,7 +189,10 @@ class Written:
 
 
 def written(made: Made) -> Iterator[Written]:
-    """The test sets of a translation or generation model; no ``stats`` where the references are gone or changed."""
+    """Return the test sets of a translation or generation model.
+
+    Without ``stats`` if references are missing or changed.
+    """
     scores = made.manifest.counts.get("scores", {})
     for lang, found in scores.get("test", scores).items():
         mine = found.get("model", found)
@@ -203,7 +206,7 @@ def written(made: Made) -> Iterator[Written]:
 
 
 def _rows(made: Made, lang: str) -> tuple[list[Example], list[str]] | None:
-    """References and texts, or None where they are not there any more."""
+    """Return references and texts, or None if they no longer exist."""
     place = made.manifest.config["test"].get(lang)
     names = [place] if isinstance(place, str) else list(place or [])
     output = made.path / f"test.{lang}.txt"
@@ -222,7 +225,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def text_scores(made: Made, name: str) -> list[Score]:
-    """BLEU of the texts that a model wrote, with bootstrap intervals where the references are at hand."""
+    """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
     for item in written(made):
         low, high = None, None
@@ -249,7 +252,7 @@ def text_scores(made: Made, name: str) -> list[Score]:
 
 
 def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
-    """The scores of all runs, systems named apart, and what was done about it in words.
+    """Merge the scores of all runs, with systems renamed apart, and describe the changes.
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
     """
@@ -266,7 +269,7 @@ def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
 
 def ends_of(runs: Sequence[Run]) -> tables.Ends:
-    """The intervals of averages that the evaluations of the runs have recorded, under the names of `joined`."""
+    """Return the recorded intervals of averages in the runs, under the names of `joined`."""
     named = _names(runs)
     found = {
         (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average
@@ -283,7 +286,7 @@ def ends_of(runs: Sequence[Run]) -> tables.Ends:
 
 
 def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
-    """(run, suite, system) -> its name in the report; "" for a control that another run has, too."""
+    """Map (run, suite, system) to its name in the report; "" for a control that another run has too."""
     homes: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         for suite, system in dict.fromkeys((s.suite, s.system) for s in run.scores):
@@ -303,5 +306,5 @@ def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
 
 
 def system_name(run: str, system: str, num_systems: int) -> str:
-    """The name of a system among several runs."""
+    """Return the name of a system among several runs."""
     return run if num_systems == 1 else f"{run} {system}"

@@ -20,7 +20,9 @@ KINDS = ("the first is better", "the second is better", "both are wrong")
 
 
 def rows(systems: Sequence[System], most: int) -> Chapter:
-    """A table a suite: its first system beside its second, or beside the first control where there is one alone.
+    """Return one table per suite.
+
+    Its first system beside its second, or beside the first control if there is one system.
 
     Args:
         systems: with their answers.
@@ -50,7 +52,7 @@ Row = tuple[str, ...]
 
 
 def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
-    """Rows by kind of mistake, without those that both got right."""
+    """Group rows by kind of mistake, without those that both systems got right."""
     shape, found = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:
         return {}
@@ -75,7 +77,7 @@ def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
 
 
 def _shared_out(found: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
-    """Rows by turns of languages and kinds, then in order of language."""
+    """Interleave rows of languages and kinds, then order them by language."""
     queues = [iter(found[lang].get(kind, ())) for kind in KINDS for lang in found]
     chosen: list[Row] = []
     while queues and len(chosen) < most:

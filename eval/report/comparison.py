@@ -84,7 +84,7 @@ class Test:
 
 
 def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
-    """Every system of the runs whose answers are at hand, controls of the first run last."""
+    """Return every system of the runs with saved answers, controls of the first run last."""
     found: list[System] = []
     for run in runs:
         files = sorted({p for m in run.made if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
@@ -116,7 +116,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
 
 
 def data_of(run: Run) -> Path | None:
-    """The folder of the suites that a run was scored on."""
+    """Return the folder of the suites that a run was scored on."""
     for made in run.made:
         place = made.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
         if place and Path(place).is_dir():
@@ -137,7 +137,7 @@ def _texts(rows: Array) -> Callable[[], Answers]:
 
 
 def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
-    """Each suite's average and languages: every system against the first that has the suite.
+    """Return each suite's average and languages: every system against the first that has the suite.
 
     A suite with one system alone is tested against its control ``random``, if that was run.
 
@@ -164,7 +164,7 @@ def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
 
 
 def average_of(before: System, after: System) -> Test:
-    """The test of the average over languages and seeds alone.
+    """Test the average over languages and seeds only.
 
     Raises:
         ValueError: the systems were scored on other rows, or have nothing in common.
@@ -194,7 +194,7 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
 def _paired(
     before: System, after: System
 ) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric]:
-    """What both systems answered, their scores, and the metric."""
+    """Return the answers of both systems, their scores, and the metric."""
     suite = after.suite
     keys = sorted(before.answers.keys() & after.answers.keys())
     if not keys:
@@ -216,7 +216,7 @@ def _paired(
 
 
 def holm(found: Sequence[Test]) -> list[Test]:
-    """The tests with p adjusted: the smallest of m times m, the next times m - 1, none below the one before."""
+    """Adjust the p-values of tests by Holm's method."""
     order = sorted(range(len(found)), key=lambda i: found[i].comparison.p_two_sided)
     adjusted, least = list(found), 0.0
     for rank, i in enumerate(order):

@@ -12,7 +12,7 @@ from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
 
 
 def dots(suite: str, scores: Sequence[Score]) -> str:
-    """The main metric of a suite: a mark a language for each system, with its 95 % interval.
+    """Plot the main metric of a suite: one mark per language and system, with its 95 % interval.
 
     The first system is joined to the first control.
     """

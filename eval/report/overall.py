@@ -20,7 +20,7 @@ def overall(
     tests: Sequence[Test],
     ranks: Mapping[tuple[str, str], int] | None = None,
 ) -> Sheet:
-    """Systems by suites: the mean of the main metric over the languages other than the source, and its interval.
+    """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
     Behind it stands the rank of the group of systems that a test does not tell apart (`xling.eval.report.ranks`), and
     how the system compares with the one that the suite's tests are against, ``(a)``: better or worse where p adjusted
@@ -63,7 +63,7 @@ def overall(
 
 
 def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) -> str:
-    """How a column compares with the system that others are tested against, in a word."""
+    """Describe in one word how a column compares with the reference system."""
     if test is None or test.p_holm is None:
         return FIRST if (column.suite, column.system) in against else ""
     if test.p_holm > LEVEL:
@@ -88,10 +88,10 @@ def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
 
 
 def by_weight(findings: Sequence[tuple[float, str]]) -> list[str]:
-    """Findings, the farthest from its controls first."""
+    """Return the findings, those farthest from their controls first."""
     return [text for _, text in sorted(findings, key=lambda finding: -abs(finding[0]))]
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: ``1 language``, ``2 languages``."""
+    """Return a number with its noun: ``1 language``, ``2 languages``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

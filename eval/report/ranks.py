@@ -11,7 +11,7 @@ LEVEL = 0.05
 
 
 def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
-    """(suite, system) -> rank of its group, from 1.
+    """Return (suite, system) -> rank of its group, from 1.
 
     Systems stand in the order of their averages. The best opens the first group; one after the other is tested against
     the system that opened the last group: where p is at most `LEVEL`, shared out among the tests of the suite, it
@@ -51,6 +51,6 @@ def _ranked(systems: Sequence[System]) -> dict[str, int]:
 
 
 def _signed(test: Test, value: float) -> float:
-    """A score that is better when larger: `Comparison.difference` is turned round for error rates."""
+    """Return a score for which larger is better; `Comparison.difference` is negated for error rates."""
     raised = (test.scores[1] - test.scores[0]) * test.comparison.difference >= 0
     return value if raised else -value

@@ -49,12 +49,12 @@ class Chapter:
 
 
 def of_suite(suite: str, picture: str) -> str:
-    """A picture that is hidden where the page is filtered to another suite."""
+    """Return a picture that is hidden when the page is filtered to another suite."""
     return picture.replace("<figure", f'<figure data-suite="{html.escape(suite)}"', 1)
 
 
 def transfer(scores: Sequence[Score]) -> Chapter:
-    """Heat maps: what was learned in one language (column) brings in another (row)."""
+    """Return heat maps of transfer from the training language (column) to the test language (row)."""
     made = Chapter(
         "Transfer",
         "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
@@ -101,7 +101,7 @@ def transfer(scores: Sequence[Score]) -> Chapter:
 
 
 def _sides(score: Score) -> tuple[str, str]:
-    """The language learned from and the language scored."""
+    """Return the training language and the scored language."""
     if "-" in score.lang:
         try:
             return split_pair(score.lang)
@@ -111,7 +111,7 @@ def _sides(score: Score) -> tuple[str, str]:
 
 
 def intervals(scores: Sequence[Score]) -> Chapter:
-    """Retrieval, mining, dictionaries, translation and generation: every score with its interval."""
+    """Return the section on retrieval, mining, dictionaries, translation and generation, with intervals."""
     known = suites()
     columns = (
         ("system", ""), ("test", ""), ("language", ""), ("metric", ""), ("score", ".2f"),
@@ -136,7 +136,7 @@ def intervals(scores: Sequence[Score]) -> Chapter:
 
 
 def significance(found: Sequence[Test], notes: Sequence[str]) -> Chapter:
-    """Every system against the first one, suite by suite, and what could not be compared."""
+    """Return the section that compares every system with the first one, suite by suite."""
     title = "Comparison"
     lead = (
         "Difference in points with its 95 % paired bootstrap interval; p by approximate randomisation, two-sided; "
@@ -166,7 +166,7 @@ def _row(t: Test) -> tuple[Cell, ...]:
 
 
 def training(runs: Sequence[Run]) -> Chapter:
-    """Curves by objective and language, and the last values in a table."""
+    """Return the training curves by objective and language, and the last values in a table."""
     made = Chapter(
         "Training",
         "Losses in nats a prediction: of training since the point before, of validation on held-out text.",
@@ -189,7 +189,7 @@ def training(runs: Sequence[Run]) -> Chapter:
 
 
 def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
-    """One chart an objective, lines by language; then one for whatever else was measured."""
+    """Yield one chart per objective, lines by language; then one for each other measurement."""
     word = {TRAIN: "training", VALID: "validation"}[split]
     families = _families(events, split)
     for family, series in families.items():
@@ -202,7 +202,7 @@ def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
 
 
 def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """What was measured by what belongs on one chart: objective -> language, or measure -> pair."""
+    """Group measurements by chart: objective -> language, or measure -> pair."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for event in events:
         if event["split"] != split:
@@ -218,7 +218,7 @@ def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[t
 
 
 def _place(key: str) -> tuple[str, str] | None:
-    """Chart and line of a number in a log; None for what is no curve of learning."""
+    """Return chart and line of a number in a log; None if it is not a learning curve."""
     parts = key.split("/")
     if parts[0] == "loss":
         return "/".join(parts[:2]), parts[2] if len(parts) > 2 else "all"
@@ -237,7 +237,7 @@ def _place(key: str) -> tuple[str, str] | None:
 
 
 def _runs_compared(runs: Sequence[Run]) -> list[str]:
-    """The validation loss of each objective, a line a training."""
+    """Plot the validation loss of each objective, one line per training."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
         for name, events in run.logs.items():
@@ -258,7 +258,7 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
 
 
 def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
-    """Objective, language, updates, last training loss, last and first validation loss, perplexity."""
+    """Yield objective, language, updates, last training loss, last and first validation loss, perplexity."""
     train, valid = _families(events, TRAIN), _families(events, VALID)
     last = next((e for e in reversed(events) if e["split"] == VALID), {})
     for family in {**train, **valid}:
@@ -280,7 +280,7 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
 
 
 def corpus(runs: Sequence[Run]) -> Chapter:
-    """Text by language: read and kept by cleaning, there and drawn by sampling."""
+    """Return the section on text by language: read and kept by cleaning, available and drawn by sampling."""
     made = Chapter("Corpus", "What there is by language, and what sampling makes of it.")
     cleaned: dict[tuple[Cell, ...], None] = {}
     sampled: list[tuple[Cell, ...]] = []
@@ -313,7 +313,7 @@ def corpus(runs: Sequence[Run]) -> Chapter:
 
 
 def _cleaned(item: Made) -> tuple[Cell, ...] | None:
-    """One row on a corpus from its statistics, if it is one."""
+    """Return one row about a corpus from its statistics, or None for other directories."""
     path = item.path / "stats.json"
     if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
         return None
@@ -364,7 +364,7 @@ def _sampled(
 
 
 def reproduction(runs: Sequence[Run]) -> Chapter:
-    """The commands that make the runs again, in order, from their manifests; what each took."""
+    """Return the commands that reproduce the runs, in order, from their manifests, with their durations."""
     made = Chapter("How to make it again", "Commands from the manifests, each after what it needs.")
     rows: list[tuple[Cell, ...]] = []
     for run in runs:

@@ -116,14 +116,14 @@ def run(cfg: ReportConfig) -> Answer:
 
 
 def _inputs(run: Run) -> list[Path]:
-    """What the report of a run depends on; text under a name of its own, so that nothing counts twice."""
+    """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
     return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
-    """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
+    """Build the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.joined(runs)
     ends = artifacts.ends_of(runs)
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
@@ -170,7 +170,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 
 
 def files(made: Report) -> dict[str, str]:
-    """File name -> content."""
+    """Return the report's files: file name -> content."""
     tables = _csv_files(made)
     page = html_page(made, tables)
     return {"report.html": page, "report.md": markdown(made), "report.tex": latex(made), **tables}
@@ -186,7 +186,7 @@ def _csv_files(made: Report) -> dict[str, str]:
 
 
 def markdown(made: Report) -> str:
-    """The report without its pictures."""
+    """Return the report as Markdown, without pictures."""
     first = sheet.markdown(made.overall).rstrip() if made.overall else ""
     told = [f"# {made.title}", made.note, *made.leads, first, "\n".join(f"- {f}" for f in made.findings)]
     parts = [sheet.without_html(text) for text in told]
@@ -202,14 +202,14 @@ def markdown(made: Report) -> str:
 
 
 def latex(made: Report) -> str:
-    """Every table, for a document with the packages booktabs and longtable."""
+    """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
     sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
     first = [sheet.latex(made.overall)] if made.overall else []
     return "\n".join([*first, *map(render.latex, made.tables), *map(sheet.latex, sheets)])
 
 
 def html_page(made: Report, beside: Iterable[str]) -> str:
-    """The whole report as one page, with links to the files ``beside`` it."""
+    """Return the whole report as one page, with links to the files ``beside`` it."""
     names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
     rest = made.findings[WEIGHTIEST:]
@@ -245,7 +245,7 @@ def _overall(table: sheet.Sheet) -> str:
 
 
 def _script(scores: Sequence[Score]) -> str:
-    """What sorts and filters, with family and script of every language."""
+    """Return the script for sorting and filtering, with family and script of every language."""
     sides = {side for score in scores for side in (score.lang, *score.lang.split("-"))}
     known = {}
     for side in sorted(sides):
@@ -262,7 +262,7 @@ def _list(findings: Sequence[str]) -> str:
 
 
 def _beside(names: Iterable[str]) -> str:
-    """Links to the other files of the report, which lie in the same folder."""
+    """Return links to the other files of the report, which lie in the same folder."""
     links = " ".join(
         f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>'
         for name in ("report.md", "report.tex", *names)
@@ -296,7 +296,7 @@ def _chapter(chapter: Chapter) -> str:
 
 
 def _broken(line: str) -> str:
-    """A command over several lines of a shell."""
+    """Format a command over several lines of a shell."""
     return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
 
 
@@ -322,7 +322,10 @@ def _folded(title: str, inside: str, is_open: bool = False) -> str:
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One sentence per system and suite: its average without the source beside the controls', the farthest first."""
+    """Return one sentence per system and suite.
+
+    Its average without the source beside the controls', largest lead first.
+    """
     table = tables.by_column(scores)
     sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):

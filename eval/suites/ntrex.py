@@ -16,7 +16,7 @@ DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 
 
 def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Rows with the document that they are from, where the file that says so lies beside the texts or above them."""
+    """Return rows with their document, if the file of documents is beside the texts or above them."""
     beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
     found = next((path for path in beside if path.is_file()), None)
     names = [text for _, text in lines(found)] if found else []

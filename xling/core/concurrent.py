@@ -98,7 +98,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
-    """Steps that can start, in the order of the file."""
+    """Return steps that can start, in the order of the file."""
     waiting = [name for name in plan.steps if name not in ended and name not in running]
     return [name for name in waiting if ended.issuperset(plan.steps[name].after)]
 
@@ -106,7 +106,7 @@ def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
 def _measured(
     run: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
 ) -> tuple[Any, tuple[float, float]]:
-    """The result of a stage, and the minutes that it took: on the clock, and of processor time."""
+    """Return the result of a stage, and the minutes that it took: on the clock, and of processor time."""
     began, before = time.monotonic(), sum(os.times()[:4])
     result = run(stage, cfg, num_workers)
     return result, ((time.monotonic() - began) / 60, (sum(os.times()[:4]) - before) / 60)

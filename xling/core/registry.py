@@ -60,7 +60,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return thing
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator form of `add`."""
+        """Return a decorator that registers its argument; see `add`."""
         return lambda thing: self.add(name, thing)
 
     def refer(self, name: str, target: str) -> None:

@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,42 +20,8 @@ from typing import Any
 from xling.core import inputs, job, lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase called ``name`` with ``num_parts`` independent parts."""
-
-    name: str
-    num_parts: int = 1
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A command of the pipeline; its modules are imported only when it is used.
-
-    Args:
-        name: the words after ``xling``, for example ``corpus mono``.
-        config: ``module:Dataclass`` of the configuration.
-        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage with one part.
-        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage with several parts;
-            called again after each phase, since the number of later parts may only be known then.
-        run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
-        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
-            names separated by spaces are filled one by one.
-        reads: fields that name a file or a folder; they are checked before heavy imports.
-        help: one line for ``xling --help``.
-    """
-
-    name: str
-    config: str
-    run: str = ""
-    phases: str = ""
-    run_part: str = ""
-    positional: str = ""
-    reads: str = ""
-    help: str = ""
-
+from xling.core.stage_type import Phase as Phase
+from xling.core.stage_type import Stage as Stage
 
 # Plain text, so that `xling --help` and a pool worker import nothing heavy.
 STAGES: Registry[Stage] = Registry("command")
@@ -292,7 +257,7 @@ for _stage in (
     ),
     Stage(
         "analyse bits",
-        config="xling.transfer.bits:BitsConfig",
+        config="xling.transfer.settings:BitsConfig",
         run="xling.transfer.bits:run",
         positional="checkpoint",
         reads="checkpoint",

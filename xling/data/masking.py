@@ -90,7 +90,7 @@ def word_numbers(
     maskable: Bool[np.ndarray, " tokens"],
     word_starts: Bool[np.ndarray, " vocab"],
 ) -> Int[np.ndarray, " maskable"]:
-    """Number the words from 0 and return the word of each maskable token, (num_maskable,).
+    """Return the word number, from 0, of each maskable token, (num_maskable,).
 
     A special ends a word.
     """

@@ -165,7 +165,7 @@ def load_seq2seq(
     """
     model, langs = _load(directory, Seq2SeqModel, dropout, random_init)
     size, source_lang = len(model.encoder.tokens.weight), model.cfg.source_lang
-    return model, Symbols.behind(_mask_of(directory), size, langs, source_lang)
+    return model, Symbols.behind(mask_of(directory), size, langs, source_lang)
 
 
 def has_decoder(directory: Path) -> bool:
@@ -294,7 +294,7 @@ def _with_layers(
 
 def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tuple[Tensor, Tensor]:
     """Return the token ids of ``model`` and of a published one that mean the same."""
-    mask = _mask_of(directory)
+    mask = mask_of(directory)
     state = read_published(directory / "model.pt", *SHAPES)
     rows = [(i, i) for i in range(mask + 1)]
     if isinstance(model, Seq2SeqModel) and state["format"] == SEQ2SEQ:
@@ -312,7 +312,7 @@ def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tupl
     return first, second
 
 
-def _mask_of(directory: Path) -> int:
+def mask_of(directory: Path) -> int:
     """Return the id of ``<mask>``, which follows the pieces of ``dict.txt``."""
     with (directory / "dict.txt").open(encoding="utf-8") as lines:
         return NUM_SPECIALS + sum(1 for _ in lines)

@@ -1,4 +1,4 @@
-"""What a pre-training run will take, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
+"""Estimated cost of a pre-training run, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from xling.training.settings import TrainConfig
 
 WARM, TIMED = 1, 3
 _BYTES_OF_STATE = 3 * 4  # a gradient and AdamW's two moments, all float32
-_BYTES_OF_MASTER = 4  # where the weights are not float32
+_BYTES_OF_MASTER = 4  # if the weights are not float32
 
 
 def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callable[..., Any]) -> Answer:
-    """The plan: model, data, floating point operations, memory and time.
+    """Describe model, data, floating point operations, memory and time of a run.
 
     Args:
-        trainer: of the first phase; of no use afterwards.
-        train: of the whole run.
+        trainer: trainer of the first phase; unusable afterwards.
+        train: settings of the whole run.
         parts: its phases.
-        build: from the settings of a phase to its task.
+        build: builds a task from the settings of a phase.
 
-    The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``, which is of no use afterwards.
+    The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``.
     Operations are those of matrix products and attention, counted by torch in one update.
     """
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
@@ -77,7 +77,7 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
 def _phases(
     parts: list[Part], build: Callable[..., Any], batches: Batches, tokens: float
 ) -> dict[str, dict[str, Any]]:
-    """What each phase will read of each language, from the draw of its first epoch and ``tokens`` a batch."""
+    """Estimate what each phase will read of each language, from its first epoch and ``tokens`` per batch."""
     by_phase, before = {}, 0
     for part in parts:
         task = build(part.cfg)
@@ -98,7 +98,7 @@ def _phases(
 
 
 def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:
-    """Each phase with the tokens of its languages, then all of them."""
+    """Format each phase with the tokens of its languages, then the total."""
     lines = []
     for name, seen in (*by_phase.items(), ("in all", in_all(by_phase))):
         told = f": {seen['updates']:,} updates, {seen['epochs']:.2f} epochs" if "updates" in seen else ""
@@ -120,7 +120,7 @@ def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any
 
 
 def _warm_up(trainer: Any, batches: Iterator[list[Any]]) -> tuple[float, float, float]:
-    """Mean real tokens, floating point operations and median seconds of an update."""
+    """Measure mean real tokens, floating point operations and median seconds of an update."""
     for _ in range(WARM):
         trainer.train_step(next(batches))
     samples = next(batches)

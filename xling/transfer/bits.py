@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,26 +23,10 @@ from xling.objectives.bilm import example, loss_of
 from xling.text import reader, vocab
 from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.settings import BitsConfig
 
 STAGE = "analyse bits"
 _BATCH_TOKENS = 4096
-
-
-@dataclass(frozen=True)
-class BitsConfig:
-    """Settings of ``xling analyse bits``.
-
-    Attributes:
-        checkpoint: model of the objective ``bilm``.
-        text: language -> text files that the model has not seen.
-        out: directory to publish: ``bits.json``.
-        lines: lines of each language, the first ones; 0 for all.
-    """
-
-    checkpoint: Path
-    text: dict[str, tuple[str, ...]]
-    out: Path
-    lines: int = 1000
 
 
 def run(cfg: BitsConfig) -> Answer:
