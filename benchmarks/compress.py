@@ -48,9 +48,9 @@ def main(*words: str) -> int:
     for name, place in places.items():
         encoder, sequences = _random(int(given["lines"])) if name == "base" else _read(Path(place), given)
         for precision in PRECISIONS:
-            made = copy.deepcopy(encoder).eval()
-            made = quantised(made) if precision == "int8" else made.to(_dtype(precision))
-            systems[name, precision] = made, sequences
+            variant = copy.deepcopy(encoder).eval()
+            variant = quantised(variant) if precision == "int8" else variant.to(_dtype(precision))
+            systems[name, precision] = variant, sequences
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in systems}
     vectors = {key: _run(*system) for key, system in systems.items()}  # the first time allocates
     for _ in range(int(given["rounds"])):
@@ -95,8 +95,8 @@ def _random(lines: int) -> tuple[Encoder, list[dict[str, Any]]]:
 
 
 def _batches(sequences: list[list[int]]) -> list[dict[str, Any]]:
-    found = batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS)
-    return [pack([_example(i, sequences[i], 0) for i in batch]) for batch in found]
+    indices = batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS)
+    return [pack([_example(i, sequences[i], 0) for i in batch]) for batch in indices]
 
 
 def _run(encoder: Any, batches: list[dict[str, Any]]) -> torch.Tensor:

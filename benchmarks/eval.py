@@ -1,7 +1,7 @@
 """How long scoring takes: saved predictions scored again, a warm rerun, retrieval, and the power of the gate.
 
 Usage: ``python -m benchmarks.eval [CHECKPOINT]``, or ``python -m benchmarks.eval retrieval CHECKPOINT [PRECISION
-[LANGUAGES]]`` for retrieval alone, forward passes included. With XLING_DATA set it takes every suite at hand there,
+[LANGUAGES]]`` for retrieval alone, forward passes included. With XLING_DATA set it takes every suite available there,
 else the toy suites. Predictions are the gold labels with three rows in ten spoilt, since scoring does not care who made
 them. With a checkpoint, Tatoeba's sentences are embedded by it; else retrieval is timed on random vectors.
 """
@@ -45,14 +45,14 @@ def main(checkpoint: str = "") -> int:
     """Run everything and print one JSON object."""
     with tempfile.TemporaryDirectory() as root:
         data = Path(os.environ.get("XLING_DATA", "")) if os.environ.get("XLING_DATA") else _toy(Path(root))
-        found = {
+        results = {
             "rescore": _rescore(Path(root) / "run", data),
             "retrieval": _retrieval(),
             "gate": _gate(),
         }
         if checkpoint:
-            found["tatoeba"] = _tatoeba(Path(root) / "tatoeba", data, Path(checkpoint))
-    print(json.dumps(found, indent=1))
+            results["tatoeba"] = _tatoeba(Path(root) / "tatoeba", data, Path(checkpoint))
+    print(json.dumps(results, indent=1))
     return 0
 
 
@@ -176,7 +176,12 @@ def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
 def _gate() -> dict[str, Any]:
     """Return share of draws in which a drop of 2 points is caught, and of false alarms without one."""
     draw = rng("benchmark", "gate")
-    found: dict[str, Any] = {"draws": DRAWS, "level": FALSE_ALARMS, "accuracy": 70, "rows that differ, %": 15}
+    results: dict[str, Any] = {
+        "draws": DRAWS,
+        "level": FALSE_ALARMS,
+        "accuracy": 70,
+        "rows that differ, %": 15,
+    }
     for n in (5000, 8000):
         hits = {}
         for drop in (0.02, 0.0):
@@ -187,9 +192,9 @@ def _gate() -> dict[str, Any]:
                     stats.compare([pair], METRICS["accuracy"], f"{n}/{drop}/{number}").p_lower <= FALSE_ALARMS
                 )
             hits["caught, %" if drop else "false alarms, %"] = 100 * low / DRAWS
-        found[f"{n} rows"] = hits
-    found["rows for 95 % power"] = stats.rows_needed(0.15, 2.0, FALSE_ALARMS)
-    return found
+        results[f"{n} rows"] = hits
+    results["rows for 95 % power"] = stats.rows_needed(0.15, 2.0, FALSE_ALARMS)
+    return results
 
 
 def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:

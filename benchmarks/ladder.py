@@ -99,15 +99,15 @@ def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
 
 def scores(folder: Path, system: str) -> dict[str, float]:
     """Return scores by suite and language, the mean of both directions where there are two."""
-    found: dict[str, list[float]] = defaultdict(list)
+    by_key: dict[str, list[float]] = defaultdict(list)
     for part in PARTS:
         for score in json.loads((folder / part / "tables" / "scores.json").read_text(encoding="utf-8"))[
             "scores"
         ]:
             if score["system"] == system:
                 lang = next((side for side in score["lang"].split("-") if side != "en"), "en")
-                found[f"{score['suite']} {lang}"].append(score["value"])
-    return {key: statistics.fmean(values) for key, values in found.items()}
+                by_key[f"{score['suite']} {lang}"].append(score["value"])
+    return {key: statistics.fmean(values) for key, values in by_key.items()}
 
 
 def row(name: str, by_seed: list[dict[str, float]]) -> str:
@@ -115,7 +115,7 @@ def row(name: str, by_seed: list[dict[str, float]]) -> str:
     cells = []
     for suite, langs in COLUMNS:
         for lang in langs:
-            values = [found[key] for found in by_seed if (key := f"{suite} {lang}") in found]
+            values = [scores_of[key] for scores_of in by_seed if (key := f"{suite} {lang}") in scores_of]
             spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
             cells.append(f"{statistics.fmean(values):.1f}{spread}" if values else "")
     return f"| {name} | {' | '.join(cells)} |"

@@ -184,7 +184,7 @@ def unseen(data: Path, most: int = 300) -> None:
     """Print the scores of single lines that training never saw."""
     right: dict[tuple[str, str], list[int]] = {}
     changed = num_bytes = num_lines = 0
-    found: Counter[str] = Counter()
+    guessed: Counter[str] = Counter()
     seconds = 0.0
     for name, lang, lines in unseen_sets(data):
         chosen = [line for line in lines if any(map(str.isalpha, line))]
@@ -201,9 +201,11 @@ def unseen(data: Path, most: int = 300) -> None:
         base = lang.partition("_")[0]
         right.setdefault((name, base), []).extend(guess == base for guess in guesses)
         if name == "Tatoeba":
-            found.update(guesses)
+            guessed.update(guesses)
     f1 = [
-        2 * sum(hits) / (found[lang] + len(hits)) for (name, lang), hits in right.items() if name == "Tatoeba"
+        2 * sum(hits) / (guessed[lang] + len(hits))
+        for (name, lang), hits in right.items()
+        if name == "Tatoeba"
     ]
     print("| set | languages | accuracy, mean by language |\n|---|---:|---:|")
     for name in dict.fromkeys(name for name, _ in right):

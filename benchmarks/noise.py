@@ -108,13 +108,13 @@ def measure(
     )
     rows = plant(clean, SHARE, random)
     table = frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
-    made = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
-    kept, lost = made.run_batch(table, Ledger())
-    stage, reason = made.judge_corpus(made.keys(kept))
+    filters = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
+    kept, lost = filters.run_batch(table, Ledger())
+    stage, reason = filters.judge_corpus(filters.keys(kept))
     later = kept.with_columns(stage.alias("stage"), reason.alias("reason")).filter(reason.is_not_null())
-    found = pl.concat([lost, later]).select("id", "stage", "reason")
+    dropped = pl.concat([lost, later]).select("id", "stage", "reason")
     kinds = table.select("id", pl.Series("kind", [row[0] for row in rows]), "src", "tgt")
-    return kinds.join(found, on="id", how="left", maintain_order="left").with_columns(
+    return kinds.join(dropped, on="id", how="left", maintain_order="left").with_columns(
         pl.lit(name).alias("set")
     )
 

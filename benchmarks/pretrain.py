@@ -246,8 +246,8 @@ class System:
 def validation(trainer: Trainer) -> list[dict[str, Any]]:
     """Some validation batches."""
     trainer.task.load_dataset("valid")
-    found = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
-    return [sample for sample, _ in zip(found, range(HELD_OUT), strict=False)]
+    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    return [sample for sample, _ in zip(iterator, range(HELD_OUT), strict=False)]
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -378,9 +378,9 @@ def profile(data: Path, shape: Shape, name: str, objective: str) -> None:
     trainer = stock(data, shape, 1, objective) if name == "stock" else ours(data, shape, 1, name, objective)
     system = System(name, trainer, name)
     system.warm_up()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as made:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
         system.block(4)
-    print(made.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
+    print(profiled.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
 
 
 def main() -> None:
@@ -409,8 +409,8 @@ def main() -> None:
             f"--updates {shape.updates}: more than {WARM + shape.blocks}, so that every block has one"
         )
     with tempfile.TemporaryDirectory() as folder:
-        made = write_data(Path(folder), shape)
-        data = given.data or made / ("pairs" if given.objective == "translation" else "mono")
+        shards = write_data(Path(folder), shape)
+        data = given.data or shards / ("pairs" if given.objective == "translation" else "mono")
         names = given.systems.split(",")
         if given.profile:
             profile(data, shape, names[-1], given.objective)
@@ -419,9 +419,9 @@ def main() -> None:
         if given.only in (None, "speed"):
             speed(data, shape, names, given.seed, given.objective)
         if given.objective == "mmlm" and given.only in (None, "loader"):
-            loader(data, shape, made / "pairs")
+            loader(data, shape, shards / "pairs")
         if given.objective == "mmlm" and given.only in (None, "tlm"):
-            tlm_against_mmlm(made / "pairs", shape, "bf16")
+            tlm_against_mmlm(shards / "pairs", shape, "bf16")
 
 
 if __name__ == "__main__":

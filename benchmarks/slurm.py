@@ -95,8 +95,8 @@ def scaling(folder: Path, shards: Path, rounds: int = 3) -> None:
             lines = [line for line in map(json.loads, text.splitlines()) if line["split"] == "train"]
             # The first stretch holds the start.
             speeds[name].append(float(np.mean([2 * line["tokens_per_s"] for line in lines[1:]])))
-    for name, found in speeds.items():
-        report(f"{name} node(s), 2 processes", float(np.mean(found)), f"tokens/s; by round {found}")
+    for name, rates in speeds.items():
+        report(f"{name} node(s), 2 processes", float(np.mean(rates)), f"tokens/s; by round {rates}")
     ratios = [two / one for one, two in zip(speeds["one"], speeds["two"], strict=True)]
     report("two nodes against one", float(np.mean(ratios)), f"; by round {[round(r, 2) for r in ratios]}")
 
@@ -206,8 +206,8 @@ def main() -> None:
     cluster = shutil.which("sinfo") and os.environ.get("SLURM_CONF")
     missed = [word for word in words if word != "index" and not cluster]
     for word in (word for word in words if word not in missed):
-        with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as made:
-            folder = Path(made)
+        with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as temporary:
+            folder = Path(temporary)
             if word == "overhead":
                 overhead(folder, number or 100)
             elif word == "index":

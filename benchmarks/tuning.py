@@ -160,8 +160,8 @@ def _padded(batch: Sequence[Example], width: int, task: str) -> dict[str, torch.
         tokens[i, : len(e["tokens"])] = torch.from_numpy(e["tokens"])
         mask[i, : len(e["tokens"])] = 1
         labels[i, torch.from_numpy(e["chosen"])] = torch.from_numpy(e["target"])
-    found = {"input_ids": tokens, "attention_mask": mask}
-    return found | {"labels": labels if TASKS[task].tags_words else labels[:, 0]}
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    return inputs | {"labels": labels if TASKS[task].tags_words else labels[:, 0]}
 
 
 def _copy(ours: Encoder, theirs: Any) -> None:

@@ -152,12 +152,12 @@ class Facts:
         """Return the most frequent declared and identified languages, and their counts."""
         counts: dict[tuple[str, str], int] = {}
         for key, count in self.tally.confusion.items():
-            declared, _, found = key.partition("\t")
-            counts[declared or "not declared", found or "none"] = count
+            declared, _, identified = key.partition("\t")
+            counts[declared or "not declared", identified or "none"] = count
         rows, columns = _commonest(counts, 0), _commonest(counts, 1)
         gathered: dict[tuple[str, str], int] = {}
-        for (declared, found), count in counts.items():
-            pair = (declared if declared in rows else _OTHER, found if found in columns else _OTHER)
+        for (declared, identified), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, identified if identified in columns else _OTHER)
             gathered[pair] = gathered.get(pair, 0) + count
         more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
         return rows + more[0], columns + more[1], gathered

@@ -315,5 +315,5 @@ def _wrong_checksum(download: Download, handle: BinaryIO) -> str:
     handle.flush()
     algorithm, _, wanted = download.checksum.partition(":")
     with Path(handle.name).open("rb") as whole:
-        found = hashlib.file_digest(whole, algorithm).hexdigest()
-    return "" if found == wanted.lower() else f"{algorithm} is {found}, should be {wanted}"
+        actual = hashlib.file_digest(whole, algorithm).hexdigest()
+    return "" if actual == wanted.lower() else f"{algorithm} is {actual}, should be {wanted}"

@@ -83,7 +83,7 @@ class FastText:
         try:
             self.model = fasttext.load_model(str(path))
         except ValueError as error:
-            raise UserError(f"{path} is no fastText model: {error}", "a .bin or .ftz file") from None
+            raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
         self._path, self._given, self._scheme = path, dict(labels or {}), scheme
         self._codes: dict[str, str] = {}
 
@@ -103,7 +103,8 @@ class FastText:
         # The library does not list labels; the file holds each as text that ends in a zero byte.
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             labels = {
-                found.decode("utf-8", "replace") for found in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
+                raw_label.decode("utf-8", "replace")
+                for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
             }
         return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
 

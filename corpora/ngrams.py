@@ -49,7 +49,7 @@ def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
         np.uint64
     )
     is_space = points == _SPACE
-    found: dict[int, Hashes] = {}
+    by_order: dict[int, Hashes] = {}
     rolled = np.zeros(len(points), dtype=np.uint64)
     inner = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
     for order in _SIZES:
@@ -61,8 +61,8 @@ def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
             inner = inner[:num] | is_space[order - 2 : order - 2 + num]
         keep = ~inner[:num] if order > 1 else ~is_space
         hashes = (rolled[keep] + np.uint64(order)) * _MIXER
-        found[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
-    return found
+        by_order[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
+    return by_order
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class NgramModel:
 
     def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
-        found = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
-        places = np.searchsorted(self.hashes, found)
-        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == found]
+        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
+        places = np.searchsorted(self.hashes, text_hashes)
+        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == text_hashes]
         places, counts = np.unique(places[places < len(self.hashes)], return_counts=True)
         ends = self.ends[places]
         lengths = ends - np.where(places > 0, self.ends[places - 1], 0)
         total = int(lengths.sum())
         entries = np.arange(total) + np.repeat(ends - np.cumsum(lengths), lengths)
-        return entries, np.repeat(counts, lengths), len(found)
+        return entries, np.repeat(counts, lengths), len(text_hashes)
 
     def probabilities(self, text: str, most: int = 5) -> list[tuple[str, float]]:
         """Return the most likely languages with their probabilities, best first; empty without letters."""
@@ -148,7 +148,7 @@ def load(path: Path) -> NgramModel:
             )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"{path} is no n-gram model: {error}", "a file that xling corpus langid-train made"
+            f"{path} is not an n-gram model: {error}", "a file that xling corpus langid-train made"
         ) from None
 
 
@@ -237,12 +237,13 @@ def _counted(texts: Iterable[str], max_chars: int) -> tuple[dict[int, tuple[Hash
     parts: dict[int, list[Hashes]] = {}
     num_chars = 0
     for text in texts:
-        for order, found in grams(text).items():
-            parts.setdefault(order, []).append(found)
+        for order, hashes in grams(text).items():
+            parts.setdefault(order, []).append(hashes)
         num_chars += len(text)
         if num_chars >= max_chars:
             break
     counted = {
-        order: np.unique(np.concatenate(found), return_counts=True) for order, found in sorted(parts.items())
+        order: np.unique(np.concatenate(hashes), return_counts=True)
+        for order, hashes in sorted(parts.items())
     }
     return counted, num_chars

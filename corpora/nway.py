@@ -72,11 +72,11 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     kept = counts >= cfg.min_count
     words = [word for word, keep in zip(ids, kept, strict=True) if keep]
     number = np.where(kept, np.cumsum(kept) - 1, -1)
-    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
         sets = [_renumbered(each, number) for each in sets]
-        _write(made.path, words, sets)
-        made.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
-        made.counts["rows"] = _counts(sets)
+        _write(publication.path, words, sets)
+        publication.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
+        publication.counts["rows"] = _counts(sets)
     return manifest.read(cfg.out)
 
 
@@ -93,9 +93,9 @@ def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> R
     for texts in rows.texts.values():
         column = [len(words)]
         for text in texts:
-            found = tokens(text.lower()) if text else []
-            if len(found) <= max_words:
-                words.extend([ids.setdefault(word, len(ids)) for word in found])
+            text_words = tokens(text.lower()) if text else []
+            if len(text_words) <= max_words:
+                words.extend([ids.setdefault(word, len(ids)) for word in text_words])
             column.append(len(words))
         ends.append(column)
     return RowSet(rows.source, tuple(rows.texts), np.array(ends), np.frombuffer(words, dtype=np.uint32))
@@ -131,9 +131,9 @@ def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
 
 def _counts(sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
     """Return texts by source and language."""
-    found: dict[str, dict[str, int]] = {}
+    by_source: dict[str, dict[str, int]] = {}
     for each in sets:
-        here = found.setdefault(each.source, {})
+        here = by_source.setdefault(each.source, {})
         for lang, column in zip(each.langs, each.ends, strict=True):
             here[lang] = here.get(lang, 0) + int((np.diff(column) > 0).sum())
-    return found
+    return by_source

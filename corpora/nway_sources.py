@@ -87,8 +87,8 @@ def _bible(data: Path) -> Iterator[Rows]:
             pairs = (line.partition("\t") for line in _lines(path))
             verses[lang] = {verse: text for verse, _, text in pairs if text}
     if len(verses) > 1:
-        ids = list(dict.fromkeys(verse for found in verses.values() for verse in found))
-        yield Rows("bible", {lang: [found.get(verse) for verse in ids] for lang, found in verses.items()})
+        ids = list(dict.fromkeys(verse for text_of in verses.values() for verse in text_of))
+        yield Rows("bible", {lang: [text_of.get(verse) for verse in ids] for lang, text_of in verses.items()})
 
 
 def _seed(data: Path) -> Iterator[Rows]:
@@ -110,11 +110,11 @@ def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
     form = re.compile(rf"(\w+)-(\w+)\.({splits})\.(\w+)(\.gz)?")
 
     def read_pairs(data: Path) -> Iterator[Rows]:
-        found: dict[tuple[str, str, str], dict[str, Path]] = {}
+        sides_of: dict[tuple[str, str, str], dict[str, Path]] = {}
         for path in sorted((data / folder).glob("*-*.*")):
             if match := form.fullmatch(path.name):
-                found.setdefault((match[1], match[2], match[3]), {})[label(match[4])] = path
-        for (_, _, split), sides in found.items():
+                sides_of.setdefault((match[1], match[2], match[3]), {})[label(match[4])] = path
+        for (_, _, split), sides in sides_of.items():
             if len(sides) == 2:
                 name = "dictionary" if split == "dict" else folder
                 yield Rows(name, {lang: [line or None for line in _lines(p)] for lang, p in sides.items()})
@@ -149,10 +149,10 @@ def _stories(data: Path) -> Iterator[Rows]:
             pages.setdefault(story, {}).setdefault(label(code), {})[page] = text
         rows: list[dict[str, str]] = []
         for versions in pages.values():
-            longest = max(len(found) for found in versions.values())
-            whole = {lang: found for lang, found in versions.items() if len(found) == longest}
+            longest = max(len(page_texts) for page_texts in versions.values())
+            whole = {lang: page_texts for lang, page_texts in versions.items() if len(page_texts) == longest}
             rows += [
-                {lang: found[page] for lang, found in whole.items() if found.get(page)}
+                {lang: page_texts[page] for lang, page_texts in whole.items() if page_texts.get(page)}
                 for page in next(iter(whole.values()))
             ]
         langs = sorted({lang for row in rows for lang in row})

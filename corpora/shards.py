@@ -122,10 +122,10 @@ def corpus_shards(corpus: Path) -> list[Path]:
     Raises:
         UserError: there is no corpus.
     """
-    found = sorted((corpus / "shards").glob("*.parquet"))
-    if not found:
+    shards = sorted((corpus / "shards").glob("*.parquet"))
+    if not shards:
         raise UserError(f"no corpus in {corpus}", "a folder that xling corpus mono made", "build it first")
-    return found
+    return shards
 
 
 def read_corpus(corpus: Path) -> Iterator[Document]:

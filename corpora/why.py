@@ -57,9 +57,9 @@ def run(cfg: WhyConfig) -> Answer:
     else:
         conditions = (by_id, by_text, _same_paragraph(query))
     for condition in conditions:
-        found = _answer(shards, rejects, condition, stats)
-        if found:
-            return found
+        answer = _answer(shards, rejects, condition, stats)
+        if answer:
+            return answer
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
     raise UserError(
         f"{query[:_SHOWN_CHARS]!r} is neither in {corpus} nor among what was dropped{hint}",
@@ -112,8 +112,8 @@ def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -
     """Return rows that meet the condition, at most one more than is shown."""
     if not files:
         return []
-    found = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
-    return found.collect(engine="streaming").to_dicts()
+    matching = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
+    return matching.collect(engine="streaming").to_dicts()
 
 
 def _one_line(text: str) -> str:

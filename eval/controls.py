@@ -1,7 +1,6 @@
 """Controls without a neural network: the most frequent label, and character n-grams with logistic regression.
 
-A multilingual result means little until it stands beside what label frequencies and shared spelling alone
-reach.
+They show which part of a multilingual result label frequencies and shared spelling alone can explain.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ EMBED_DIM = 1024
 
 
 class Majority:
-    """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows.
+    """Control that always predicts the most frequent label (or tag, or intent with the most frequent slot).
 
-    The answer to a question is what stands at the most frequent place of the training answers: so many words
-    from such a word on. To texts that are to be written it answers with the source as it is. Vectors are all equal, so
+    The answer to a question is the text at the most frequent position of the training answers, given as first
+    word and number of words. Its generated texts are copies of the source. Its vectors are all equal, so
     retrieval finds the first row.
     """
 
@@ -64,11 +63,11 @@ class Majority:
 
 
 class Ngram:
-    """Logistic regression on hashed character n-grams; vectors of n-gram counts for retrieval.
+    """Control with logistic regression on hashed character n-grams, and vectors of n-gram counts for retrieval.
 
-    A text is read as character 1- to 5-grams of its words, a pair as those of its second side, each
-    marked as shared with the first side or new, a word to be tagged as its own n-grams and its neighbours'
-    words.
+    The features of a text are character 1- to 5-grams of its words. Those of a pair are the n-grams of its
+    second side, each marked as shared with the first side or new. Those of a word to tag are its own n-grams
+    and its neighbours' words.
     """
 
     name = "ngram"
@@ -166,11 +165,11 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
 def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
     """Return tags per row, predicted for all words at once."""
-    found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
+    predicted = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
     tags, start = [], 0
     for row in rows:
         end = start + len(row.fields["tokens"])
-        tags.append(found[start:end])
+        tags.append(predicted[start:end])
         start = end
     return tags
 

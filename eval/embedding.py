@@ -82,15 +82,15 @@ def vectors(
     ).hexdigest()
     path = cfg.out / "vectors" / f"{key}.npy"
     if path.is_file():
-        found: Vectors = np.load(path)
-        return found
-    made = system.embed(texts, lang, cfg.layer, cfg.pooling)
-    assert len(made) == len(texts), (len(made), len(texts))
+        stored: Vectors = np.load(path)
+        return stored
+    computed = system.embed(texts, lang, cfg.layer, cfg.pooling)
+    assert len(computed) == len(texts), (len(computed), len(texts))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{key}.{os.getpid()}.npy")
-    np.save(temporary, np.asarray(made, dtype=np.float32))
+    np.save(temporary, np.asarray(computed, dtype=np.float32))
     temporary.replace(path)
-    return made
+    return computed
 
 
 def _precision(cfg: EvalConfig) -> str:
@@ -99,8 +99,8 @@ def _precision(cfg: EvalConfig) -> str:
 
 def _side(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
     """Return the vectors of one side, preprocessed for comparison."""
-    found = vectors(cfg, system, texts, lang)
-    return retrieval.centred(found) if cfg.centred else found
+    computed = vectors(cfg, system, texts, lang)
+    return retrieval.centred(computed) if cfg.centred else computed
 
 
 def sides(suite: Suite, lang: str) -> tuple[str, str]:

@@ -21,12 +21,12 @@ from xling.eval.suite import suites
 
 @dataclass(frozen=True)
 class Group:
-    """A benchmark made of suites.
+    """A benchmark that consists of suites.
 
     Args:
         name: registry name.
         tasks: (task as the paper calls it, suite, metrics whose mean is the task's number).
-        citation: of the paper.
+        citation: citation of the paper.
     """
 
     name: str
@@ -101,7 +101,7 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
     systems = list(dict.fromkeys(c.system for c in table if c.suite in group.here()))
     if not systems:
         raise UserError(f"no scores of {group.name}", f"scores of {', '.join(group.here())}")
-    found = []
+    results = []
     for system in systems:
         tasks: dict[str, float] = {}
         missing: list[str] = []
@@ -114,20 +114,20 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
             if values and len(values) == len(metrics) and (allow_missing or not gone):
                 tasks[task] = statistics.fmean(values)
         mean = statistics.fmean(tasks.values()) if tasks and (allow_missing or not missing) else None
-        found.append(GroupScore(system, tasks, mean, tuple(missing)))
-    return found
+        results.append(GroupScore(system, tasks, mean, tuple(missing)))
+    return results
 
 
 def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[str]:
     """Return one sentence per system with the group's average, or with what is missing for it."""
     notes = []
-    for found in group_scores(group, scores, allow_missing):
+    for score in group_scores(group, scores, allow_missing):
         tasks = (
-            ", ".join(f"{task} {value:.1f}" for task, value in found.tasks.items()) or "no task is complete"
+            ", ".join(f"{task} {value:.1f}" for task, value in score.tasks.items()) or "no task is complete"
         )
-        mean = "no average" if found.average is None else f"average {found.average:.1f}"
-        gone = f"; missing: {'; '.join(found.missing)}" if found.missing else ""
-        notes.append(f"{group.name}, {found.system}: {mean} ({tasks}){gone}.")
+        mean = "no average" if score.average is None else f"average {score.average:.1f}"
+        gone = f"; missing: {'; '.join(score.missing)}" if score.missing else ""
+        notes.append(f"{group.name}, {score.system}: {mean} ({tasks}){gone}.")
     return notes
 
 

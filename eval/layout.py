@@ -1,4 +1,4 @@
-"""Where the files of a suite lie below a data folder: our own layout, and those of official repositories, unchanged."""
+"""File layouts of suites below a data folder: our own, and the unchanged ones of official repositories."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which the files of a suite are named.
+    """A naming scheme of the files of a suite.
 
     Args:
-        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair, ``{src}`` and
-            ``{tgt}``; ``*`` and ``?`` stand for any text in a name. Parallel files in order.
-        reader: of their format; default: the suite's.
-        codes: our language code -> the code in file names, where they differ.
-        split_codes: our split name -> the one in file names, where they differ.
-        any_code: every code of a language is tried, of both sides of a pair too.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; ``*`` and ``?`` match any text in a name. Parallel files in order.
+        reader: reader of their format; default: the suite's.
+        codes: our language code -> the code in file names, if they differ.
+        split_codes: our split name -> the one in file names, if they differ.
+        any_code: try every code of a language, for both sides of a pair too.
     """
 
     patterns: tuple[str, ...]
@@ -88,8 +88,8 @@ class Layout:
         }
         name = pattern.format_map(values)
         if _WILD.search(name):
-            found = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
-            return found[0] if found else data / name
+            paths = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
+            return paths[0] if paths else data / name
         path = data / name
         packed = path.with_name(path.name + ".gz")
         return packed if packed.is_file() and not path.is_file() else path
@@ -105,9 +105,9 @@ class Layout:
             for path in data.glob(glob):
                 name = path.relative_to(data).as_posix()
                 if match := form.fullmatch(name):
-                    found = match.groupdict()
-                    one = found.get("lang") or found.get("code")
-                    sides = [one] if one else [found.get("src"), found.get("tgt")]
+                    names = match.groupdict()
+                    one = names.get("lang") or names.get("code")
+                    sides = [one] if one else [names.get("src"), names.get("tgt")]
                     known = [by_code.get(code, languages.canonical(code)) for code in sides if code]
                     if len(known) == len(sides):
                         yield name, "-".join(known) if not one else by_code.get(one, one)

@@ -1,4 +1,4 @@
-"""``xling eval fetch``: rows of a suite from the hub of `datasets`, kept in the data folder's ``rows/``."""
+"""Download of a suite's rows from the Hugging Face Hub into the data folder's ``rows/``: ``xling eval fetch``."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ def fetch(
     theirs = source.splits.get(split, split)
     version = {} if name and Path(name).is_dir() else {"revision": revision or source.revision}
     try:
-        found = datasets.load_dataset(name or source.name, config, split=theirs, **version)
+        records = datasets.load_dataset(name or source.name, config, split=theirs, **version)
     except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
         raise UserError(
             f"{name or source.name} gave no {theirs!r} rows of {config!r}: {str(error).splitlines()[0]}",
             fix="check the network, langs=, splits= and revision=",
         ) from None
     where = Path(f"{name or source.name}/{config}/{theirs}")
-    for index, record in enumerate(found):
-        yield where, index + 1, source.to_example(named(record, found.features), index)
+    for index, record in enumerate(records):
+        yield where, index + 1, source.to_example(named(record, records.features), index)
 
 
 def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ LEAST_OF_OTHERS = 3
 
 @dataclass(frozen=True)
 class TransferProtocol:
-    """How labels in one language become predictions in another.
+    """A protocol of cross-lingual transfer.
 
     Args:
         name: registry name.
@@ -37,7 +37,7 @@ class TransferProtocol:
             (``shots``), source rows ``translated`` into the target, or into every target
             (``translated_all``).
         test_on: the ``target``'s rows, or those rows ``translated`` into the source language.
-        per_target: whether each target language has a model of its own.
+        per_target: whether each target language has its own model.
     """
 
     name: str
@@ -60,12 +60,12 @@ for _protocol in (
 SELECT = ("source-dev", "last", "averaged", "oracle")
 """How a checkpoint is chosen: best on the source's dev rows, the last one, the mean of all weights, or best
 on the
-target's own dev rows, which is no zero-shot result and is marked in every table."""
+target's own dev rows, which is not a zero-shot result and is marked in every table."""
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a model is trained and chosen on, the dev rows' language, and where all came from, in words."""
+    """Training and dev rows of a model, the dev rows' language, and a description of their origin."""
 
     train: list[Example]
     dev: list[Example]
@@ -75,14 +75,15 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class RowsConfig:
-    """Which of a suite's rows are trained on.
+    """Choice of a suite's training rows.
 
     Args:
-        split: ``train``, or ``dev`` where no training rows are at hand.
-        limit: at most so many rows a language, drawn once; 0 for all.
+        split: ``train``, or ``dev`` if there are no training rows.
+        limit: maximum number of rows per language, drawn once; 0 for all.
         shots: target rows per class for `few_shot`.
-        seed: of the choice of shots.
-        others: suites with the same labels, whose rows in the source language are trained on too (`rows_of_others`).
+        seed: seed of the choice of shots.
+        others: suites with the same labels, whose rows in the source language are trained on too
+            (`rows_of_others`).
     """
 
     split: str = "train"
@@ -110,7 +111,7 @@ def training_rows(
         targets: languages that this model will be scored in; one for protocols with a model per target.
         data: folder of the suites.
         given: which rows.
-        translate: for translate_train where no translated rows are at hand.
+        translate: for translate_train if no translated rows exist.
 
     Raises:
         UserError: training rows are missing, or the protocol does not fit the suite.
@@ -173,7 +174,7 @@ def source_rows(
 ) -> tuple[list[Example], list[Example]]:
     """Return training and dev rows in one language, never the scored ones.
 
-    Dev rows that are scored (no test rows at hand) choose no checkpoint: that would choose on the test. A tenth
+    Dev rows that are scored (without test rows) are not used for selection: that would choose on the test. A tenth
     of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
     them can share a model.
     """

@@ -1,4 +1,4 @@
-"""Scores and tables of prediction files, published together; no model is needed, so ``xling eval rescore`` is this."""
+"""Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from xling.pages import page
 
 @dataclass(frozen=True)
 class TableConfig:
-    """What stands in the tables besides the scores.
+    """Content of the tables besides the scores.
 
     Args:
         title: heading.
-        allow_missing: take averages over the languages that have a score and print which have not.
+        allow_missing: average over the languages that have a score, and list the missing ones.
         by: further averages by ``family`` or ``script``.
-        published: put published results of the same suites and protocol beside.
-        exposure: what ``xling eval contamination`` has written with ``out=``: beside every system its scores on
+        published: add published results of the same suites and protocol.
+        exposure: output of ``xling eval contamination`` with ``out=``: adds for every system its scores on
             the rows that are not in that corpus.
-        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
+        corpus_sizes: table of language and size (tab-separated) for the rank correlation with the scores.
     """
 
     title: str = "Cross-lingual transfer"
@@ -90,13 +90,13 @@ def publish(
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, named, scores, averages, data)
-    with manifest.publish(out, "eval", settings, inputs) as made:
-        results.write_scores(made.path / "scores.json", scores, averages.found.values())
+    with manifest.publish(out, "eval", settings, inputs) as publication:
+        results.write_scores(publication.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
             text = write(table)
             text = page.document(cfg.title, text) if name == "html" else text
-            (made.path / f"table.{name}").write_text(text, encoding="utf-8")
-        made.counts |= {"scores": len(scores), "made_by": made_by}
+            (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
+        publication.counts |= {"scores": len(scores), "made_by": made_by}
     return _answer(out)
 
 
@@ -106,11 +106,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
     Raises:
         UserError: naming the two and their languages.
     """
-    made: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
+    models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
     for origin in origins:
         column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
-        made.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
-    for (suite, system, *_, seed), models in made.items():
+        models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+    for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
             told = [
                 f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
@@ -151,8 +151,8 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
     if num_workers == 1:
         return [pair for path in files for pair in predictions.answered_file(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        found = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
-        return [pair for pairs in found for pair in pairs]
+        results = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        return [pair for pairs in results for pair in pairs]
 
 
 def on_unexposed(
@@ -163,19 +163,19 @@ def on_unexposed(
     Raises:
         UserError: the rows of a file were not looked for.
     """
-    found = []
+    scores = []
     for path in files:
         origin = predictions.read_origin(path)
         test = (origin.suite, origin.lang, origin.split)
         if test not in exposed:
             raise UserError(
                 f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
-                fix="write it anew: xling eval contamination RUN corpus=FILES out=FILE",
+                fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
         for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
             name = f"{score.system}, unexposed rows"
-            found.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
-    return found
+            scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
+    return scores
 
 
 def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
@@ -205,7 +205,7 @@ class Averages:
             name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)
-            if not is_gap:  # wide intervals of few items reach beyond what a score can be
+            if not is_gap:  # wide intervals of few items can exceed the range of a score
                 ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high
@@ -241,7 +241,7 @@ class RescoreConfig:
     """Settings of ``xling eval rescore``.
 
     Args:
-        run: folder of a run; its ``predictions`` are scored and its ``tables`` written anew.
+        run: folder of a run; its ``predictions`` are scored and its ``tables`` written again.
         data: folder of the suites' files; default: what XLING_DATA names.
         table: the settings of the tables, named as in ``xling eval``.
         num_workers: processes that score files.

@@ -116,7 +116,7 @@ def columns(
 def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read CoNLL-U, the format of Universal Dependencies: words and their UPOS.
 
-    Ranges (``1-2``) and empty nodes (``1.1``) are no words; the id is ``sent_id``, or the number of the sentence.
+    Ranges (``1-2``) and empty nodes (``1.1``) are not words; the id is ``sent_id``, or the number of the sentence.
     """
     (path,) = paths
     words: list[list[str]] = []
@@ -299,10 +299,10 @@ def _squad(path: Path) -> Iterator[Row]:
     for index, paragraph in enumerate(paragraphs):
         context = paragraph["context"]
         for qa in paragraph["qas"]:
-            found = text.find(f'"{qa["id"]}"', position)
-            if found > position:
-                number += text.count("\n", position, found)
-                position = found
+            place = text.find(f'"{qa["id"]}"', position)
+            if place > position:
+                number += text.count("\n", position, place)
+                position = place
             answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
             if not answers:
                 raise UserError(f"{path}:{number}: question {qa['id']} has no answer", _SQUAD)

@@ -1,4 +1,4 @@
-"""Nearest translations among sentence vectors, and mining of pairs above a threshold.
+"""Retrieval of nearest translations among sentence vectors, and mining of pairs above a threshold.
 
 Sources: margin: Artetxe and Schwenk 2019, Margin-based parallel corpus mining, equation 2 (ratio, k = 4);
     CSLS:
@@ -71,13 +71,13 @@ def ranked(
     Returns:
         int64 (num_src, depth), or all of ``tgt`` where it has fewer rows.
     """
-    depth, found = min(depth, len(tgt)), []
+    depth, rows = min(depth, len(tgt)), []
     for block in _score_blocks(src, tgt, distance):
         least = np.partition(block, -depth, axis=1)[:, -depth]
         for scores, bound in zip(block, least, strict=True):
             places = np.flatnonzero(scores >= bound)
-            found.append(places[np.argsort(-scores[places], kind="stable")][:depth])
-    return np.stack(found)
+            rows.append(places[np.argsort(-scores[places], kind="stable")][:depth])
+    return np.stack(rows)
 
 
 def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:
@@ -116,7 +116,7 @@ def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, 
     """Scale rows to length 1.
 
     Raises:
-        UserError: no rows, a value that is no number, or a row of zeros.
+        UserError: no rows, a value that is not a number, or a row of zeros.
     """
     if vectors.ndim != 2 or not len(vectors):
         raise UserError(f"vectors of shape {vectors.shape}", "(rows, dimensions) with at least one row")
@@ -147,11 +147,11 @@ def mine(
     """Match rows greedily by descending score in both directions, each row at most once."""
     forward, forward_scores = best_rows(src, tgt, distance)
     backward, backward_scores = best_rows(tgt, src, distance)
-    found = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
+    best = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
     for j, (i, s) in enumerate(zip(backward, backward_scores, strict=True)):
-        found.setdefault((int(i), j), float(s))
+        best.setdefault((int(i), j), float(s))
     pairs, used_src, used_tgt = [], set(), set()
-    for (i, j), score in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for (i, j), score in sorted(best.items(), key=lambda item: (-item[1], item[0])):
         if i not in used_src and j not in used_tgt:
             pairs.append(Candidate(i, j, score))
             used_src.add(i)

@@ -1,4 +1,4 @@
-"""``xling eval``: suites x systems x seeds under a protocol, to predictions, scores and tables.
+"""Evaluation of suites x systems x seeds under a protocol, giving predictions, scores and tables: ``xling eval``.
 
 Predictions are kept in ``out/predictions`` with what made them; a rerun predicts only what is missing or was
 made by another model, other settings or other rows. Scores and tables are published together in
@@ -66,7 +66,7 @@ class Target:
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     data_folder(cfg.data)
-    expand(cfg.suites)  # a wrong name is told before the systems import torch
+    expand(cfg.suites)  # report a wrong name before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
 
@@ -79,7 +79,7 @@ def named_systems(cfg: EvalConfig) -> list[Backend]:
     """
     if not cfg.checkpoints:
         return [build(name, cfg) for name in cfg.systems]
-    found: list[Backend] = []
+    systems: list[Backend] = []
     pairs = [item.rpartition("=") for item in cfg.checkpoints]
     places = {name or Path(place).name: Path(place) for name, _, place in pairs}
     if len(places) < len(pairs) or cfg.checkpoint or not places.keys().isdisjoint(BACKENDS):
@@ -91,12 +91,12 @@ def named_systems(cfg: EvalConfig) -> list[Backend]:
     first = replace(cfg, checkpoint=next(iter(places.values())))
     for system in cfg.systems:
         if system != "pretrained":
-            found.append(build(system, first))
+            systems.append(build(system, first))
             continue
         for name, place in places.items():
-            found.append(build(system, replace(cfg, checkpoint=place)))
-            found[-1].name = name
-    return found
+            systems.append(build(system, replace(cfg, checkpoint=place)))
+            systems[-1].name = name
+    return systems
 
 
 def evaluate_systems(
@@ -112,7 +112,7 @@ def evaluate_systems(
     if any(seed < 0 for seed in cfg.seeds):
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
-        raise UserError(f"out={cfg.out} is no folder", fix="choose another out=, or move the file away")
+        raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:
@@ -139,12 +139,12 @@ def expand(names: Iterable[str]) -> list[str]:
     Raises:
         UserError: no name, or an unknown one.
     """
-    found: list[str] = []
+    names_of_suites: list[str] = []
     for name in names:
-        found += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
-    if not found:
+        names_of_suites += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
+    if not names_of_suites:
         raise UserError("no suite is named", ", ".join(sorted([*suites(), *GROUPS])), "suites=xnli,panx")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names_of_suites))
 
 
 def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
@@ -209,7 +209,7 @@ def _one_model(
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     langs = [t.lang for t in targets]
     fit = replace(cfg.fit, seed=seed if system.seeded else 1)
-    ready = not system.seeded and system.name not in CONTROLS  # fine-tuned before, and not again
+    ready = not system.seeded and system.name not in CONTROLS  # already fine-tuned
     if ready:
         made_by = "fine-tuned|int8" if cfg.int8 else "fine-tuned"
     else:
@@ -240,7 +240,7 @@ def _one_model(
 
 @dataclass
 class _DevScores:
-    """Scores of every checkpoint on dev rows, computed only when a way of choosing reads them."""
+    """Scores of every checkpoint on dev rows, computed only if a selection method needs them."""
 
     system: Backend
     suite: Suite
@@ -260,8 +260,8 @@ class _DevScores:
 
     def _scores(self, rows: Sequence[Example], lang: str) -> list[float]:
         metric = METRICS[self.suite.metric]
-        found = [self.system.predict(c, self.suite, rows, lang) for c in self.checkpoints]
-        return [evaluate(metric, rows, answers, lang)[0] for answers in found]
+        predicted = [self.system.predict(c, self.suite, rows, lang) for c in self.checkpoints]
+        return [evaluate(metric, rows, answers, lang)[0] for answers in predicted]
 
 
 def _target_dev(target: Target, data: Path) -> list[Example]:

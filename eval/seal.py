@@ -1,9 +1,11 @@
-"""``xling eval seal`` and ``eval verify``: a result in one file, and its every digit computed again from it.
+"""Sealing of a result in one file, and verification by recomputing every digit.
 
-The file holds the answers, what they are answers to (digests of the files of rows, and of ids, fields and labels), the
-models' digests, the scores with intervals and signatures, the versions of what computed them and the command. `verify`
-takes the answers, scores them against the rows of another data folder and compares everything. What it cannot know is
-whether a model gave the answers: whoever makes up answers can seal them.
+``xling eval seal`` and ``eval verify``.
+
+The file holds the answers, the digests of the rows that they answer (files; ids, fields and labels), the
+models' digests, the scores with intervals and signatures, the versions of the software and the command.
+`verify` scores the answers against the rows of another data folder and compares everything. It cannot know
+whether a model gave the answers: invented answers can be sealed too.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class SealConfig:
 
     Args:
         run: folder of a run with its predictions.
-        out: file to write; an existing one is left alone.
+        out: file to write; an existing one is not replaced.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -49,7 +51,7 @@ class VerifyConfig:
     """Settings of ``xling eval verify``.
 
     Args:
-        file: that ``xling eval seal`` has written.
+        file: file written by ``xling eval seal``.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -126,13 +128,13 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def _answers(path: Path, data: Path) -> dict[str, Any]:
@@ -175,10 +177,10 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"it is not JSON: {error}", "the file as it was sealed") from None
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
-        raise _refused(path, "it is no sealed result", f'an object with "format": "{FORMAT}"')
-    if sealed.get("digest") != (found := digest(sealed)):
+        raise _refused(path, "it is not a sealed result", f'an object with "format": "{FORMAT}"')
+    if sealed.get("digest") != (actual := digest(sealed)):
         raise _refused(
-            path, f"its content has digest {found[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
+            path, f"its content has digest {actual[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
         )
     wanted = {"versions": dict, "made_by": dict, "answers": list, "scores": list, "averages": list}
     for name, kind in wanted.items():

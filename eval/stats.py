@@ -1,18 +1,18 @@
-"""Confidence intervals and significance of scores that are functions of sums over rows.
+"""Confidence intervals and significance tests of scores that are functions of sums over rows.
 
 Rows are not independent: most suites ask the same items in every language, every seed answers the same items,
-and the questions of one passage or the sentences of one document stand or fall together. What is drawn is
+and the questions of one passage or the sentences of one document depend on each other. The sampling unit is
 therefore a cluster of rows (`clusters_of`): an item in all languages and seeds, with the rows of its passage.
-Seeds are a second random factor: the spread of the seeds' means that items do not explain is added to every
-interval and to the distribution under the null hypothesis, with as many degrees of freedom as seeds less one.
+Seeds are a second random factor. The spread of the seeds' means that items do not explain is added to every
+interval and to the null distribution, with one degree of freedom less than seeds.
 
-Clusters with equal statistics are drawn together where there are many: a resample is a multinomial draw over
-the distinct ones, a random swap a binomial draw, which has the same distribution as drawing one by one.
+Clusters with equal statistics are drawn together if there are many: a resample is a multinomial draw over
+the distinct ones, a random swap a binomial draw. Both have the same distribution as drawing one by one.
 
-Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap: Koehn
-2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989, and Riezler
-and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective number of rows of
-Korn and Graubard 1998.
+Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap:
+Koehn 2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989,
+and Riezler and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective
+number of rows of Korn and Graubard 1998.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a test of ``b`` against ``a`` found.
+    """Result of a test of ``b`` against ``a``.
 
     Attributes:
         difference: score of b minus score of a, averaged over languages and seeds, in points.
@@ -99,9 +99,9 @@ class Comparison:
         p_lower: probability of a difference this low or lower if the systems were exchangeable.
         p_two_sided: probability of a difference this large in either direction.
         n: rows in all.
-        detectable: drop that a one-sided test at ``alpha`` of `power_drop` finds with 95 % power.
-        clusters: what is drawn: items with the passage or document that they belong to.
-        seeds: trainings that the difference is averaged over.
+        detectable: drop that a one-sided test at ``alpha`` of `power_drop` detects with 95 % power.
+        clusters: number of sampling units: items with their passage or document.
+        seeds: number of trainings that the difference is averaged over.
     """
 
     difference: float
@@ -312,8 +312,8 @@ def seed_variance(
         return 0.0, 0
     of_seed = np.array([[seed == name for name in names] for seed in seeds], dtype=np.float64)
     weights = of_seed * shares[:, None] * len(names)
-    means, found = observed @ weights, draws @ weights
-    around = found - found.mean(axis=1, keepdims=True)
+    means, resampled = observed @ weights, draws @ weights
+    around = resampled - resampled.mean(axis=1, keepdims=True)
     free = len(names) - 1
     explained = float(around.var(axis=0).sum()) / free
     return max(0.0, float(means.var(ddof=1)) - explained) / len(names), free
@@ -365,8 +365,8 @@ def _resampled_scores(
     own, count = clusters_of(parts)
     matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
     blocks = [
-        np.stack([metric.reduce(sums) for sums in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(sums) for sums in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(blocks), count
 
@@ -375,25 +375,25 @@ def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamp
     """Return differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
     width = matrices[0].shape[1] // 2
     drawn = [
-        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(drawn)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the variance of a difference comes from, in points squared.
+    """Components of the variance of a difference, in points squared.
 
     Attributes:
-        item: of one item, in all languages and seeds alike.
+        item: of one item, shared by all languages and seeds.
         item_lang: of one item in one language.
         item_seed: of one item with one seed.
         rest: of one item in one language with one seed.
-        seed: of one seed, whatever the items.
-        items: clusters that this comes from.
-        langs: languages.
-        seeds: trainings.
+        seed: of one seed, independent of the items.
+        items: number of clusters.
+        langs: number of languages.
+        seeds: number of trainings.
     """
 
     item: float
@@ -432,8 +432,8 @@ def spread_of(
     both = mean(lang & seed, 0.0)
     of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
     item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
-    found = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
-    observed = np.array(found[1::2], dtype=np.float64) - np.array(found[::2], dtype=np.float64)
+    scores = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    observed = np.array(scores[1::2], dtype=np.float64) - np.array(scores[::2], dtype=np.float64)
     shares, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
     alone, _ = seed_variance(draws, observed, shares, seeds.tolist())
     return Spread(

@@ -1,4 +1,4 @@
-"""What a suite is, the registry of them, and the one way to read their rows from a data folder.
+"""Suites: their definition, their registry, and the reading of their rows from a data folder.
 
 A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
 are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
@@ -43,14 +43,14 @@ class SuiteFile:
 
 @dataclass(frozen=True)
 class Online:
-    """Where a suite is in the hub of `datasets`.
+    """Location of a suite on the Hugging Face Hub.
 
     Args:
         name: dataset name.
         config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
         to_example: one record, with class numbers as names, and its index -> example.
         revision: git commit, since a branch moves.
-        splits: our split name -> theirs, where they differ.
+        splits: our split name -> theirs, if they differ.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Suite:
         codes: our language code -> the code in file names, where they differ.
         metrics: names in `xling.eval.metrics.METRICS`, the main one first; default: those of the kind.
         protocol: what a score means, printed under its table.
-        train_from: suite whose training and dev rows serve a suite that has none.
+        train_from: suite whose training and dev rows are used by a suite without its own.
         translated_train: training rows other than English are machine translations of the English ones.
         synthetic: rows are generated; every table says so.
         extra: languages that are not part of the published average.
@@ -87,7 +87,7 @@ class Suite:
         of_language: (example, language) -> whether the row is read in it, when one file holds several languages.
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
         is_parallel: a row has the same id in every language, of which it is a translation.
-        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first at hand.
+        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
     """
 
     name: str
@@ -152,9 +152,9 @@ class Suite:
         if complete and all(p.is_file() for p in known):
             return known
         for layout in self._layouts(data):
-            found = layout.files(self._parts(lang), split, data)
-            if all(p.is_file() for p in found):
-                return found
+            present = layout.files(self._parts(lang), split, data)
+            if all(p.is_file() for p in present):
+                return present
         rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
         own = self._own.files(self._parts(lang), split, data)
         return (rows,) if rows.is_file() else known if complete else own
@@ -218,7 +218,7 @@ def data_folder(data: str | Path | None = None) -> Path:
     """Return the folder given, or the one that XLING_DATA names.
 
     Raises:
-        UserError: neither is given, or it is no folder.
+        UserError: neither is given, or it is not a folder.
     """
     chosen = str(data or os.environ.get("XLING_DATA", ""))
     if not chosen:
@@ -246,8 +246,8 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
-    found = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
-    kept = (r for r in found if plain or suite.keep is None or suite.keep(r, split))
+    rows_read = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
+    kept = (r for r in rows_read if plain or suite.keep is None or suite.keep(r, split))
     rows = [r for r in kept if plain or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
@@ -258,7 +258,7 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
     """Yield rows in our own JSON format, one object per line, as `xling.eval.online` or a user writes them.
 
     Raises:
-        UserError: a line is no JSON in UTF-8, or a field or the label is not as the kind says.
+        UserError: a line is not JSON in UTF-8, or a field or the label is not as the kind says.
     """
     for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
         if line:
@@ -285,8 +285,8 @@ def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
     for name, wanted in kind.fields.items():
         value, is_list = row.fields.get(name), wanted is tuple
         if not (is_texts(value) if is_list else isinstance(value, str)):
-            found = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
-            return f"field {name!r} {found}", "a list of texts" if is_list else "a text"
+            problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
+            return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
     return None if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
 
 
@@ -322,18 +322,18 @@ def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
 
 def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
     """Return the languages with files of a split in the data folder: the published ones first, then others."""
-    found = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
-    found |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
-    found |= _discovered(suite, split, data)
-    found.discard(suite.pivot)
+    langs = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
+    langs |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
+    langs |= _discovered(suite, split, data)
+    langs.discard(suite.pivot)
     order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
-    return sorted(found, key=lambda lang: (order.get(lang, len(order)), lang))
+    return sorted(langs, key=lambda lang: (order.get(lang, len(order)), lang))
 
 
 def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
     recorded = {file.path: file.lang for file in suite.files}
-    found = {
+    langs = {
         path.name.removesuffix(f".{split}.jsonl")
         for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
     }
@@ -341,11 +341,11 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     own = [suite._own] if "{lang}" in first or "{src}" not in first else []
     for layout in (*own, *suite.official):
         for name, code in layout.languages(split, data):
-            # In a name of ours such as en-sw.train.en the whole is a pair.
+            # In our own file names such as en-sw.train.en the whole prefix is a pair.
             lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
             if suite.has(lang, split, data):
-                found.add(lang)
-    return found
+                langs.add(lang)
+    return langs
 
 
 def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str:
@@ -355,7 +355,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
         suite: whose rows are scored.
         lang: language or pair.
         data: folder of the suites.
-        test_set: one of the suite's several test sets; default: ``test``, else the first at hand.
+        test_set: one of the suite's several test sets; default: ``test``, else the first that is present.
 
     Raises:
         UserError: the language has neither, or the suite no such test set.
@@ -393,10 +393,10 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
         if data / known.path != path:
             continue
         stat = path.stat()
-        found = _file_digest(path, stat.st_mtime_ns, stat.st_size)
-        if found != known.sha256:
+        actual = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        if actual != known.sha256:
             raise UserError(
-                f"{path} has SHA-256 {found[:16]}..., another file than the one recorded for {suite.name}",
+                f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
                 f"{known.sha256[:16]}...",
                 "restore the file, or save yours under another language code",
             )

@@ -68,16 +68,16 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
     if index and not index.isdecimal():
         raise UserError(f"part {index!r}", "a whole number from 0")
     steps = [run.steps[step]] if step else list(run.steps.values())
-    found = [(s, *item) for s in steps for item in status.submitted_parts(s)]
+    parts = [(s, *item) for s in steps for item in status.submitted_parts(s)]
     if index:
-        found = [item for item in found if item[1].index == int(index)]
-    if not found:
+        parts = [item for item in parts if item[1].index == int(index)]
+    if not parts:
         raise UserError(
             f"no part {index} of {name} {step} was submitted".replace("  ", " "), fix="see its status"
         )
     # What is in trouble is what the user wants to see; else the newest.
-    trouble = [item for item in found if not item[1].is_done() and item[1].last().get("reason")]
-    chosen, part, identity = (trouble or found)[-1] if not trouble else trouble[0]
+    trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
+    chosen, part, identity = (trouble or parts)[-1] if not trouble else trouble[0]
     return _log_text(chosen, part, identity)
 
 
@@ -123,7 +123,7 @@ def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     run = open_run(folder / name)
     if not Path(run.directory).is_dir():
         raise UserError(
-            f"{name} was started in {run.directory}, which is not there", fix="move it back, or start anew"
+            f"{name} was started in {run.directory}, which is not there", fix="move it back, or start again"
         )
     steps = [step for step in run.steps.values() if step.outcome().get("state") != "done"]
     if not steps:

@@ -17,12 +17,12 @@ def current(step: Step) -> list[Event]:
 def newest(step: Step) -> list[tuple[Part, Event, str]]:
     """Return the parts of the newest phase with their newest submission and job id."""
     arrays = [entry for entry in current(step) if entry["kind"] == "array" and entry["jobs"]]
-    found: dict[int, tuple[Part, Event, str]] = {}
+    parts: dict[int, tuple[Part, Event, str]] = {}
     for entry in arrays:
         if entry["phase"] == arrays[-1]["phase"]:
             for identity, index in zip(entry["jobs"], entry["indices"], strict=True):
-                found[index] = (step.part(entry["phase"], index), entry, identity)
-    return list(found.values())
+                parts[index] = (step.part(entry["phase"], index), entry, identity)
+    return list(parts.values())
 
 
 def decide(step: Step) -> tuple[list[Part], list[Part]]:
@@ -72,10 +72,8 @@ def started_as(step: Step, entry: Event) -> list[str]:
     if entry["kind"] != "array":
         return []
     parts = (step.part(entry["phase"], index) for index in entry["indices"])
-    found = [
-        str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")
-    ]
-    return found[:1]
+    jobs = [str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")]
+    return jobs[:1]
 
 
 def has_ended(part: Part, key: str) -> bool:

@@ -74,7 +74,7 @@ def _next(step: Step, entry: Event) -> list[Element]:
     deadline = time.monotonic() + END_PATIENCE_S
     while True:
         try:
-            found = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
+            result = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
             break
         except (TransientError, UserError, OSError) as error:
             waits = time.monotonic() < deadline and _is_away(error, step)
@@ -82,7 +82,7 @@ def _next(step: Step, entry: Event) -> list[Element]:
             if not waits:
                 return []
             time.sleep(END_PAUSE_S)
-    return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in found.inline]
+    return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in result.inline]
 
 
 def _is_away(error: Exception, step: Step) -> bool:
@@ -95,11 +95,11 @@ def _is_away(error: Exception, step: Step) -> bool:
 def _entry(step: Step, key: str) -> Event:
     """Return the submission with this key; a slow shared file system may show it late."""
     deadline = time.monotonic() + RECORD_DELAY_S
-    while not (found := [entry for entry in step.jobs() if entry["key"] == key]):
+    while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):
         if time.monotonic() > deadline:
             raise UserError(f"{step.path}/jobs.jsonl has no submission {key}", fix="see its damaged lines")
         time.sleep(1)
-    return found[0]
+    return entries[0]
 
 
 if __name__ == "__main__":

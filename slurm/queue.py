@@ -124,14 +124,14 @@ def executor(
     if dependency:
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
-    made = Executor(folder)
-    made.words = words
+    built = Executor(folder)
+    built.words = words
     if container:
-        made.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
-        made.before = () if runs_it else container
+        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
+        built.before = () if runs_it else container
         parameters["srun_args"] += container if runs_it else []
-    made.update_parameters(**parameters)
-    return made
+    built.update_parameters(**parameters)
+    return built
 
 
 def small(

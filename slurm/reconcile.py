@@ -104,7 +104,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
     if not Path(run.directory).is_dir():
         raise UserError(
             f"{run.name} was started in {run.directory}, which is not there",
-            fix="move it back, or start anew",
+            fix="move it back, or start again",
         )
     # Jobs start where their submitter stands.
     with (
@@ -183,8 +183,8 @@ class _Reconciler:
         """Return the ids of waiting or running jobs of one kind, without this job."""
         own = job_id()
         entries = [entry for entry in current(step) if entry["kind"] == kind]
-        found = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
-        return list(dict.fromkeys(found))
+        active = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
+        return list(dict.fromkeys(active))
 
     def _adopt(self, step: Step) -> None:
         """Find the ids of submissions whose submitter did not record them."""
@@ -373,7 +373,8 @@ def start(run: Run) -> None:
             why = str(error)
         if time.monotonic() > deadline:
             raise NotSubmittedError(
-                f"{run.name} is not wholly submitted: {why}", fix=f"later: xling slurm reconcile {run.name}"
+                f"{run.name} is not completely submitted: {why}",
+                fix=f"later: xling slurm reconcile {run.name}",
             )
         print(f"xling: {why}; trying again", file=sys.stderr, flush=True)
         time.sleep(pause)
@@ -456,11 +457,11 @@ def stop(run: Run) -> tuple[list[str], str]:
 
 def active_jobs(run: Run, view: View) -> list[str]:
     """Return the waiting or running jobs of a run."""
-    found = [
+    active = [
         identity
         for step in run.steps.values()
         for entry in step.jobs()
         for identity in entry["jobs"]
         if view.state(identity, step.job_name(entry)).is_active
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(active))

@@ -132,7 +132,7 @@ class Step:
 
     def jobs(self) -> list[Event]:
         """Return every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
-        found: list[Event] = []
+        entries: list[Event] = []
         by_key: dict[str, Event] = {}
         for line in read_lines(self.path / "jobs.jsonl"):
             kind, key, jobs = line.get("kind"), str(line.get("key", "")), line.get("jobs", [])
@@ -146,9 +146,9 @@ class Step:
             if kind == "array" and not _is_array(line):
                 continue
             entry = {"time": 0.0, "round": 0, "saved": {}, **line, "key": key, "jobs": [str(j) for j in jobs]}
-            found.append(entry)
+            entries.append(entry)
             by_key[key] = entry
-        return found
+        return entries
 
     def arrays(self) -> list[Event]:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
@@ -196,8 +196,8 @@ class Step:
 
     def outcome(self) -> Event:
         """Return ``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is running."""
-        found = read_object(self.path / "outcome.json")
-        return found if isinstance(found.get("state"), str) and "reason" in found else {}
+        event = read_object(self.path / "outcome.json")
+        return event if isinstance(event.get("state"), str) and "reason" in event else {}
 
     def end(self, state: str, reason: str = "") -> None:
         """Record how the step ended."""
@@ -318,13 +318,13 @@ def open_run(path: Path) -> Run:
 
 def runs_in(folder: Path) -> list[Run]:
     """Return the runs in ``folder``, oldest first; a damaged one is reported on standard error."""
-    found = []
+    runs = []
     for path in sorted(folder.glob("*/run.json")):
         try:
-            found.append(open_run(path.parent))
+            runs.append(open_run(path.parent))
         except UserError as error:
             print(f"xling: {error}", file=sys.stderr, flush=True)
-    return sorted(found, key=lambda run: run.created)
+    return sorted(runs, key=lambda run: run.created)
 
 
 def check_names(*names: str) -> None:

@@ -79,11 +79,11 @@ class View:
 
     def state(self, identity: str, name: str = "") -> JobState:
         """Return the state of our job; a job with another name is not ours, so Slurm has forgotten ours."""
-        found = self.jobs.get(identity)
-        if found is not None and name and found.name and found.name != name:
-            found = None
-        if found is not None and (self.answers or not found.is_active):
-            return found
+        job = self.jobs.get(identity)
+        if job is not None and name and job.name and job.name != name:
+            job = None
+        if job is not None and (self.answers or not job.is_active):
+            return job
         return JobState() if self.answers else JobState(NO_ANSWER, self.why)
 
     def named(self, name: str) -> list[str]:
@@ -128,7 +128,7 @@ def has_accounting() -> bool:
 
 def parse_sacct(text: str) -> dict[str, JobState]:
     """Return states from ``sacct -n -X -P -o JobID,State,ExitCode,NodeList,JobName``."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         fields = line.split("|", 4)
         if len(fields) < 4:
@@ -137,13 +137,13 @@ def parse_sacct(text: str) -> dict[str, JobState]:
         word = state.split()[0] if state else UNKNOWN  # "CANCELLED by 1000"
         node = "" if node.startswith("None") else node
         for each in _expand(identity):
-            found[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
-    return found
+            states[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
+    return states
 
 
 def parse_squeue(text: str) -> dict[str, JobState]:
     """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%j'``."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         fields = line.split("|", 7)
         if len(fields) < 7:
@@ -152,13 +152,13 @@ def parse_squeue(text: str) -> dict[str, JobState]:
         reason = "" if reason == "None" else reason
         told = JobState(state, reason, node, _seconds(left), "".join(fields[7:]))
         for each in _expand(identity if elements == "N/A" else f"{master}_[{elements}]"):
-            found[each] = told
-    return found
+            states[each] = told
+    return states
 
 
 def parse_scontrol(text: str) -> dict[str, JobState]:
     """Return states from ``scontrol -o show job``."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         facts = dict(re.findall(r"(\w+)=(\S*)", line))
         if "JobId" not in facts:
@@ -171,8 +171,8 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
         reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
         node = facts.get("NodeList", "").replace("(null)", "")
         for each in _expand(identity):
-            found[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
-    return found
+            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
+    return states
 
 
 def _from_sacct(masters: list[str]) -> dict[str, JobState]:

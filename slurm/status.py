@@ -63,9 +63,11 @@ def of_runs(runs: Sequence[Run]) -> Answer:
 def of_run(run: Run) -> Answer:
     """Return one line per step, and below it one per part with problems."""
     view = view_of(run) if run.cluster == "slurm" else View()
-    found = [of_step(step, view) for step in run.steps.values()]
+    statuses = [of_step(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
-    rows += [[s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in found]
+    rows += [
+        [s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in statuses
+    ]
     lines = [
         f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
         table(rows),
@@ -75,7 +77,7 @@ def of_run(run: Run) -> Answer:
         lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
     if len(troubles) > _MAX_TROUBLES:
         lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
-    facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in found]}
+    facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in statuses]}
     return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
 
 

@@ -230,10 +230,10 @@ def recipe_path(name: str) -> Path:
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path if path.is_file() or not (RECIPES / path.name).is_file() else RECIPES / path.name
-    found = RECIPES / f"{name}.yaml"
-    if not found.is_file():
+    recipe = RECIPES / f"{name}.yaml"
+    if not recipe.is_file():
         raise unknown("recipe", name, [p.stem for p in RECIPES.glob("*.yaml")])
-    return found
+    return recipe
 
 
 def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:

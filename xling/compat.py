@@ -302,12 +302,12 @@ class _LightPackage(_WithLookups):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             home = f"{module.__name__}.{homes.get(name, name)}"
             try:
-                found = importlib.import_module(home)
+                submodule = importlib.import_module(home)
             except ModuleNotFoundError as error:
                 if error.name != home:
                     raise
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
-            return getattr(found, name) if name in homes else found
+            return getattr(submodule, name) if name in homes else submodule
 
         module.__getattr__ = of_submodule  # type: ignore[method-assign]
         for name, home in homes.items():

@@ -1,7 +1,7 @@
 """``xling completion bash|zsh|fish``: a script that completes commands, settings and their values in a shell.
 
 The script holds every word, made from the stages and their configurations, so a press of the Tab key starts no Python.
-Which words fit is decided by one AWK program, the same in every shell. Make the script anew after an update.
+Which words fit is decided by one AWK program, the same in every shell. Generate the script again after an update.
 
     xling completion bash > ~/.local/share/bash-completion/completions/xling
     xling completion zsh > ~/.zfunc/_xling         # a folder of $fpath

@@ -138,9 +138,9 @@ def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
             "gpu", BROKEN, f"{cards.splitlines()[0]} is here, this torch is built for processors alone", fix
         )
     elif cards:
-        found = f"{cards.splitlines()[0]} is here, torch for CUDA {torch.version.cuda} cannot use it"
+        problem = f"{cards.splitlines()[0]} is here, torch for CUDA {torch.version.cuda} cannot use it"
         yield Finding(
-            "gpu", BROKEN, found, "update the driver, or install torch for an older CUDA (README.md)"
+            "gpu", BROKEN, problem, "update the driver, or install torch for an older CUDA (README.md)"
         )
     else:
         yield Finding("gpu", OK, "none: training runs on the processor")
@@ -173,9 +173,9 @@ def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
     compat = importlib.import_module("xling.compat")
     compat.install()
     for repair in compat.repairs():
-        found = f"{'mended' if repair.holds else 'not mended'}: {repair.cause}"
+        state = f"{'patched' if repair.holds else 'not patched'}: {repair.cause}"
         fix = "" if repair.holds else "the repairs are for fairseq-fixed 0.12.3.1 alone: make install"
-        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, found, fix)
+        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, state, fix)
 
 
 def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:
@@ -193,9 +193,9 @@ def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:
         yield Finding("torchaudio", OK, version)
     else:
         last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        found = f"{version} cannot be loaded with this torch, so transformers cannot either: {last}"
+        problem = f"{version} cannot be loaded with this torch, so transformers cannot either: {last}"
         fix = "python -m pip uninstall torchaudio (fairseq asks for it, nothing here uses it)"
-        yield Finding("torchaudio", WARNING, found, fix)
+        yield Finding("torchaudio", WARNING, problem, fix)
 
 
 def optional(cfg: DoctorConfig) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
-"""A synthetic crawl as WET files, from real lines when a data folder is at hand, else from invented words.
+"""A synthetic crawl as WET files, from real lines if there is a data folder, else from invented words.
 
 Every document has a title, short lines that other pages share (menus), and paragraphs of its own. A paragraph
-is one to four source lines with one word made unique, so that it is no duplicate. Everything is keyed by the
+is one to four source lines with one word made unique, so that it is not a duplicate. Everything is keyed by the
 seed and the number of the document.
 """
 

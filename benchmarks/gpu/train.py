@@ -62,8 +62,8 @@ def run(settings: dict[str, str]) -> None:
         if tiny:
             shape = replace(shape, layers=2, dim=64, heads=2, vocab=2_502, length=128, tokens=60_000)
         with tempfile.TemporaryDirectory() as folder:
-            made = write_data(Path(folder), shape)
-            data = made / ("pairs" if objective == "translation" else "mono")
+            folder_of_data = write_data(Path(folder), shape)
+            data = folder_of_data / ("pairs" if objective == "translation" else "mono")
             _case(name, shape, objective, data, product, settings)
 
 
@@ -96,9 +96,13 @@ def _case(
                 table.add(system=system, batch=batch, error=f"{type(error).__name__}: {error}"[:200])
                 break
             done = (own or flops) * rate.tokens_s
-            found = {"tokens_s": rate.tokens_s, "spread": rate.spread, "mflop_token": (own or flops) / 1e6}
-            found |= {"tflops": done / 1e12, "mfu": done / (peak() or product), "of_product": done / product}
-            table.add(system=system, batch=batch, **found, peak_gib=rate.gib)
+            figures = {"tokens_s": rate.tokens_s, "spread": rate.spread, "mflop_token": (own or flops) / 1e6}
+            figures |= {
+                "tflops": done / 1e12,
+                "mfu": done / (peak() or product),
+                "of_product": done / product,
+            }
+            table.add(system=system, batch=batch, **figures, peak_gib=rate.gib)
             update = None
             free()
             break

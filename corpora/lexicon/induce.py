@@ -112,7 +112,7 @@ def letters(
         if len(first[row]) == len(second[column]):
             for one, other in zip(first[row], second[column], strict=True):
                 seen.setdefault(one, Counter())[other] += 1
-    return {one: found.most_common(1)[0][0] for one, found in seen.items()}
+    return {one: counted.most_common(1)[0][0] for one, counted in seen.items()}
 
 
 def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
@@ -129,8 +129,8 @@ def seeds(
     if len(alike) < at_least:
         first, second = mutual(-distances(profiles(src), profiles(tgt)))
         alike += [p for p in zip(first.tolist(), second.tolist(), strict=True) if p not in alike]
-    found = np.array(alike, dtype=np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    rows = np.array(alike, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
 
 
 def tells(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
@@ -212,9 +212,9 @@ def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "
                     rows.append(row)
                     columns.append(index.setdefault(marked[i : i + n], len(index)))
         matrices.append((rows, columns, len(words)))
-    made = []
+    normalised = []
     for rows, columns, count in matrices:
         counts = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
         length = np.sqrt(counts.multiply(counts).sum(1))
-        made.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
-    return np.asarray((made[0] @ made[1].T).todense())
+        normalised.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
+    return np.asarray((normalised[0] @ normalised[1].T).todense())

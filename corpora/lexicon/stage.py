@@ -84,8 +84,8 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
     src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        made.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
+        publication.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
         for (a, b), one, two, table in (
             (langs, src, tgt, scores),
             (langs[::-1], tgt, src, scores.T),
@@ -93,18 +93,20 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             others = cased(two.words, lines[b])
             rows = zip(one.words, table.argmax(1), strict=True)
             text = "".join(f"{word}\t{others[best]}\n" for word, best in rows)
-            (made.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
-            (made.path / f"{a}-{b}.tsv").write_text(several(one.words, others, table), encoding="utf-8")
+            (publication.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
+            (publication.path / f"{a}-{b}.tsv").write_text(
+                several(one.words, others, table), encoding="utf-8"
+            )
         for lang in langs:
             read = (" ".join(tokens(line)) for line in lines[lang])
-            train_builtin(read, made.path / f"{lang}.arpa", cfg.order)
+            train_builtin(read, publication.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
-            made.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
+            publication.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
     result = manifest.read(out)
     if cfg.gold:
-        found = result.counts["gold"]
+        gold = result.counts["gold"]
         print(
-            f"{cfg.pair}: P@1 {100 * found['p1']:.2f} on {found['scored']} of {found['entries']} words of {cfg.gold} "
+            f"{cfg.pair}: P@1 {100 * gold['p1']:.2f} on {gold['scored']} of {gold['entries']} words of {cfg.gold} "
             "(the others are not in the text of both languages)",
             flush=True,
         )
@@ -141,7 +143,9 @@ def precision(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"], gold
     """Return the share of the gold dictionary's words, of those in both texts, with a correct best translation."""
     rows = {word: i for i, word in enumerate(src.words)}
     there = set(tgt.words)
-    entries = {word: {t.lower() for t in found} for word, found in read_dictionary(gold).items()}
-    scored = [word for word, found in entries.items() if word in rows and found & there]
+    entries = {
+        word: {t.lower() for t in translations} for word, translations in read_dictionary(gold).items()
+    }
+    scored = [word for word, translations in entries.items() if word in rows and translations & there]
     right = sum(tgt.words[int(scores[rows[word]].argmax())] in entries[word] for word in scored)
     return {"p1": right / max(len(scored), 1), "scored": len(scored), "entries": len(entries)}

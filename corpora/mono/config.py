@@ -152,7 +152,7 @@ class MonoConfig:
             if name not in named:
                 raise unknown("stage in settings", name, named)
         if Perplexity.name in named:
-            raise UserError("perplexity is no stage to list", fix="it runs by itself; set it up with lm.*")
+            raise UserError("perplexity is not a stage to list", fix="it runs by itself; set it up with lm.*")
         if len(self.lm.percentiles) != 2:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
         self.stages(named)
@@ -208,12 +208,14 @@ class MonoConfig:
     def route_content(self) -> dict[str, Any]:
         """Return the settings that determine the routing."""
         reading = ("uris", "size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
-        found = {
+        content = {
             name: config.to_dict(getattr(self, name)) for name in (*reading, "before_dedup", "dedup_scope")
         }
-        found["lang"] = ALL if self.others == "keep" else self.lang
-        found["settings"] = {name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)}
-        return found | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
+        content["lang"] = ALL if self.others == "keep" else self.lang
+        content["settings"] = {
+            name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)
+        }
+        return content | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
 
     @property
     def directory(self) -> Path:

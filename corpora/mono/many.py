@@ -90,8 +90,8 @@ def _run_plan(cfg: MonoConfig, work: Work) -> None:
 
 def _run_plans(cfg: MonoConfig, work: Work) -> None:
     """Plan each language, and write down which parts each phase has."""
-    found = read_json(cfg.root / route.FOLDER / INDEX)
-    langs = [lang for lang in (sorted(found) if cfg.lang == ALL else cfg.langs) if lang in found]
+    index = read_json(cfg.root / route.FOLDER / INDEX)
+    langs = [lang for lang in (sorted(index) if cfg.lang == ALL else cfg.langs) if lang in index]
     packed: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
         own = cfg.for_lang(lang)
@@ -105,8 +105,8 @@ def _run_plans(cfg: MonoConfig, work: Work) -> None:
 
 def _packed(work: Work, phase: str) -> list[tuple[str, int]]:
     """Return language and part for each part of a phase."""
-    found: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
-    return found.get(phase, [])
+    packed: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
+    return packed.get(phase, [])
 
 
 def _run_one(cfg: MonoConfig, work: Work, lang: str, phase: str, part: int) -> None:

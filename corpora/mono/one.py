@@ -117,8 +117,8 @@ def _plan_path(cfg: MonoConfig) -> Path:
 
 def _published(cfg: MonoConfig) -> Plan | None:
     """Return the plan of the published corpus if it was made with these settings from these files, else None."""
-    found = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
-    if found is None:
+    published = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
+    if published is None:
         return None
     plan = read_plan(cfg.directory / FILE_NAME)
     return plan if still_true(plan, cfg) else None

@@ -65,14 +65,14 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
         missing: languages that were asked for and not found.
     """
     routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    found = read_json(cfg.root / route.FOLDER / INDEX)
-    rows = [_row(lang, found[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
+    index = read_json(cfg.root / route.FOLDER / INDEX)
+    rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as made:
-        write_json(made.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
-        _write(cfg.root, made.path, rows, routed)
-        made.counts |= {row["lang"]: row["kept_documents"] for row in rows}
+    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as publication:
+        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
+        _write(cfg.root, publication.path, rows, routed)
+        publication.counts |= {row["lang"]: row["kept_documents"] for row in rows}
     return summary(cfg.root / FOLDER)
 
 
@@ -121,13 +121,13 @@ def _line(root: Path, lang: str) -> str:
 
 
 def _tiles(rows: list[dict[str, Any]]) -> str:
-    found, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
+    read, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
     documents = sum(row["kept_documents"] for row in rows)
     tiles = (
         (f"{sum(bool(row['kept_documents']) for row in rows):,}", "languages with a corpus"),
         (f"{documents:,}", "documents"),
         (f"{kept:,}", "characters"),
-        (f"{100 * kept / max(1, found):.1f} %", f"of the {found:,} characters found"),
+        (f"{100 * kept / max(1, read):.1f} %", f"of the {read:,} characters found"),
     )
     body = "".join(f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in tiles)
     return f'<div class="tiles">{body}</div>'
@@ -204,9 +204,9 @@ def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str]
         sides.append([name for name, _ in totals.most_common(_MAX_CELLS)])
     gathered: Counter[tuple[str, str]] = Counter()
     for pair, n in pairs.items():
-        declared, found = (
+        declared, identified = (
             name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
         )
-        gathered[declared, found] += n
+        gathered[declared, identified] += n
     more = [["other"] if any(pair[side] == "other" for pair in gathered) else [] for side in (0, 1)]
     return sides[0] + more[0], sides[1] + more[1], dict(gathered)

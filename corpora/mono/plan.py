@@ -105,17 +105,17 @@ def make_plan(cfg: MonoConfig) -> Plan:
             shards += source.shards()
             sources += source.origins()
             continue
-        found = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
-        sizes = [shard.num_bytes for shard in found]
+        new = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
+        sizes = [shard.num_bytes for shard in new]
         sources.append(
             {
                 "uri": uri,
                 "licence": source.licence,
-                "num_shards": len(found),
+                "num_shards": len(new),
                 "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
             }
         )
-        shards += found
+        shards += new
     shards = unique_names(shards)
     # The first copy of a paragraph stays, so what is clean comes first; the order is otherwise as given.
     shards.sort(key=lambda shard: not cfg.is_reference(shard.source))
@@ -151,8 +151,8 @@ def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
     if cfg.dedup_scope == "all":
         return [shards]
     if any(shard.scope for shard in shards):  # as it was when they were routed
-        return [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.scope)]
-    scopes = [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.source)]
+        return [list(group) for _, group in itertools.groupby(shards, key=lambda shard: shard.scope)]
+    scopes = [list(group) for _, group in itertools.groupby(shards, key=lambda shard: shard.source)]
     if cfg.dedup_scope == "group":
         size = cfg.dedup_group
         scopes = [scope[i : i + size] for scope in scopes for i in range(0, len(scope), size)]
@@ -162,7 +162,7 @@ def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
 def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]], list[Scope]]:
     """Return parts of about ``part_mb``; no part holds shards of two scopes."""
     parts: list[list[Shard]] = []
-    made: list[Scope] = []
+    grouped: list[Scope] = []
     num_ranges = 0
     for shards in scopes:
         first, size = len(parts), 0.0
@@ -174,9 +174,9 @@ def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]
             size += _bytes(shard)
         keys_mb = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
         ranges = max(1, math.ceil(keys_mb / (cfg.memory_mb / 4)))
-        made.append(Scope(first, len(parts) - first, num_ranges, ranges))
+        grouped.append(Scope(first, len(parts) - first, num_ranges, ranges))
         num_ranges += ranges
-    return parts, made
+    return parts, grouped
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:

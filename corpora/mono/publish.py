@@ -54,13 +54,13 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     for folder in folders:
         tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
     stats = _stats(cfg, plan, ledger, tally)
-    with publish(out, STAGE_NAME, cfg.content()) as made:
-        _link_shards(cfg, plan, work, made.path)
-        _link_rejects(folders, made.path)
-        save_plan(plan, made.path / PLAN)
-        write_json(made.path / STATS, stats)
-        card.write(made.path, stats)
-        made.counts |= {
+    with publish(out, STAGE_NAME, cfg.content()) as publication:
+        _link_shards(cfg, plan, work, publication.path)
+        _link_rejects(folders, publication.path)
+        save_plan(plan, publication.path / PLAN)
+        write_json(publication.path / STATS, stats)
+        card.write(publication.path, stats)
+        publication.counts |= {
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},

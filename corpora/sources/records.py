@@ -108,14 +108,14 @@ class _Buffer:
         passed: list[bytes] = []
         num = 0
         while True:
-            found = _NEXT.search(self.data, self.at)
+            match = _NEXT.search(self.data, self.at)
             stopped = self.ended or self.damaged
-            end = found.end() if found else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
+            end = match.end() if match else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
             end = min(max(end, self.at), self.at + most - num)
             passed.append(self.data[self.at : min(end, self.at + max(0, limit - num))])
             num += end - self.at
             self.at = end
-            if found or stopped or num >= most:
+            if match or stopped or num >= most:
                 return b"".join(passed), num
             self.grow()
 
@@ -142,11 +142,11 @@ def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
 
 def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
     """Return whether the record is of the type ``kind``; records of other types are counted here."""
-    found = record.headers.get("warc-type", "")
-    if found == kind:
+    record_type = record.headers.get("warc-type", "")
+    if record_type == kind:
         return True
-    if found in TYPES:
-        ledger.note(f"WARC record of type {found}, no {what}")
+    if record_type in TYPES:
+        ledger.note(f"WARC record of type {record_type}, no {what}")
         ledger.account(UNPACKED, OTHER, record.num_bytes)
     else:
         ledger.lose("record of an unknown type", record.num_bytes, UNPACKED)
@@ -169,12 +169,12 @@ def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
 
 def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
     """Return the header fields of a record; None, reading nothing, if the next record starts before its end."""
-    while (found := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
+    while (end := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
         if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES or not buffer.grow():
             return None
-    if found.end() == found.start() + 1:
+    if end.end() == end.start() + 1:
         return None
-    head = buffer.data[buffer.at : found.end()]
+    head = buffer.data[buffer.at : end.end()]
     buffer.take(len(head))
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")

@@ -36,7 +36,7 @@ REASONS = {
     "record of an unknown type": "the WARC type is none of the standard's, in bytes",
     "line too long": "a line over 64 MiB, in bytes",
     "line cut by damage": "the beginning of a line whose end is damaged, in bytes",
-    "damaged page": "a page of a dump that is no XML, or has no end, in bytes",
+    "damaged page": "a page of a dump that is not XML, or has no end, in bytes",
     "bytes outside any page": "stretches between the pages of a dump, in bytes",
     "redirect": "a page that only names another one",
     "not an article": "a talk, user, template or other page of the wiki beside its articles",
@@ -44,7 +44,7 @@ REASONS = {
     "damaged HTTP body": "its chunks or its compression are broken",
     "page over 16 MiB": "too large to be a page",
     "no text field": "none of the fields that may hold the text",
-    "not a JSON object": "a line that is no JSON object",
+    "not a JSON object": "a line that is not a JSON object",
 }
 
 
@@ -251,12 +251,12 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     anchor = Path(path.anchor or ".")
-    found = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
-    if not found:
+    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
+    if not paths:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
-    if odd := next((p for p in found if SURROGATE.search(str(p))), None):
+    if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
         raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
-    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(found)]
+    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(paths)]
 
 
 def _relative(pattern: str) -> str:

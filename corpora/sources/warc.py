@@ -81,8 +81,8 @@ class Warc(LocalFiles):
 def _split(block: bytes) -> tuple[dict[str, str], bytes]:
     """Return HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
     for gap in (b"\r\n\r\n", b"\n\n"):
-        head, found, body = block.partition(gap)
-        if found:
+        head, separator, body = block.partition(gap)
+        if separator:
             break
     first, *rest = head.decode("latin-1").splitlines() or [""]
     fields = {":status": first.split(" ")[1] if first.startswith("HTTP/") and " " in first else ""}

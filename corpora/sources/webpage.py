@@ -76,8 +76,8 @@ def _depth(html: str) -> int:
     """Return the nesting depth of elements that need an end tag; one that is never closed extends to the end."""
     deepest = depth = 0
     is_open: Counter[str] = Counter()
-    for found in _TAG.finditer(html):
-        end, name = found.group(1), (found.group(2) or "").lower()
+    for tag in _TAG.finditer(html):
+        end, name = tag.group(1), (tag.group(2) or "").lower()
         if not name or name in _FLAT_NAMES:
             continue
         if not end:

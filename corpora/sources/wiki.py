@@ -126,7 +126,7 @@ class _Dump:
         self.names = Names()
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
-        """Yield ``<page>`` elements; what stands outside any page, or is no XML, is lost and accounted for."""
+        """Yield ``<page>`` elements; what stands outside any page, or is not XML, is lost and counted."""
         data = b""
         is_head = True
         try:

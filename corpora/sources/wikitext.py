@@ -108,14 +108,14 @@ def clean(wikitext: str, names: Names = Names()) -> str:
 def _without_gone(text: str) -> str:
     """Remove the non-prose elements, each up to its end tag, in linear time; unclosed ones stay."""
     ends: dict[str, list[tuple[int, int]]] = {}
-    for found in _GONE_END.finditer(text):
-        ends.setdefault(found[1].lower(), []).append(found.span())
+    for tag in _GONE_END.finditer(text):
+        ends.setdefault(tag[1].lower(), []).append(tag.span())
     kept, at = [], 0
-    for found in _GONE_START.finditer(text):
-        of_name = ends.get(found[1].lower(), [])
-        following = bisect_left(of_name, (found.end(), 0))
-        if found.start() >= at and following < len(of_name):
-            kept.append(text[at : found.start()])
+    for tag in _GONE_START.finditer(text):
+        of_name = ends.get(tag[1].lower(), [])
+        following = bisect_left(of_name, (tag.end(), 0))
+        if tag.start() >= at and following < len(of_name):
+            kept.append(text[at : tag.start()])
             at = of_name[following][1]
     return "".join([*kept, text[at:]])
 

@@ -92,17 +92,17 @@ class Blocklist(Stage):
 
     def _has_blocked_words(self, text: str) -> bool:
         words, phrases = _words(self.words)
-        found = units(text)
-        hits = [word for word in found if word in words]
+        text_units = units(text)
+        hits = [word for word in text_units if word in words]
         distinct = len(set(hits))
         num_hits = len(hits)
         if phrases:
             # A phrase, and any word of a script without spaces, is a run of units.
-            joined = f" {' '.join(found)} "
+            joined = f" {' '.join(text_units)} "
             counts = [count for phrase in phrases if (count := joined.count(f" {phrase} "))]
             distinct += len(counts)
             num_hits += sum(counts)
-        return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(found), 20)
+        return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(text_units), 20)
 
 
 @cache

@@ -67,8 +67,8 @@ class Contamination(Stage):
         """See `edit`."""
         texts = [doc.text for doc in docs]
         index = read_leaks(self.leaks) if self.leaks else None
-        found = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
-        for text, rows in zip(texts, found, strict=True):
+        rows_of = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
+        for text, rows in zip(texts, rows_of, strict=True):
             file = self._index.find(text) if self._index else ""
             notes = {f"overlap with {file}": 1} if file else {}
             if index and rows:

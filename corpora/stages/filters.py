@@ -249,23 +249,23 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
     """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
-    found = units(text)
-    if not found:
+    words = units(text)
+    if not words:
         return {"words": 0}
     per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
-    lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-    num_words = len(found) / per_word
+    lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+    num_words = len(words) / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
         "words": num_words,
         "symbols": symbols / num_words,
-        "lettered": 1 - sum(map(str.isnumeric, found)) / len(found),
+        "lettered": 1 - sum(map(str.isnumeric, words)) / len(words),
         "braces": (text.count("{") + text.count("}")) / len(text),
     }
     if per_word == 1:
         values["mean_word"] = float(lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line) | _repetition(found, lengths, per_word)
+    return values | _lines(text.split("\n"), short_line) | _repetition(words, lengths, per_word)
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
@@ -289,11 +289,11 @@ def is_ended(line: str) -> bool:
     return line.rstrip(_CLOSING).endswith(_ENDS)
 
 
-def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
+def _repetition(text_units: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
     """Compute statistics of word n-grams, compared by a 64-bit hash rolled with numpy."""
     total = int(lengths.sum())
     # Python's hash of a string differs between processes, but which hashes are equal does not.
-    words = np.fromiter(map(hash, found), dtype=np.int64, count=len(found)).view(np.uint64)
+    words = np.fromiter(map(hash, text_units), dtype=np.int64, count=len(text_units)).view(np.uint64)
     values = {
         f"top_{name}": _top_run_chars(words, lengths, n * per_word) / total
         for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))

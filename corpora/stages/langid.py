@@ -113,7 +113,7 @@ class LangId(Stage):
         for base, code in self._wanted.items():
             if base not in known:
                 raise UserError(
-                    f"no model at hand identifies {code} ({languages.get(code).name})",
+                    f"no available model identifies {code} ({languages.get(code).name})",
                     f"one of {len(known)} languages",
                     f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
                     f"text.{code}=FILES), or leave langid out of after_dedup",

@@ -230,10 +230,10 @@ def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: floa
     reached: list[bool] = []
     for batch in _batches(pairs, sizes):
         needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
-        found = stored.filter(pl.col("node").is_in(needed.implode())).collect()
-        flat = found["shingles"].explode().to_numpy()
-        parts = np.split(flat, np.cumsum(found["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
-        sets = dict(zip(found["node"].to_list(), parts, strict=True))
+        documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
+        flat = documents["shingles"].explode().to_numpy()
+        parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
+        sets = dict(zip(documents["node"].to_list(), parts, strict=True))
         for first, second in batch:
             a, b = sets[first], sets[second]
             shared = len(np.intersect1d(a, b, assume_unique=True))

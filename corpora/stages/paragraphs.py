@@ -208,7 +208,7 @@ def is_member(
 
 
 def drop_duplicates(
-    docs: Iterable[Document], shard_dir: Path, shard: int, found: Iterable[Path], ledger: Ledger
+    docs: Iterable[Document], shard_dir: Path, shard: int, duplicates: Iterable[Path], ledger: Ledger
 ) -> Iterator[Document]:
     """Yield the documents without their duplicated paragraphs; those with no paragraph left are dropped.
 
@@ -222,7 +222,7 @@ def drop_duplicates(
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    stage = _Drop(shard_dir, read_slices(found, shard))
+    stage = _Drop(shard_dir, read_slices(duplicates, shard))
     yield from stage(docs, ledger)
     if stage.number != stage.num_docs:
         raise stage.changed()

@@ -59,9 +59,9 @@ class Pii(Stage):
         text, counts = mask(doc.text)
         if 0 < self.max_masked < sum(counts.values()):
             return Verdict("address_list")
-        found = {kind: count for kind, count in counts.items() if count}
-        doc.meta |= {f"num_pii_{kind}": count for kind, count in found.items()}
-        return Verdict(text=text, notes={f"pii_{kind}": count for kind, count in found.items()})
+        masked = {kind: count for kind, count in counts.items() if count}
+        doc.meta |= {f"num_pii_{kind}": count for kind, count in masked.items()}
+        return Verdict(text=text, notes={f"pii_{kind}": count for kind, count in masked.items()})
 
 
 def mask(text: str) -> tuple[str, dict[str, int]]:

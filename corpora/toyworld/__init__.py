@@ -125,16 +125,16 @@ def run(cfg: ToyworldConfig) -> dict[str, int]:
         if getattr(cfg, key) < 0:
             raise UserError(f"{key}={getattr(cfg, key)}", "a number of at least 0", f"give {key}=1000")
     out = Path(cfg.out)
-    if found := up_to_date(out, "toyworld", cfg):
-        return dict(found.counts)
+    if published := up_to_date(out, "toyworld", cfg):
+        return dict(published.counts)
     counts: dict[str, int] = {}
-    with publish(out, "toyworld", cfg) as made:
+    with publish(out, "toyworld", cfg) as publication:
         for lang in cfg.langs:
-            _write(made.path / "mono" / f"{lang}.txt", mono(lang, cfg.num_docs, cfg.seed))
+            _write(publication.path / "mono" / f"{lang}.txt", mono(lang, cfg.num_docs, cfg.seed))
             counts[f"mono/{lang}"] = cfg.num_docs
-            counts.update(_write_labelled(made.path, lang, cfg))
+            counts.update(_write_labelled(publication.path, lang, cfg))
             if lang != "en":
-                counts.update(_write_paired(made.path, lang, cfg))
-        (made.path / "README.txt").write_text(_README, encoding="utf-8")
-        made.counts.update(counts)
+                counts.update(_write_paired(publication.path, lang, cfg))
+        (publication.path / "README.txt").write_text(_README, encoding="utf-8")
+        publication.counts.update(counts)
     return counts

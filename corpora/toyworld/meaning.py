@@ -93,11 +93,11 @@ SPECIAL = (
 
 def entities(meaning: Meaning) -> list[str]:
     """Return the sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must contain."""
-    found = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
-    found += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
+    types = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
+    types += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
     if meaning.said:
-        found += entities(meaning.said)
-    return sorted(found)
+        types += entities(meaning.said)
+    return sorted(types)
 
 
 def entity_type(entity: Entity | None) -> str:

@@ -134,15 +134,15 @@ class _Premises:
         return replace(h, negated=True, things=things, place=place, time=time)
 
     def _droppable(self) -> list[str]:
-        h, found = self.h, []
+        h, parts = self.h, []
         if h.verb == "born":
             return ["time"] if h.place and h.time else []
-        found += ["place"] * bool(h.place) + ["time"] * bool(h.time)
+        parts += ["place"] * bool(h.place) + ["time"] * bool(h.time)
         if h.things and h.things.adjective:
-            found.append("adjective")
+            parts.append("adjective")
         elif h.things and WORLD["noun"][h.things.noun]["hypernym"] in NOUNS.get(h.verb, ()):
-            found.append("noun")
-        return found
+            parts.append("noun")
+        return parts
 
     def opposite(self) -> Meaning | None:
         """Replace the verb by its antonym."""

@@ -34,17 +34,17 @@ def probe(
     """Predict classes with a linear probe: ridge regression of one-hot labels on standardised vectors.
 
     Args:
-        train: vectors to learn from.
+        train: training vectors.
         labels: their classes, from 0.
-        test: vectors to be classified.
+        test: vectors to classify.
     """
     mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
     x = np.hstack([(train - mean) / scale, np.ones((len(train), 1))])
     wanted = np.eye(int(labels.max()) + 1)[labels]
     weights = np.linalg.solve(x.T @ x + RIDGE * len(x) / 10 * np.eye(x.shape[1]), x.T @ wanted)
     y = np.hstack([(test - mean) / scale, np.ones((len(test), 1))])
-    found: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
-    return found
+    predicted: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
+    return predicted
 
 
 def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, " texts"]:
@@ -93,12 +93,12 @@ def held_out(
         predictors: one row a language.
         scores: what is predicted.
     """
-    found = np.zeros(len(scores))
+    predicted = np.zeros(len(scores))
     for out in range(len(scores)):
         rest = np.arange(len(scores)) != out
         mean, scale = predictors[rest].mean(axis=0), predictors[rest].std(axis=0) + 1e-9
         x = (predictors[rest] - mean) / scale
         level = scores[rest].mean()
         weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (scores[rest] - level))
-        found[out] = level + (predictors[out] - mean) / scale @ weights
-    return found
+        predicted[out] = level + (predictors[out] - mean) / scale @ weights
+    return predicted

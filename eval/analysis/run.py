@@ -1,4 +1,7 @@
-"""``xling analyse``: what each layer of a checkpoint shares between languages, beside random weights of its shape."""
+"""Analysis of what each layer of a checkpoint shares between languages, beside random weights.
+
+``xling analyse``.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,14 @@ class AnalyseConfig:
     Args:
         checkpoint: a pre-trained model.
         suites: retrieval suites, and suites of texts with a class; the latter are probed.
-        out: directory to publish: ``analysis.html``, ``analysis.json`` and a CSV file a table.
+        out: directory to publish: ``analysis.html``, ``analysis.json`` and one CSV file per table.
         data: folder of the suites' files; default: what XLING_DATA names.
-        langs: only these languages; default: all that are at hand.
-        source: language that probes learn from, and that others are compared with.
-        rows: texts of each language.
-        pooling: of sentence vectors: ``mean``, ``max`` or ``cls``.
-        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression a suite.
+        langs: only these languages; default: all that are available.
+        source: language that probes are trained on and others are compared with.
+        rows: number of texts of each language.
+        pooling: pooling of sentence vectors: ``mean``, ``max`` or ``cls``.
+        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression per
+            suite.
     """
 
     checkpoint: Path
@@ -64,7 +68,7 @@ class AnalyseConfig:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one language beside those of the source, row by row; classes where the suite has any."""
+    """Texts of one language aligned with those of the source; classes if the suite has any."""
 
     lang: str
     own: list[str]
@@ -105,7 +109,7 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
     langs = [
         x for x in languages_at(suite, "test", data) if not cfg.langs or x in cfg.langs or x == cfg.source
     ]
-    found = 0
+    num = 0
     first = (
         {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
         if suite.shape.analysed == "classes"
@@ -123,8 +127,8 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
             yield Texts(
                 lang, [r.fields["text"] for r in rows], [first[r.id] for r in rows], [r.label for r in rows]
             )
-        found += 1
-    if not found:
+        num += 1
+    if not num:
         raise UserError(
             f"no test rows of {suite.name} beside {cfg.source} below {data}", fix="see xling eval list"
         )
@@ -209,12 +213,12 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
     kinds = {
         lang: {piece for text in texts for piece in processor.encode(text)} for lang, texts in own.items()
     }
-    found = {}
+    measured = {}
     for lang, read_texts in own.items():
         words = sum(len(units(text)) for text in read_texts) or 1
         pieces = sum(len(processor.encode(text)) for text in read_texts)
-        found[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
-    return found
+        measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
+    return measured
 
 
 def _layers(rows: Sequence[Row]) -> Sheet:
@@ -240,8 +244,8 @@ def _layers(rows: Sequence[Row]) -> Sheet:
 
 
 def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
-    found = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
-    return float(np.mean(found)) if found else None
+    values = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
+    return float(np.mean(values)) if values else None
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:

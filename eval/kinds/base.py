@@ -1,8 +1,8 @@
-"""A kind of suite: the shape of its rows and all that depends on it, from reading them to statistics.
+"""Kinds of suites: the form of a suite's rows and everything that depends on it, from reading to statistics.
 
-A kind is one file in ``eval/kinds/``. It says what a row holds, how a model is asked for answers (by fine-tuning
-on a task of `xling.transfer.task`, by a model as it is, or from vectors), what an answer is, what the controls
-without a model answer, and which rows depend on each other. Nothing else compares names of kinds.
+A kind is one file in ``eval/kinds/``. It defines the content of a row, how a model is asked for answers (by
+fine-tuning on a task of `xling.transfer.task`, without fine-tuning, or from vectors), the form of an answer,
+the answers of the controls, and which rows depend on each other. No other code depends on the name of a kind.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Example:
 
 
 class LabelSet(Protocol):
-    """What a suite says of its labels: a closed set, or none, and whether they are types of spans."""
+    """Interface of a suite's labels: the closed set, if there is one, and whether they are types of spans."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...  # noqa: D102
@@ -42,15 +42,15 @@ Analysed = Literal["", "pairs", "classes"]
 
 @dataclass(frozen=True)
 class VectorQuestion:
-    """What an answer from vectors is made of.
+    """Inputs for an answer from vectors.
 
     Attributes:
-        rows: to be answered.
+        rows: rows to answer.
         langs: languages of the two sides.
         embed: (texts, language) -> float32 (num_texts, dim).
         distance: how vectors are compared.
-        training: the training rows of the same languages, read when asked for.
-        is_control: a system that may have learned nothing.
+        training: the training rows of the same languages, read on demand.
+        is_control: a system that may not have learned anything.
     """
 
     rows: Sequence[Example]
@@ -67,18 +67,18 @@ class Kind:
     Attributes:
         name: registry name.
         fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
-        label: what a label is, in words.
-        answer: what a prediction is, in words.
-        metrics: of a suite that names none, the main one first.
-        task: name in `xling.transfer.task.TASKS` of what a model is asked; "" where answers come from vectors.
-        is_tuned: a model learns the task from the suite's rows first.
+        label: description of a label.
+        answer: description of a prediction.
+        metrics: metrics of a suite that names none, the main one first.
+        task: name in `xling.transfer.task.TASKS` of the task; "" if answers come from vectors.
+        is_tuned: a model is fine-tuned on the suite's rows first.
         reads_training: answers from vectors also depend on training rows.
         closed: a suite has to name its labels.
-        may_be_rare: classes may have fewer rows than few-shot transfer asks for.
+        may_be_rare: classes may have fewer rows than few-shot transfer requires.
         pairs_languages: a language of the suite is a pair such as ``en-de``.
-        is_slow: metrics align texts, a hundred times the work of counting: their row statistics are kept.
-        with_intervals: chapter of a report that shows the interval of every score, or "".
-        texts: fields to translate where labels survive translation.
+        is_slow: metrics align texts, a hundred times the cost of counting: their row statistics are cached.
+        with_intervals: section of a report that shows the interval of every score, or "".
+        texts: fields to translate if labels survive translation.
         analysed: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
     """
 
@@ -144,7 +144,7 @@ class Kind:
             name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
         }
 
-    # To be looked at.
+    # For display.
 
     def source_of(self, row: Example) -> str:
         """Return the input of a system as text: the passages of a row without its reference."""

@@ -1,4 +1,4 @@
-"""Words with their translations, to be found among all target words of the dictionaries."""
+"""Words with their translations, to be identified among all target words of the dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts with texts to be written from them."""
+"""Texts with reference texts to be generated from them."""
 
 from __future__ import annotations
 

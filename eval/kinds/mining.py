@@ -1,4 +1,4 @@
-"""Two texts in which some sentences are translations of each other, to be found with a threshold."""
+"""Two texts with some translations of each other's sentences, to be identified with a threshold."""
 
 from __future__ import annotations
 

@@ -54,19 +54,19 @@ class Ranking(Kind):
         asked, pool = (_vectors(question, part) for part in sides)
         best = retrieval.ranked(asked, pool, question.distance, DEPTH)
         names = [row.id for row in sides[1]]
-        found = iter([[names[i] for i in row] for row in best.tolist()])
-        return [next(found) if row.fields["side"] == "src" else [] for row in question.rows]
+        answers = iter([[names[i] for i in row] for row in best.tolist()])
+        return [next(answers) if row.fields["side"] == "src" else [] for row in question.rows]
 
 
 def _vectors(question: VectorQuestion, rows: Sequence[Example]) -> Vectors:
     """Return vectors of rows in their order, float32 (num_rows, dim), each text in its own language."""
-    made: Vectors | None = None
+    combined: Vectors | None = None
     for lang in dict.fromkeys(row.fields["lang"] for row in rows):
         places = [i for i, row in enumerate(rows) if row.fields["lang"] == lang]
         part = question.embed([rows[i].fields["text"] for i in places], lang)
-        made = np.zeros((len(rows), part.shape[1]), dtype=np.float32) if made is None else made
-        made[places] = part
-    return np.zeros((0, 1), dtype=np.float32) if made is None else made
+        combined = np.zeros((len(rows), part.shape[1]), dtype=np.float32) if combined is None else combined
+        combined[places] = part
+    return np.zeros((0, 1), dtype=np.float32) if combined is None else combined
 
 
 KINDS.add(Ranking.name, Ranking())

@@ -1,4 +1,4 @@
-"""Sentences with their translations, to be found among all translations."""
+"""Sentences with their translations, to be identified among all translations."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Retrieval(Kind):
         """Return the nearest translation of each row."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)
         a, b = (question.embed([r.fields[name] for r in question.rows], lang) for name, lang in sides)
-        found: list[int] = retrieval.nearest(a, b, question.distance).tolist()
-        return found
+        indices: list[int] = retrieval.nearest(a, b, question.distance).tolist()
+        return indices
 
 
 KINDS.add(Retrieval.name, Retrieval())

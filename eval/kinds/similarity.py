@@ -36,8 +36,8 @@ class Similarity(Kind):
             retrieval.normalised(question.embed([r.fields[name] for r in question.rows], lang))
             for name, lang in sides
         )
-        found: list[float] = (a * b).sum(axis=1).tolist()
-        return found
+        cosines: list[float] = (a * b).sum(axis=1).tolist()
+        return cosines
 
 
 def _is_number(value: Any) -> bool:

@@ -1,8 +1,8 @@
-"""A metric as sufficient statistics per row and a formula over their sum.
+"""Metrics as sufficient statistics per row and a formula over their sum.
 
 Every corpus score of this field is a function of sums over rows: accuracy of (right, 1), span F1 of (true
 positives, predicted, gold), BLEU of n-gram counts. So one bootstrap, one randomisation test and one
-definition of the score serve them all.
+definition of the score work for all of them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Metric:
         reduce: sums of statistics (..., num_stats) -> scores (...); must not fail on zero sums.
         signature: lang -> name, version, mode and tokeniser as text without spaces or ``|`` at its ends.
         higher_is_better: False for error rates.
-        lowest: the worst that a score can be, of those that are higher when better.
-        share: statistics (..., num_stats) -> what is counted and out of what, for a score that is a share of something.
+        lowest: the lowest possible score, for scores that are higher when better.
+        share: statistics (..., num_stats) -> count and total, for a score that is a share.
     """
 
     name: str

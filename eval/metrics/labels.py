@@ -74,14 +74,14 @@ def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
 
 def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
     """Return spans of IOB2 tags; a ``loose`` span may begin with an ``I-`` without a preceding tag."""
-    found, start, kind = [], -1, ""
+    spans, start, kind = [], -1, ""
     for i, tag in enumerate((*tags, "O")):
         if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
-            found.append((kind, start, i - 1))
+            spans.append((kind, start, i - 1))
             start = -1
         if tag[0] == "B" or (loose and tag[0] == "I" and start < 0):
             start, kind = i, tag[2:]
-    return frozenset(found)
+    return frozenset(spans)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -110,7 +110,7 @@ def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
     from seqeval.metrics.sequence_labeling import get_entities
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says of every tag that it is none of named entities
+        warnings.simplefilter("ignore")  # it warns for every tag that it is not a named-entity tag
         return frozenset(get_entities(list(tags)))
 
 
@@ -149,9 +149,9 @@ def mining_f1(
 ) -> Float64[np.ndarray, "rows 3"]:
     """Return statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
     rows = np.zeros((len(examples), 3))
-    for row, example, found in zip(rows, examples, predictions, strict=True):
+    for row, example, prediction in zip(rows, examples, predictions, strict=True):
         if example.fields["side"] == "src":
-            gold, mined = set(example.label), set(found)
+            gold, mined = set(example.label), set(prediction)
             row[:] = len(gold & mined), len(mined), len(gold)
     return rows
 
@@ -172,8 +172,8 @@ def _span_rows(examples: Sequence[Example], predictions: TagRows, spans: Any) ->
     rows = np.zeros((len(examples), 3))
     for row, example, tags in zip(rows, examples, predictions, strict=True):
         check_length(example, example.label, tags)
-        gold, found = spans(tuple(example.label)), spans(tuple(t or "O" for t in tags))
-        row[:] = len(gold & found), len(found), len(gold)
+        gold, predicted = spans(tuple(example.label)), spans(tuple(t or "O" for t in tags))
+        row[:] = len(gold & predicted), len(predicted), len(gold)
     return rows
 
 

@@ -22,11 +22,11 @@ def average_precision(right: Sequence[str], ranked: Sequence[str], depth: int) -
 
     With one right candidate this is its reciprocal rank. A candidate counts where it stands first.
     """
-    wanted, found, total = set(right), 0, 0.0
+    wanted, num_right, total = set(right), 0, 0.0
     for place, name in enumerate(dict.fromkeys(ranked[:depth]), 1) if wanted else ():
         if name in wanted:
-            found += 1
-            total += found / place
+            num_right += 1
+            total += num_right / place
     return total / min(len(wanted), depth) if wanted else 0.0
 
 

@@ -1,4 +1,7 @@
-"""Written text: BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR where nltk is installed, share in the language."""
+"""Metrics of generated text.
+
+BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR (with nltk), share in the language.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ def words(text: str) -> list[str]:
 
 
 class UnicodeTokenizer:
-    """Lower-cased words of any script for rouge-score, whose own tokeniser keeps ASCII letters only.
+    """Tokeniser of lower-cased words in any script for rouge-score, whose own keeps only ASCII letters.
 
     Scripts written without spaces give a token per character.
     """
@@ -131,7 +134,7 @@ def rouge_l(
 
 
 class _NoSynonyms:
-    """Stands in for WordNet, which exists for English only and is not installed by a package."""
+    """Replacement of WordNet, which exists only for English and is not installed by a package."""
 
     def synsets(self, word: str) -> list[Any]:
         return []

@@ -1,4 +1,4 @@
-"""The first table of a report: every system on every suite, with intervals and what of it is significant."""
+"""The first table of a report: every system on every suite, with intervals and significance."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def overall(
 ) -> Sheet:
     """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
-    Behind it stands the rank of the group of systems that a test does not tell apart (`xling.eval.report.ranks`), and
-    how the system compares with the one that the suite's tests are against, ``(a)``: better or worse where p adjusted
-    for all averages is at most 5 %, else alike. A hole has no number.
+    Each number is followed by the rank of its group of systems that a test cannot distinguish
+    (`xling.eval.report.ranks`), and by the comparison with the suite's reference system, ``(a)``: better or
+    worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
 
     Args:
-        scores: of any number of suites and systems.
+        scores: scores of any number of suites and systems.
         ends: intervals of averages.
-        tests: of averages; others are passed over.
+        tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """
     table = tables.by_column(scores)
@@ -39,8 +39,8 @@ def overall(
     shown = [c for c in columns if c.metric == main[c.suite]]
     names = {c: tables.column_name(c, columns) for c in shown}
     systems = sorted(dict.fromkeys(names[c] for c in shown), key=lambda name: name in CONTROLS)
-    found = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
-    against = {(t.suite, t.before) for t in found.values()}
+    test_of = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
+    against = {(t.suite, t.before) for t in test_of.values()}
 
     def cell(suite: str, system: str) -> str | None:
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
@@ -55,7 +55,7 @@ def overall(
             told += f" [{mean.low:.1f}, {mean.high:.1f}]"
         if rank := (ranks or {}).get((suite, column.system)):
             told += f" rank {rank}"
-        return f"{told} {_standing(column, found.get((suite, column.system)), against)}".rstrip()
+        return f"{told} {_standing(column, test_of.get((suite, column.system)), against)}".rstrip()
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
     heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))

@@ -1,4 +1,4 @@
-"""A `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
+"""Rendering of a `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
 
 from __future__ import annotations
 

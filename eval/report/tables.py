@@ -1,4 +1,4 @@
-"""Tables of scores: per language, averages, transfer gap, controls beside; a hole never gets an average."""
+"""Tables of scores: per language, averages, transfer gap and controls; an average never ignores a gap silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_FOR_CORRELATION = 4
 
 
 class Column(NamedTuple):
-    """What the numbers of one column have in common."""
+    """Properties shared by the numbers of one column."""
 
     suite: str
     metric: str
@@ -39,7 +39,7 @@ class Cell:
     """A number in a table.
 
     Attributes:
-        value: mean over seeds, or None for a hole.
+        value: mean over seeds, or None if it is missing.
         spread: standard deviation over seeds (n - 1), or None with one seed.
         low: lower end of the bootstrap interval (mean over seeds), or None.
         high: upper end.
@@ -103,7 +103,7 @@ Ends = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
 
 @dataclass
 class _Holes:
-    """The holes met while a table was made, so that its notes can name them."""
+    """Gaps found while a table is made, so that its notes can name them."""
 
     allow: bool
     langs: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -205,11 +205,11 @@ def _correlations(
         langs = transferred(column, [x for x in table[column] if x in amounts])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
-        found = sizes.spearman(
+        correlation = sizes.spearman(
             [statistics.fmean(table[column][x].values()) for x in langs], [amounts[x] for x in langs]
         )
         notes.append(
-            f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
+            f"{_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
         )
     return notes
 
@@ -348,7 +348,8 @@ def _complete(
 ) -> tuple[list[str], list[int]]:
     """Return the languages and seeds that an average may use; empty if a gap is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
-    # A language that lacks one seed of the others is a hole too; no seed at all leaves nothing to average.
+    # A language that lacks one seed of the others is a gap too; with no seed at all there is nothing to
+    # average.
     missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
     if not missing:
         return list(langs), seeds
@@ -383,13 +384,13 @@ def _lang_cell(
 
 def intervals_of(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
     """Bootstrap intervals, averaged over seeds."""
-    found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
+    ends_of: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:
         if s.low is not None and s.high is not None:
-            found[column_of(s), s.lang].append((s.low, s.high))
+            ends_of[column_of(s), s.lang].append((s.low, s.high))
     return {
         key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
-        for key, ends in found.items()
+        for key, ends in ends_of.items()
     }
 
 

@@ -55,8 +55,8 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
 def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
     record = parse_json(path, 1, "\n".join(line for _, line in lines(path)))
     try:
-        found = [paragraph for article in record["data"] for paragraph in article["paragraphs"]]
-        for paragraph in found:
+        paragraphs = [paragraph for article in record["data"] for paragraph in article["paragraphs"]]
+        for paragraph in paragraphs:
             _sentences(paragraph)
             for question in paragraph["qas"]:
                 question["id"], question["question"], _place(paragraph, question)
@@ -64,7 +64,7 @@ def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
         raise UserError(
             f"{path}: {type(error).__name__} {error}", "SQuAD's JSON with sentence_breaks in every paragraph"
         ) from None
-    return found
+    return paragraphs
 
 
 def _sentences(paragraph: Mapping[str, Any]) -> list[str]:
@@ -74,8 +74,8 @@ def _sentences(paragraph: Mapping[str, Any]) -> list[str]:
 def _place(paragraph: Mapping[str, Any], question: Mapping[str, Any]) -> int | None:
     """Return the number of the sentence in which the answer starts."""
     start = question["answers"][0]["answer_start"]
-    found = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)
-    return next(found, None)
+    sentences = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)
+    return next(sentences, None)
 
 
 SUITES.add(

@@ -1,4 +1,4 @@
-"""XQuAD cut into training, dev and test paragraphs, for when SQuAD's training rows are not at hand."""
+"""XQuAD divided into training, dev and test paragraphs, for use without SQuAD's training rows."""
 
 import dataclasses
 

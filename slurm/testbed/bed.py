@@ -177,10 +177,10 @@ def _start_accounting(bed: Bed) -> None:
     """Start MariaDB on a free loopback port, and slurmdbd on top of it."""
     data, password = bed.directory / "mariadb", secrets.token_hex(16)
     # mariadb-install-db cannot write to a path with a space in it.
-    with tempfile.TemporaryDirectory(prefix="xling-mariadb-") as made:
-        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={made}/data"]
+    with tempfile.TemporaryDirectory(prefix="xling-mariadb-") as temporary:
+        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={temporary}/data"]
         _call([*install, "--auth-root-authentication-method=normal", "--skip-test-db"])
-        shutil.move(f"{made}/data", data)
+        shutil.move(f"{temporary}/data", data)
     first = bed.directory / "first.sql"
     first.touch(mode=0o600)
     first.write_text(
@@ -307,13 +307,13 @@ def _is_ours(pid: int, directory: Path) -> bool:
 
 def stragglers(directory: Path) -> list[int]:
     """Return the processes of steps and tasks that Slurm started here; never a user's shell."""
-    found = []
+    pids = []
     for pid in (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()):
         in_job = b"\0SLURM_JOB_ID=" in b"\0" + process_file(pid, "environ")
         step = process_file(pid, "cmdline").startswith(b"slurmstepd")
         if (in_job or step) and pid != os.getpid() and _is_ours(pid, directory):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def _stop_processes(directory: Path) -> list[int]:

@@ -39,8 +39,8 @@ def parts_run(cfg: PartsConfig, phase: str, index: int) -> None:
         if phase == "make":
             write_atomic(cfg.out / f"part.{index}", f"{index}\n" * 100)
         else:
-            found = [(cfg.out / f"part.{i}").read_bytes() for i in range(cfg.num_parts)]
-            write_atomic(cfg.out / "result", hashlib.sha256(b"".join(found)).hexdigest() + "\n")
+            contents = [(cfg.out / f"part.{i}").read_bytes() for i in range(cfg.num_parts)]
+            write_atomic(cfg.out / "result", hashlib.sha256(b"".join(contents)).hexdigest() + "\n")
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def funnel(steps: Sequence[Step], each: bool = False) -> str:
 
     Args:
         steps: the bars.
-        each: the bars are no stages but things of their own, whose shares are of themselves, not of the longest.
+        each: the bars are separate items, whose shares are of themselves, not of the longest bar.
     """
     whole = max((step.entered for step in steps), default=0) or 1
     span = WIDTH - _LABEL - _NUMBER

@@ -158,10 +158,10 @@ class EncoderBackend:
         """
         if not self.seeded:
             raise UserError(f"{self.ckpt} is fine-tuned", "a pre-trained encoder with its LM head")
-        found = MaskedLM(self.ckpt, self.random_init)
+        masked_lm = MaskedLM(self.ckpt, self.random_init)
         if self.int8:
-            quantised(found.model.encoder)
-        return found
+            quantised(masked_lm.model.encoder)
+        return masked_lm
 
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""

@@ -88,11 +88,13 @@ def _publish(cfg: BackTranslateConfig) -> Answer:
         [line for part in parts for line in (part / f"train.{lang}").read_text("utf-8").split("\n")[:-1]]
         for lang in (cfg.src, cfg.tgt)
     ]
-    kept = [(text, made) for text, made in zip(*sides, strict=True) if made]
-    with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as made:
+    kept = [(text, publication) for text, publication in zip(*sides, strict=True) if publication]
+    with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as publication:
         for side, lang in enumerate((cfg.src, cfg.tgt)):
-            (made.path / f"train.{lang}").write_text("".join(f"{row[side]}\n" for row in kept), "utf-8")
-        made.counts |= {
+            (publication.path / f"train.{lang}").write_text(
+                "".join(f"{row[side]}\n" for row in kept), "utf-8"
+            )
+        publication.counts |= {
             "pairs": len(kept),
             "empty_translations": len(sides[0]) - len(kept),
             "copies": sum(text == translation for text, translation in kept),

@@ -94,7 +94,7 @@ class MaskedLM:
         masked = starts + torch.tensor([places[number][1] for number in order])
         target = torch.tensor([sequences[places[number][0]][places[number][1]] for number in order])
         _, losses = self.model.lm_head.loss(hidden[masked], target)
-        found = np.zeros(len(places))
-        found[order] = losses.numpy()
-        values: list[float] = found.tolist()
+        by_place = np.zeros(len(places))
+        by_place[order] = losses.numpy()
+        values: list[float] = by_place.tolist()
         return values
