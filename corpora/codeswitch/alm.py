@@ -26,11 +26,11 @@ class AlmSettings:
 
     Attributes:
         max_words: longest phrase; the paper says under 5.
-        max_rate: share of a sentence's words that must not be reached.
+        max_rate: upper bound of the share of replaced words, exclusive.
         switched: share of switched sentences.
         plain: share of plain source and of plain target sentences, each.
         copies: draws from each pair.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     max_words: int = 4

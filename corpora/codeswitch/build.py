@@ -44,7 +44,7 @@ _NUM_SAMPLES = 5
 
 @dataclass(frozen=True)
 class CodeswitchConfig(OfPair):
-    """What to mix and how.
+    """Settings of code-switched text.
 
     Attributes:
         pair: the languages, for example ``en-sw``; with ``mode=dictionary`` the first is that of the text.
@@ -57,9 +57,9 @@ class CodeswitchConfig(OfPair):
         out: directory to publish; ``runs/codeswitch/PAIR`` when empty.
         alm: settings of ``mode=alm``.
         word_rate: ``mode=dictionary``: probability that a word that a dictionary holds is replaced.
-        sentence_rate: ``mode=dictionary``: probability that a sentence is touched.
+        sentence_rate: ``mode=dictionary``: probability that a sentence is changed at all.
         max_sentences: ``mode=documents``: longest document.
-        seed: of all draws.
+        seed: seed of all draws.
     """
 
     FOLDER = "runs/codeswitch"
@@ -109,12 +109,12 @@ class Item:
 
     Attributes:
         name: stable id.
-        text: the paragraph, or a document of one paragraph a sentence.
-        langs: language of each token of ``text`` between spaces, lines as in ``text``.
+        text: the paragraph, or a document with one sentence per paragraph.
+        langs: language of each space-separated token of ``text``, lines as in ``text``.
         kind: ``switched``, ``source``, ``target`` or ``alternating``.
-        base: language that the sentence had.
-        num_words: of the sentence before.
-        replaced: language -> words of the sentence that gave way to it.
+        base: original language of the sentence.
+        num_words: number of words of the original sentence.
+        replaced: language -> number of words of the sentence replaced by it.
     """
 
     name: str
