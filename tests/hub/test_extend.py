@@ -159,7 +159,7 @@ def test_what_cannot_be_added_is_refused(foreign: Path, swahili: Path, vocab: Pa
     (tmp_path / "bad.model").write_bytes(b"x")
     with pytest.raises(UserError, match="no piece that"):
         run_hf(replace(cfg, extend_vocab=vocab))
-    with pytest.raises(UserError, match="no SentencePiece model"):
+    with pytest.raises(UserError, match="not a SentencePiece model"):
         run_hf(replace(cfg, extend_vocab=tmp_path / "bad.model"))
     with pytest.raises(UserError, match="no SentencePiece model at"):
         run_hf(replace(cfg, extend_vocab=tmp_path))
