@@ -188,7 +188,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
 
 
 def _short(cfg: CodeswitchConfig, counts: _Counts) -> str:
-    """What to say where fewer words were replaced than asked for."""
+    """Describe a shortfall if fewer words were replaced than requested."""
     asked = (
         cfg.word_rate * cfg.sentence_rate if cfg.mode == "dictionary" and cfg.draw == "rate" else cfg.alm.rate
     )
