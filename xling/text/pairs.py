@@ -20,14 +20,14 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 SIDES = ("src", "tgt")
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u0f40-\u0f6c\u1000-\u109f\u1780-\u17df\u3005-\u3007\u3041-\u30ff\u3105-\u312f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _WORD = re.compile(
-    f"[{_UNSPACED}][{marks()}]*"
+    f"[{UNSPACED}][{marks()}]*"
     rf"|\d+(?:[.,:]\d+)*"
-    rf"|[^\W\d_{_UNSPACED}](?:[^\W{_UNSPACED}]|[{marks()}]|['’\-](?=[^\W\d_]))*"
+    rf"|[^\W\d_{UNSPACED}](?:[^\W{UNSPACED}]|[{marks()}]|['’\-](?=[^\W\d_]))*"
     r"|\S"
 )
 
