@@ -119,6 +119,12 @@ def train(pairs: pl.DataFrame, seed: int = 1) -> Judge | None:
     return Judge(tuple(lexicons), classifiers)
 
 
+def beliefs(odds: Float64[np.ndarray, "pairs groups"]) -> Float64[np.ndarray, " pairs"]:
+    """The belief that each pair is whole, in [0, 1], by the worst of its log odds."""
+    found: npt.NDArray[np.float64] = 1 / (1 + np.exp(np.clip(odds.max(axis=1), -50, 50)))
+    return found
+
+
 def fold_of(pairs: pl.DataFrame, count: int) -> npt.NDArray[np.int64]:
     """The fold of each pair, by its source text, so that copies are in one fold; int64 (num_pairs,)."""
     return (pairs["src"].hash(6).to_numpy() % np.uint64(count)).astype(np.int64)
@@ -148,7 +154,7 @@ def _damaged(
     made: dict[str, list[npt.NDArray[np.float64]]] = {kind: [] for kinds in GROUPS.values() for kind in kinds}
     for number, lexicon in enumerate(lexicons):
         own = sample.filter(pl.Series(fold == number))
-        clean = Clean(list(own.select("src", "tgt").iter_rows()), ())
+        clean = Clean(list(own.select("src", "tgt").iter_rows()))
         for kind, parts in made.items():
             chosen = random.permutation(own.height)[: -(-_DAMAGED // len(lexicons))]
             pairs: list[Pair] = [pair for i in chosen.tolist() if (pair := KINDS[kind](i, clean, random))]

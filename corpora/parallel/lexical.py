@@ -202,8 +202,12 @@ def train(src: Tokens, tgt: Tokens) -> Lexicon:
     many = counts.max(axis=1, initial=0) >= _LEAST_COUNT
     return Lexicon(
         Counts(keys[many], counts[many]),
-        counted(src.ids, np.ones(len(src.ids)), np.bincount(table.src, forward, len(src.ids))),
-        counted(tgt.ids, np.ones(len(tgt.ids)), np.bincount(table.tgt, backward, len(tgt.ids))),
+        counted(
+            src.ids, np.ones(len(src.ids)), np.bincount(table.src, forward, len(src.ids)).astype(np.float64)
+        ),
+        counted(
+            tgt.ids, np.ones(len(tgt.ids)), np.bincount(table.tgt, backward, len(tgt.ids)).astype(np.float64)
+        ),
         counted(run_keys(src)),
         counted(run_keys(tgt)),
         (len(src.ids), len(tgt.ids)),
@@ -303,4 +307,5 @@ def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
         np.bincount(table.src, backward, len(src.ids)) / np.maximum(tgt.lengths[src.owners], 1),
         sums / np.maximum(src.lengths[tgt.owners], 1),
     ]
-    return Fit(*(np.log(_NULL + (1 - _NULL) * mean) for mean in means), place)
+    of_words = [np.log(_NULL + (1 - _NULL) * mean) for mean in means]
+    return Fit(of_words[0], of_words[1], place)

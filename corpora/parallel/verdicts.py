@@ -1,8 +1,9 @@
 """Classifiers that tell the pairs of a corpus from damaged copies of them.
 
-A classifier is a logistic regression on traits of pairs, their squares, and products with the length. Its training needs
-no labels: the corpus is one class, damage that was planted into a sample of it the other. Pairs of the corpus that are
-damaged already are few and only make it more careful. Both classes weigh alike, so that log odds say the same everywhere.
+A classifier is a logistic regression on traits of pairs, their squares, and products with the length. Its training
+needs no labels: the corpus is one class, damage that was planted into a sample of it the other. Pairs of the corpus
+that are damaged already are few and only make it more careful. Both classes weigh alike, so that log odds say the
+same everywhere.
 """
 
 from __future__ import annotations

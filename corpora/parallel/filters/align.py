@@ -37,10 +37,10 @@ class Align(PairFilter):
         tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
     """
 
-    foreign_words: float = 1.3
-    unrelated: float = 2.3
-    partial: float = 1.3
-    disordered: float = 2.5
+    foreign_words: float = 2.0
+    unrelated: float = 3.4
+    partial: float = 3.2
+    disordered: float = 4.0
     tables: Path | None = None
 
     name: ClassVar[str] = "align"
@@ -115,7 +115,7 @@ class Fitted(PairFilter):
         over = odds >= np.array(self.limits)
         names = np.array([*GROUPS, ""])[np.where(over.any(axis=1), odds.argmax(axis=1), len(GROUPS))]
         return pairs.with_columns(
-            pl.Series("align", 1 / (1 + np.exp(np.clip(odds.max(axis=1), -50, 50))), pl.Float32),
+            pl.Series("align", judge.beliefs(odds), pl.Float32),
             pl.Series("align_fault", names).replace("", None),
         )
 
