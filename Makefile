@@ -47,7 +47,10 @@ CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
 # A process per core; tests/conftest.py says which tests stay together.
 PARALLEL := --numprocesses auto --dist loadgroup
 
-.PHONY: help install check test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
+# Notebooks start a kernel of .venv, whatever kernels the machine knows.
+export JUPYTER_PREFER_ENV_PATH := 1
+
+.PHONY: help install check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report constraints clean given-lang given-pair
 
 help:  ## list the targets
@@ -89,7 +92,7 @@ $(STAMP): pyproject.toml constraints.txt $(if $(strip $(foreach s,PYTHON TORCH T
 	echo 'install: fairseq and seqeval (compiled here unless a wheel fits; about three minutes)'
 	$(PIP) --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2
 	echo 'install: xling and its tools'
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(PIP) --no-build-isolation --editable '.[dev,docs]'
 	# fairseq asks for torchaudio and nothing here uses it; one that this torch cannot load would stop transformers.
 	if ! $(BIN)/python -c 'import torchaudio' 2>/dev/null; then
 	    $(BIN)/python -m pip --disable-pip-version-check uninstall --quiet --yes torchaudio
@@ -105,11 +108,12 @@ constraints: install  ## write constraints.txt anew from what .venv holds
 	mv constraints.new constraints.txt
 	touch $(STAMP)
 
-check: install  ## lint, formatting, types and the direction of imports
+check: install  ## lint, formatting, types, the direction of imports and plain words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/prose.py
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 	$(BIN)/python -m pytest $(PARALLEL) $$XLING_ARG_ARGS
@@ -119,6 +123,13 @@ test-fast: install  ## run the tests that take seconds
 
 mutants: install  ## plant N faults in PATHS and count those that tests find (N=50 PATHS='xling/text eval/stats.py' ARGS=)
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
+
+docs: install  ## build the documentation site into build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
+	$(BIN)/python .ci/guides.py
+	$(BIN)/python .ci/notebooks.py
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

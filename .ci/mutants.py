@@ -55,27 +55,31 @@ class Mutant:
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
     """What may stand in the place of an expression, or of a return."""
-    made = copy.deepcopy(node)
-    if isinstance(made, ast.Compare) and type(made.ops[0]) in COMPARE:
-        made.ops[0] = COMPARE[type(made.ops[0])]()
-        yield made
-    elif isinstance(made, ast.BinOp) and type(made.op) in BINARY:
-        made.op = BINARY[type(made.op)]()
-        yield made
-    elif isinstance(made, ast.BoolOp):
-        made.op = ast.And() if isinstance(made.op, ast.Or) else ast.Or()
-        yield made
-    elif isinstance(made, ast.UnaryOp) and isinstance(made.op, (ast.Not, ast.USub)):
-        yield made.operand
-    elif isinstance(made, ast.IfExp):
-        made.body, made.orelse = made.orelse, made.body
-        yield made
-    elif isinstance(made, ast.Constant) and isinstance(made.value, (bool, int, float)):
-        made.value = not made.value if isinstance(made.value, bool) else made.value + 1
-        yield made
-    elif isinstance(made, ast.Return) and made.value is not None and not isinstance(made.value, ast.Constant):
-        made.value = ast.Constant(None)
-        yield made
+    changed = copy.deepcopy(node)
+    if isinstance(changed, ast.Compare) and type(changed.ops[0]) in COMPARE:
+        changed.ops[0] = COMPARE[type(changed.ops[0])]()
+        yield changed
+    elif isinstance(changed, ast.BinOp) and type(changed.op) in BINARY:
+        changed.op = BINARY[type(changed.op)]()
+        yield changed
+    elif isinstance(changed, ast.BoolOp):
+        changed.op = ast.And() if isinstance(changed.op, ast.Or) else ast.Or()
+        yield changed
+    elif isinstance(changed, ast.UnaryOp) and isinstance(changed.op, (ast.Not, ast.USub)):
+        yield changed.operand
+    elif isinstance(changed, ast.IfExp):
+        changed.body, changed.orelse = changed.orelse, changed.body
+        yield changed
+    elif isinstance(changed, ast.Constant) and isinstance(changed.value, (bool, int, float)):
+        changed.value = not changed.value if isinstance(changed.value, bool) else changed.value + 1
+        yield changed
+    elif (
+        isinstance(changed, ast.Return)
+        and changed.value is not None
+        and not isinstance(changed.value, ast.Constant)
+    ):
+        changed.value = ast.Constant(None)
+        yield changed
 
 
 def sites(path: Path) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -91,14 +95,14 @@ def sites(path: Path) -> Iterator[tuple[ast.AST, ast.AST]]:
     for node in (each for function in functions for part in function.body for each in ast.walk(part)):
         if id(node) not in hidden | seen:
             seen.add(id(node))
-            yield from ((node, made) for made in changes(node))
+            yield from ((node, changed) for changed in changes(node))
 
 
-def mutant(path: Path, node: ast.AST, made: ast.AST) -> Mutant:
+def mutant(path: Path, node: ast.AST, changed: ast.AST) -> Mutant:
     """The file with one expression replaced; every other line keeps its number."""
     source = path.read_text(encoding="utf-8")
     before = ast.get_source_segment(source, node) or ""
-    after = ast.unparse(made)
+    after = ast.unparse(changed)
     if not isinstance(node, ast.Return):
         after = f"({after})"
     after += "\n" * before.count("\n") if after.startswith("(") else ""
@@ -113,17 +117,17 @@ def mutant(path: Path, node: ast.AST, made: ast.AST) -> Mutant:
 def chosen(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     """Draw random mutants; every expression is equally likely, and a mutant that does not parse is drawn again."""
     every = [(path, *site) for path in paths for site in sites(path)]
-    found: list[Mutant] = []
-    for path, node, made in random.Random(seed).sample(every, len(every)):
-        one = mutant(path, node, made)
+    mutants: list[Mutant] = []
+    for path, node, changed in random.Random(seed).sample(every, len(every)):
+        one = mutant(path, node, changed)
         try:
             compile(one.text, str(path), "exec")
         except SyntaxError:
             continue
-        found.append(one)
-        if len(found) == count:
+        mutants.append(one)
+        if len(mutants) == count:
             break
-    return found
+    return mutants
 
 
 class Contexts:
@@ -143,11 +147,11 @@ class Contexts:
 
 def digest() -> str:
     """Of every Python file that git knows."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for folder in ("xling", "corpora", "eval", "slurm", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            found.update(str(path).encode() + path.read_bytes())
-    return found.hexdigest()
+            hasher.update(str(path).encode() + path.read_bytes())
+    return hasher.hexdigest()
 
 
 def measure(tests: Sequence[str]) -> None:
@@ -172,7 +176,7 @@ def measure(tests: Sequence[str]) -> None:
         os._exit(int(status))
     _, status = os.waitpid(child, 0)
     if status:
-        sys.exit("mutants: the tests fail without any mutant; mend them first")
+        sys.exit("mutants: the tests fail without any mutant; fix them first")
     stamp.write_text(key)
 
 
@@ -284,10 +288,10 @@ def main() -> None:
             print(
                 f"{one.path.relative_to(ROOT)}:{one.line}: {outcome}: {one.before} -> {one.after}", flush=True
             )
-    found = totals.get("killed", 0) + totals.get("too slow", 0)
+    killed = totals.get("killed", 0) + totals.get("too slow", 0)
     shown = ", ".join(f"{outcome} {number}" for outcome, number in sorted(totals.items()))
     print(
-        f"{found} of {len(tried)} found ({100 * found / max(1, len(tried)):.0f} %): {shown}; seed {given.seed}"
+        f"{killed} of {len(tried)} found ({100 * killed / max(1, len(tried)):.0f} %): {shown}; seed {given.seed}"
     )
 
 

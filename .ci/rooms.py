@@ -4,7 +4,7 @@ A room is a folder or a file directly in the package. Every import counts, those
 too, and so does a module that is named as text in ``load("...")`` or ``import_module("...")``. What a registry
 refers to (`xling.core.registry`, the table of commands in `xling.core.stage`) does not: it is looked up by name.
 
-Run ``python .ci/rooms.py`` to write the diagram and the table anew, with ``--check`` to see what has changed.
+Run ``python .ci/rooms.py`` to write the diagram and the table again, with ``--check`` to see what has changed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Arrows = Mapping[str, frozenset[str]]
 def arrows(root: Path = ROOT) -> Arrows:
     """Room -> the rooms that it imports, of the package ``xling`` in ``root``."""
     graph = grimp.build_graph("xling", cache_dir=None)
-    found: dict[str, set[str]] = {room_of(module): set() for module in graph.modules if module != "xling"}
+    imports: dict[str, set[str]] = {room_of(module): set() for module in graph.modules if module != "xling"}
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
-            _add(found, module, imported)
+            _add(imports, module, imported)
         for imported in _named(_path(root, module)):
-            _add(found, module, imported)
-    return {room: frozenset(found[room]) for room in sorted(found)}
+            _add(imports, module, imported)
+    return {room: frozenset(imports[room]) for room in sorted(imports)}
 
 
 def room_of(module: str) -> str:
@@ -43,10 +43,10 @@ def room_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def _add(found: dict[str, set[str]], module: str, imported: str) -> None:
+def _add(imports: dict[str, set[str]], module: str, imported: str) -> None:
     room, other = room_of(module), room_of(imported)
     if room != other and room and other:
-        found[room].add(other)
+        imports[room].add(other)
 
 
 def _path(root: Path, module: str) -> Path:
@@ -68,46 +68,46 @@ def _named(path: Path) -> Iterator[str]:
                 yield module
 
 
-def levels(found: Arrows) -> list[list[str]]:
+def levels(imports: Arrows) -> list[list[str]]:
     """Rooms by height, highest first: each imports only from lower levels.
 
     Raises:
         ValueError: some rooms import each other in a circle.
     """
     height: dict[str, int] = {}
-    while len(height) < len(found):
-        ready = [room for room, others in found.items() if room not in height and others <= height.keys()]
+    while len(height) < len(imports):
+        ready = [room for room, others in imports.items() if room not in height and others <= height.keys()]
         if not ready:
-            raise ValueError(f"a circle of imports among {', '.join(sorted(found.keys() - height.keys()))}")
-        height |= {room: 1 + max((height[o] for o in found[room]), default=-1) for room in ready}
+            raise ValueError(f"a circle of imports among {', '.join(sorted(imports.keys() - height.keys()))}")
+        height |= {room: 1 + max((height[o] for o in imports[room]), default=-1) for room in ready}
     rows: dict[int, list[str]] = defaultdict(list)
     for room, at in height.items():
         rows[at].append(room)
     return [sorted(rows[at]) for at in sorted(rows, reverse=True)]
 
 
-def reduced(found: Arrows) -> Arrows:
+def reduced(imports: Arrows) -> Arrows:
     """The arrows that do not follow from others, for a diagram that can be read."""
     below: dict[str, frozenset[str]] = {}
-    for row in reversed(levels(found)):
+    for row in reversed(levels(imports)):
         for room in row:
-            below[room] = found[room].union(*(below[other] for other in found[room]))
+            below[room] = imports[room].union(*(below[other] for other in imports[room]))
     return {
         room: frozenset(o for o in others if not any(o in below[between] for between in others - {o}))
-        for room, others in found.items()
+        for room, others in imports.items()
     }
 
 
-def drawn(found: Arrows) -> str:
+def drawn(imports: Arrows) -> str:
     """The part of the document that is made from the imports: a Mermaid diagram and a table."""
     lines = ["```mermaid", "flowchart TD"]
-    lines += [f"    {room}[{room}]" for row in levels(found) for room in row]
+    lines += [f"    {room}[{room}]" for row in levels(imports) for room in row]
     lines += [
-        f"    {room} --> {other}" for room, others in reduced(found).items() for other in sorted(others)
+        f"    {room} --> {other}" for room, others in reduced(imports).items() for other in sorted(others)
     ]
     lines += ["```", "", "| room | imports |", "|---|---|"]
-    rows = [room for row in levels(found) for room in row]
-    lines += [f"| {room} | {', '.join(sorted(found[room])) or 'nothing'} |" for room in rows]
+    rows = [room for row in levels(imports) for room in row]
+    lines += [f"| {room} | {', '.join(sorted(imports[room])) or 'nothing'} |" for room in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -119,7 +119,7 @@ def split(text: str) -> tuple[str, str, str]:
 
 
 def main(words: list[str]) -> int:
-    """Write the document anew; with ``--check`` say what is not as it shows, and return 1 then."""
+    """Write the document again; with ``--check`` say what is not as it shows, and return 1 then."""
     sys.path.insert(0, str(ROOT))
     before, shown, behind = split(DOCUMENT.read_text(encoding="utf-8"))
     now = drawn(arrows())

@@ -2,7 +2,7 @@
 
 Usage: ``python -m benchmarks.calibration [DRAWS [SUITES]]`` with XLING_DATA set. The systems are two controls each.
 False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
-often is p at or below .05? Coverage: items (with their passage or document) are drawn from those at hand, as if
+often is p at or below .05? Coverage: items (with their passage or document) are drawn from the available ones, as if
 these were all there are; how often do the intervals of the average and of the difference hold the values of all?
 """
 
@@ -63,16 +63,16 @@ def main(draws: str = "300", *names: str) -> int:
     for case in (case for case in CASES if not names or case.suite in names):
         with tempfile.TemporaryDirectory() as folder:
             a, b = (
-                scored(case, made, Path(folder) / name, data)
-                for name, made in (("a", case.first), ("b", case.second))
+                scored(case, settings, Path(folder) / name, data)
+                for name, settings in (("a", case.first), ("b", case.second))
             )
         print(json.dumps({"suite": case.suite, **measured(case, a, b, int(draws))}), flush=True)
     return 0
 
 
-def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scored]:
-    """The rows of one system in every language, by the suite's main metric."""
-    run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **made))
+def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
+    """Return the rows of one system in every language, by the suite's main metric."""
+    run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **settings))
     metric = [suites()[case.suite].metric]
     return [
         s
@@ -82,14 +82,14 @@ def scored(case: Case, made: dict[str, Any], out: Path, data: Path) -> list[Scor
 
 
 def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
-    """Rates with the clusters that the statistics use, and with rows drawn one by one."""
+    """Return rates with the statistics' clusters, and with rows drawn one by one."""
     metric = METRICS[suites()[case.suite].metric]
     pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
     pairs = few(pairs)
     own, count = stats.clusters_of([p.sides()[0] for p in pairs])
     truth = stats.compare(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
-    found = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
+    counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
     draw = rng("calibration", case.suite)
     for number in range(draws):
         swap = draw.random(count) < 0.5
@@ -98,38 +98,38 @@ def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -
             for p, c in zip(pairs, own, strict=True)
         ]
         again = resampled(pairs, own, draw.integers(count, size=count))
-        for name, tally in found.items():
+        for name, tally in counts.items():
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
             tally["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
             test = stats.compare(tests[1], metric, f"c{number}", RESAMPLES)
             tally["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             tally["average"] += low <= average <= high
-    shares = {n: {k: round(100 * v / draws, 1) for k, v in tally.items()} for n, tally in found.items()}
+    shares = {n: {k: round(100 * v / draws, 1) for k, v in tally.items()} for n, tally in counts.items()}
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 
 def averages(parts: Sequence[Answered], metric: Metric, key: str) -> tuple[float, float]:
-    """The interval of the average."""
+    """Return the interval of the average."""
     return stats.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
 def few(pairs: Sequence[Paired]) -> list[Paired]:
-    """The first clusters, so many that a language has at most `MAX_ITEMS` rows in them."""
+    """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
     own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
     last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
     return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
 
 
 def chosen(pair: Paired, rows: np.ndarray) -> Paired:
-    """A pair with some of its rows."""
+    """Return a pair with some of its rows."""
     ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
     return replace(pair, a=pair.a[rows], b=pair.b[rows], ids=ids, blocks=blocks)
 
 
 def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndarray) -> list[Paired]:
-    """The rows of drawn clusters; one that is drawn twice is two clusters."""
-    made = []
+    """Return the rows of drawn clusters; a cluster that is drawn twice counts as two."""
+    parts = []
     for pair, clusters in zip(pairs, own, strict=True):
         order = np.argsort(clusters, kind="stable")
         starts, ends = (np.searchsorted(clusters[order], drawn, side) for side in ("left", "right"))
@@ -137,12 +137,12 @@ def resampled(pairs: Sequence[Paired], own: Sequence[np.ndarray], drawn: np.ndar
         new = np.repeat(np.arange(len(drawn)), ends - starts)
         part = chosen(pair, rows)
         # A cluster is one item now: its rows stand together by a block, in all languages by an id.
-        made.append(replace(part, ids=[str(n) for n in new], blocks=[None] * len(new)))
-    return made
+        parts.append(replace(part, ids=[str(n) for n in new], blocks=[None] * len(new)))
+    return parts
 
 
 def plain(pair: Paired) -> Paired:
-    """A pair whose rows have nothing in common."""
+    """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
 
 

@@ -48,9 +48,9 @@ def main(*words: str) -> int:
     for name, place in places.items():
         encoder, sequences = _random(int(given["lines"])) if name == "base" else _read(Path(place), given)
         for precision in PRECISIONS:
-            made = copy.deepcopy(encoder).eval()
-            made = quantised(made) if precision == "int8" else made.to(_dtype(precision))
-            systems[name, precision] = made, sequences
+            variant = copy.deepcopy(encoder).eval()
+            variant = quantised(variant) if precision == "int8" else variant.to(_dtype(precision))
+            systems[name, precision] = variant, sequences
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in systems}
     vectors = {key: _run(*system) for key, system in systems.items()}  # the first time allocates
     for _ in range(int(given["rounds"])):
@@ -76,7 +76,7 @@ def _dtype(precision: str) -> torch.dtype:
 
 
 def _read(directory: Path, given: dict[str, str]) -> tuple[Encoder, list[dict[str, Any]]]:
-    """An encoder and the batches of the lines under its vocabulary."""
+    """Return an encoder and the batches of the lines under its vocabulary."""
     if not given["text"]:
         raise UserError("no text", "text=FILE", "name a file of lines")
     model, _ = checkpoint.load_model(directory)
@@ -86,7 +86,7 @@ def _read(directory: Path, given: dict[str, str]) -> tuple[Encoder, list[dict[st
 
 
 def _random(lines: int) -> tuple[Encoder, list[dict[str, Any]]]:
-    """XLM-R base's shape, and sequences of 8 to 64 pieces."""
+    """Return XLM-R base's shape, and sequences of 8 to 64 pieces."""
     torch.manual_seed(1)
     draw = rng("compress")
     return Encoder(BASE, 16_000), _batches(
@@ -95,12 +95,12 @@ def _random(lines: int) -> tuple[Encoder, list[dict[str, Any]]]:
 
 
 def _batches(sequences: list[list[int]]) -> list[dict[str, Any]]:
-    found = batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS)
-    return [pack([_example(i, sequences[i], 0) for i in batch]) for batch in found]
+    indices = batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS)
+    return [pack([_example(i, sequences[i], 0) for i in batch]) for batch in indices]
 
 
 def _run(encoder: Any, batches: list[dict[str, Any]]) -> torch.Tensor:
-    """Mean states of all sequences, float32 (lines, dim)."""
+    """Return mean states of all sequences, float32 (lines, dim)."""
     rows = []
     with torch.inference_mode():
         for batch in batches:

@@ -55,23 +55,23 @@ class Clock:
         return result
 
     def seconds(self, *names: str) -> float:
-        """CPU seconds of the named steps together."""
+        """Return CPU seconds of the named steps together."""
         return sum(seconds for name, _, seconds in self.rows if name in names)
 
     def table(self) -> str:
-        """All rows."""
+        """Return all rows."""
         lines = ["| step | MB in | CPU s | MB/s |", "|---|---:|---:|---:|"]
         lines += [f"| {name} | {mb:.1f} | {s:.2f} | {mb / s:.1f} |" for name, mb, s in self.rows]
         return "\n".join(lines)
 
 
 def size(docs: Iterable[Document]) -> int:
-    """UTF-8 bytes of the texts."""
+    """Return UTF-8 bytes of the texts."""
     return sum(len(doc.text.encode()) for doc in docs)
 
 
 def fresh(docs: Iterable[Document]) -> list[Document]:
-    """Copies, since stages change documents."""
+    """Return copies, since stages change documents."""
     return [Document(d.id, d.text, d.url, d.source, d.date, d.lang, dict(d.meta)) for d in docs]
 
 
@@ -104,7 +104,7 @@ def front_end(clock: Clock, path: Path, num_bytes: int, work: Path) -> list[Docu
 
 
 def back_end(clock: Clock, docs: list[Document], lm: Path, lang: str) -> list[Document]:
-    """Language identification and perplexity; rates are by the bytes that survive both."""
+    """Return language identification and perplexity; rates are by the bytes that survive both."""
     ledger = Ledger()
     identified = clock.time(
         "language identification", size(docs), lambda: list(LangId((lang,))(docs, ledger))

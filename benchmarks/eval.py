@@ -1,7 +1,7 @@
 """How long scoring takes: saved predictions scored again, a warm rerun, retrieval, and the power of the gate.
 
 Usage: ``python -m benchmarks.eval [CHECKPOINT]``, or ``python -m benchmarks.eval retrieval CHECKPOINT [PRECISION
-[LANGUAGES]]`` for retrieval alone, forward passes included. With XLING_DATA set it takes every suite at hand there,
+[LANGUAGES]]`` for retrieval alone, forward passes included. With XLING_DATA set it takes every suite available there,
 else the toy suites. Predictions are the gold labels with three rows in ten spoilt, since scoring does not care who made
 them. With a checkpoint, Tatoeba's sentences are embedded by it; else retrieval is timed on random vectors.
 """
@@ -45,14 +45,14 @@ def main(checkpoint: str = "") -> int:
     """Run everything and print one JSON object."""
     with tempfile.TemporaryDirectory() as root:
         data = Path(os.environ.get("XLING_DATA", "")) if os.environ.get("XLING_DATA") else _toy(Path(root))
-        found = {
+        results = {
             "rescore": _rescore(Path(root) / "run", data),
             "retrieval": _retrieval(),
             "gate": _gate(),
         }
         if checkpoint:
-            found["tatoeba"] = _tatoeba(Path(root) / "tatoeba", data, Path(checkpoint))
-    print(json.dumps(found, indent=1))
+            results["tatoeba"] = _tatoeba(Path(root) / "tatoeba", data, Path(checkpoint))
+    print(json.dumps(results, indent=1))
     return 0
 
 
@@ -137,7 +137,7 @@ def _scored(data: Path) -> Iterator[tuple[Suite, str, str]]:
 
 
 def _answer(suite: Suite, row: Example, place: int) -> Any:
-    """The right answer on seven rows of ten, a wrong one of the same shape on the others."""
+    """Return the right answer on seven rows of ten, a wrong one of the same shape on the others."""
     right = place % 10 < 7
     if right:
         return suite.shape.right_answer(row)
@@ -150,7 +150,7 @@ def _answer(suite: Suite, row: Example, place: int) -> Any:
 
 
 def _retrieval() -> dict[str, Any]:
-    """Nearest neighbours of 1,000 in 1,000 for 60 languages, for each distance."""
+    """Return nearest neighbours of 1,000 in 1,000 for 60 languages, for each distance."""
     draw = rng("benchmark", "retrieval")
     pairs = [draw.normal(size=(2, NUM_ROWS, DIM)).astype(np.float32) for _ in range(NUM_LANGS)]
     return {
@@ -160,7 +160,7 @@ def _retrieval() -> dict[str, Any]:
 
 
 def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
-    """All languages of Tatoeba by a model: with its forward passes, and again with the kept vectors."""
+    """Return all languages of Tatoeba by a model: with its forward passes, and again with the kept vectors."""
     cfg = EvalConfig(
         ("tatoeba",), folder, data, ("pretrained",), checkpoint, table=TableConfig(allow_missing=True)
     )
@@ -174,9 +174,14 @@ def _tatoeba(folder: Path, data: Path, checkpoint: Path) -> dict[str, Any]:
 
 
 def _gate() -> dict[str, Any]:
-    """Share of draws in which a drop of 2 points is caught, and of false alarms without one."""
+    """Return share of draws in which a drop of 2 points is caught, and of false alarms without one."""
     draw = rng("benchmark", "gate")
-    found: dict[str, Any] = {"draws": DRAWS, "level": FALSE_ALARMS, "accuracy": 70, "rows that differ, %": 15}
+    results: dict[str, Any] = {
+        "draws": DRAWS,
+        "level": FALSE_ALARMS,
+        "accuracy": 70,
+        "rows that differ, %": 15,
+    }
     for n in (5000, 8000):
         hits = {}
         for drop in (0.02, 0.0):
@@ -187,9 +192,9 @@ def _gate() -> dict[str, Any]:
                     stats.compare([pair], METRICS["accuracy"], f"{n}/{drop}/{number}").p_lower <= FALSE_ALARMS
                 )
             hits["caught, %" if drop else "false alarms, %"] = 100 * low / DRAWS
-        found[f"{n} rows"] = hits
-    found["rows for 95 % power"] = stats.rows_needed(0.15, 2.0, FALSE_ALARMS)
-    return found
+        results[f"{n} rows"] = hits
+    results["rows for 95 % power"] = stats.rows_needed(0.15, 2.0, FALSE_ALARMS)
+    return results
 
 
 def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:
@@ -200,7 +205,7 @@ def _pair(draw: np.random.Generator, n: int, drop: float) -> Paired:
 
 
 def _timed(work: Callable[[], object]) -> dict[str, float]:
-    """Seconds on the clock and of processor time, children included."""
+    """Return seconds on the clock and of processor time, children included."""
     before, start = _cpu(), time.perf_counter()
     work()
     return {"seconds": round(time.perf_counter() - start, 2), "cpu_seconds": round(_cpu() - before, 2)}

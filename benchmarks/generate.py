@@ -42,7 +42,7 @@ LENGTH = 18  # at which a synthetic output is as likely to end as not, about
 
 
 def synthetic(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]:
-    """A random model whose outputs end, and random sources of the lengths of captions."""
+    """Return a random model whose outputs end, and random sources of the lengths of captions."""
     symbols = Symbols(args.pieces, ("de", "en"))
     torch.manual_seed(1)
     shape = {"layers": args.layers, "dim": args.dim, "heads": args.dim // 64, "ffn_dim": 4 * args.dim}
@@ -61,7 +61,7 @@ def synthetic(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]
 
 
 def trained(args: Namespace) -> tuple[Seq2SeqModel, Symbols, list[np.ndarray]]:
-    """A published model and the sentences of a file."""
+    """Return a published model and the sentences of a file."""
     from xling.transfer.translate import Translator
 
     model, symbols = checkpoint.load_seq2seq(Path(args.checkpoint))
@@ -83,7 +83,7 @@ class _Task(FairseqTask):
 
 
 def stock_of(model: Seq2SeqModel, symbols: Symbols) -> tuple[TransformerModel, Dictionary]:
-    """Fairseq's Transformer with the weights of ``model``."""
+    """Return Fairseq's Transformer with the weights of ``model``."""
     cfg = model.cfg
     assert cfg.plain_head and not cfg.pre_norm, "the stock model has a plain head and norms behind"
     assert not model.decoder.head.bias.any(), "the stock model has no output bias"
@@ -104,12 +104,12 @@ def stock_of(model: Seq2SeqModel, symbols: Symbols) -> tuple[TransformerModel, D
 
 
 def stock_weights(model: Seq2SeqModel) -> dict[str, torch.Tensor]:
-    """Our weights under fairseq's names."""
-    found: dict[str, torch.Tensor] = {"decoder.output_projection.weight": model.encoder.tokens.weight}
+    """Return our weights under fairseq's names."""
+    weights: dict[str, torch.Tensor] = {"decoder.output_projection.weight": model.encoder.tokens.weight}
     for side, ours in (("encoder", model.encoder), ("decoder", model.decoder)):
         positions = ours.positions.weight
-        found[f"{side}.embed_tokens.weight"] = model.encoder.tokens.weight
-        found[f"{side}.embed_positions.weight"] = torch.cat(
+        weights[f"{side}.embed_tokens.weight"] = model.encoder.tokens.weight
+        weights[f"{side}.embed_positions.weight"] = torch.cat(
             [positions.new_zeros(PAD + 1, positions.shape[1]), positions]
         )
         names = {f"{side}.layernorm_embedding": ours.norm}
@@ -133,10 +133,10 @@ def stock_weights(model: Seq2SeqModel) -> dict[str, torch.Tensor]:
             for attention, parts, linear in split:
                 for kind in ("weight", "bias"):
                     for part, piece in zip(parts, getattr(linear, kind).chunk(len(parts)), strict=True):
-                        found[f"{prefix}{attention}.{part}_proj.{kind}"] = piece
+                        weights[f"{prefix}{attention}.{part}_proj.{kind}"] = piece
         for name, module in names.items():
-            found |= {f"{name}.weight": module.weight, f"{name}.bias": module.bias}
-    return {name: tensor.detach() for name, tensor in found.items()}
+            weights |= {f"{name}.weight": module.weight, f"{name}.bias": module.bias}
+    return {name: tensor.detach() for name, tensor in weights.items()}
 
 
 def search_stock(
@@ -147,7 +147,7 @@ def search_stock(
     search: Search,
     batch_tokens: int,
 ) -> list[tuple[list[int], float]]:
-    """The best output of each source and its score, found by fairseq."""
+    """Return the best output of each source and its score, found by fairseq."""
     searcher = SequenceGenerator(
         [stock], dictionary, beam_size=search.beam, max_len_a=search.max_len_a, max_len_b=search.max_len_b,
         symbols_to_strip_from_output=None,
@@ -160,7 +160,7 @@ def search_stock(
         return plain(stock, *given, **named).masked_fill(barred, -torch.inf)
 
     stock.get_normalized_probs = without_barred  # as ours: no symbol in an output
-    found: list[tuple[list[int], float]] = [([], 0.0)] * len(sources)
+    best: list[tuple[list[int], float]] = [([], 0.0)] * len(sources)
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     start = 0
     while start < len(order):
@@ -169,15 +169,15 @@ def search_stock(
         tokens = data_utils.collate_tokens(rows, PAD, EOS, left_pad=True)
         lengths = torch.tensor([len(row) for row in rows])
         with torch.no_grad():
-            made = searcher.generate(
+            results = searcher.generate(
                 [stock],
                 {"net_input": {"src_tokens": tokens.to(device), "src_lengths": lengths.to(device)}},
                 bos_token=symbols.lang(0),
             )
-        for number, hypotheses in zip(batch, made, strict=True):
-            found[number] = hypotheses[0]["tokens"][:-1].tolist(), float(hypotheses[0]["score"])
+        for number, hypotheses in zip(batch, results, strict=True):
+            best[number] = hypotheses[0]["tokens"][:-1].tolist(), float(hypotheses[0]["score"])
         start += len(batch)
-    return found
+    return best
 
 
 def main() -> None:
@@ -204,8 +204,8 @@ def main() -> None:
     rounded = copy.deepcopy(model).to(torch.bfloat16)
 
     def ours(which: Seq2SeqModel) -> list[tuple[list[int], float]]:
-        made = generate_all(which, sources, src, tgt, symbols, search, args.batch_tokens)
-        return [(hypotheses[0].tokens.tolist(), hypotheses[0].score) for hypotheses in made]
+        results = generate_all(which, sources, src, tgt, symbols, search, args.batch_tokens)
+        return [(hypotheses[0].tokens.tolist(), hypotheses[0].score) for hypotheses in results]
 
     systems: dict[str, Callable[[], list[tuple[list[int], float]]]] = {
         "fairseq": lambda: search_stock(stock, dictionary, symbols, sources, search, args.batch_tokens),

@@ -55,7 +55,7 @@ PARTS = "retrieval", "captions", "ner"
 
 
 def words_of(rung: str) -> list[str]:
-    """The pipeline's words for a rung."""
+    """Return the pipeline's arguments for a rung."""
     added = RUNGS[rung]
     settings = [f"model.objectives.{name}.{word}" for name, words in added.items() for word in words]
     return [f"rung={rung}", *settings]
@@ -80,7 +80,7 @@ def plan(rungs: list[str], seeds: list[str], words: list[str]) -> None:
 
 
 def before(steps: pipeline.Pipeline, name: str) -> list[str]:
-    """The steps that have to end before step ``name`` begins, in order."""
+    """Return the steps that have to end before step ``name`` begins, in order."""
     wanted = {name}
     for step in reversed(steps.steps):
         wanted |= set(steps.steps[step].after) if step in wanted else set()
@@ -88,7 +88,7 @@ def before(steps: pipeline.Pipeline, name: str) -> list[str]:
 
 
 def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
-    """Mean and spread over seeds by rung, with the random control of the first rung's retrieval."""
+    """Return mean and spread over seeds by rung, with the random control of the first rung's retrieval."""
     head = [f"{suite} {lang}" for suite, langs in COLUMNS for lang in langs]
     lines = [f"| rung | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
     for rung in rungs:
@@ -98,24 +98,24 @@ def table(out: Path, rungs: list[str], seeds: list[str]) -> str:
 
 
 def scores(folder: Path, system: str) -> dict[str, float]:
-    """Scores by suite and language, the mean of both directions where there are two."""
-    found: dict[str, list[float]] = defaultdict(list)
+    """Return scores by suite and language, the mean of both directions where there are two."""
+    by_key: dict[str, list[float]] = defaultdict(list)
     for part in PARTS:
         for score in json.loads((folder / part / "tables" / "scores.json").read_text(encoding="utf-8"))[
             "scores"
         ]:
             if score["system"] == system:
                 lang = next((side for side in score["lang"].split("-") if side != "en"), "en")
-                found[f"{score['suite']} {lang}"].append(score["value"])
-    return {key: statistics.fmean(values) for key, values in found.items()}
+                by_key[f"{score['suite']} {lang}"].append(score["value"])
+    return {key: statistics.fmean(values) for key, values in by_key.items()}
 
 
 def row(name: str, by_seed: list[dict[str, float]]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     cells = []
     for suite, langs in COLUMNS:
         for lang in langs:
-            values = [found[key] for found in by_seed if (key := f"{suite} {lang}") in found]
+            values = [scores_of[key] for scores_of in by_seed if (key := f"{suite} {lang}") in scores_of]
             spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
             cells.append(f"{statistics.fmean(values):.1f}{spread}" if values else "")
     return f"| {name} | {' | '.join(cells)} |"

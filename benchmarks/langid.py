@@ -53,23 +53,23 @@ def test_sets(data: Path) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def read(path: Path) -> list[str]:
-    """The lines of a file."""
+    """Return the lines of a file."""
     return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
 
 
 def as_is(text: str) -> str:
-    """What fastText says to the whole text, without any preparation."""
+    """Return fastText's answer for the whole text, without preprocessing."""
     ranked = lid176().rank(text.replace("\n", " "))
     return ranked[0][0] if ranked else ""
 
 
 def ours(text: str) -> str:
-    """What the pipeline says."""
+    """Return the pipeline's answer."""
     return identify(text)[0]
 
 
 def accuracies(texts: list[str], lang: str) -> list[float]:
-    """Percent right for each of `COLUMNS`."""
+    """Return percent right for each of `COLUMNS`."""
     base = lang.partition("_")[0]
 
     def right(guess: Callable[[str], str], given: list[str]) -> float:
@@ -80,7 +80,7 @@ def accuracies(texts: list[str], lang: str) -> list[float]:
 
 
 def row(name: str, values: list[float]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return f"| {name} | " + " | ".join(f"{value:.1f}" for value in values) + " |"
 
 
@@ -91,7 +91,7 @@ _OTHER_CODES = {
 
 
 def code_of(name: str) -> str:
-    """Our code of a file's name, "" for a language that the table lacks."""
+    """Return our code of a file's name, "" for a language that the table lacks."""
     for given in (name, name.replace("_", "-"), name.partition("_")[0], name.partition("-")[0]):
         try:
             return _OTHER_CODES[name] if name in _OTHER_CODES else languages.get(given).code
@@ -101,7 +101,7 @@ def code_of(name: str) -> str:
 
 
 def split_files(data: Path) -> Iterator[tuple[str, str, list[str], list[str]]]:
-    """Folder, language, lines to train on and lines left out, for every file that may be trained on."""
+    """Yield folder, language, lines to train on and lines left out, for every file that may be trained on."""
     for pattern in ("mono/cv.*.gz", "mono/voa.*.gz", "seed/*.gz", "bible*/*.tsv.gz", "udhr/*.txt"):
         for path in sorted(data.glob(pattern)):
             name = path.name.removeprefix("cv.").removeprefix("voa.").partition(".")[0]
@@ -137,7 +137,7 @@ def _fragment(line: str, draw: random.Random) -> str:
 
 
 def in_turn(files: list[list[str]], size: int = 20) -> Iterator[str]:
-    """Blocks of some lines, in turn from each file."""
+    """Yield blocks of some lines, cycling through the files."""
     longest = max(map(len, files))
     for start in range(0, longest, size):
         yield from ("\n".join(lines[start : start + size]) for lines in files if start < len(lines))
@@ -184,7 +184,7 @@ def unseen(data: Path, most: int = 300) -> None:
     """Print the scores of single lines that training never saw."""
     right: dict[tuple[str, str], list[int]] = {}
     changed = num_bytes = num_lines = 0
-    found: Counter[str] = Counter()
+    guessed: Counter[str] = Counter()
     seconds = 0.0
     for name, lang, lines in unseen_sets(data):
         chosen = [line for line in lines if any(map(str.isalpha, line))]
@@ -201,9 +201,11 @@ def unseen(data: Path, most: int = 300) -> None:
         base = lang.partition("_")[0]
         right.setdefault((name, base), []).extend(guess == base for guess in guesses)
         if name == "Tatoeba":
-            found.update(guesses)
+            guessed.update(guesses)
     f1 = [
-        2 * sum(hits) / (found[lang] + len(hits)) for (name, lang), hits in right.items() if name == "Tatoeba"
+        2 * sum(hits) / (guessed[lang] + len(hits))
+        for (name, lang), hits in right.items()
+        if name == "Tatoeba"
     ]
     print("| set | languages | accuracy, mean by language |\n|---|---:|---:|")
     for name in dict.fromkeys(name for name, _ in right):

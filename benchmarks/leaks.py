@@ -48,18 +48,18 @@ def main(rows: str = "50", *words: str) -> int:
     entries = list(leaks.entries(tests, data))
     began = time.process_time()
     index = Leaks.of(entries)
-    made = time.process_time() - began
+    spent_s = time.process_time() - began
     clean = list(documents(data))
     by_group: dict[str, list[Entry]] = {}
     for group, part in groupby(entries, key=lambda entry: entry.group):
         by_group.setdefault(group, []).extend(part)
     planted(index, by_group, clean, int(rows) // TOGETHER)
     began = time.process_time()
-    found = [index.find(text).tolist() for text in clean]
-    alarms = Counter(index.entries(rows[0])[0][0] for rows in found if rows)
+    rows_of = [index.find(text).tolist() for text in clean]
+    alarms = Counter(index.entries(rows[0])[0][0] for rows in rows_of if rows)
     seconds = time.process_time() - began
     chars = sum(map(len, clean))
-    facts = {"texts": len(entries), "distinct": len(index.ends) - 1, "seconds to index": round(made, 1)}
+    facts = {"texts": len(entries), "distinct": len(index.ends) - 1, "seconds to index": round(spent_s, 1)}
     rate = {"million characters a second": round(chars / 1e6 / seconds, 2)}
     print(
         json.dumps(
@@ -86,8 +86,8 @@ def planted(index: Leaks, by_group: Mapping[str, Sequence[Entry]], clean: Sequen
                 ("alone", some[:1], [some[0].text]),
             ):
                 document = "\n".join([*host[:3], *texts, *host[3:]])
-                found = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
-                tally[name] += sum((e.group, e.id) in found for e in rows)
+                entries = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
+                tally[name] += sum((e.group, e.id) in entries for e in rows)
             tally["planted"] += len(some)
             tally["planted alone"] += 1
     for (suite, side), tally in sorted(counts.items()):
@@ -133,12 +133,12 @@ def build(data: Path, index: str, turns: str = "5") -> int:
 
 
 def changed(text: str) -> str:
-    """The units of a text, each sixth of them another one; shorter texts have none."""
+    """Return the units of a text, each sixth replaced; empty for shorter texts."""
     return " ".join("qzx" if place % 6 == 5 else unit for place, unit in enumerate(units(text)))
 
 
 def documents(data: Path) -> Iterator[str]:
-    """Clean documents of a few lines."""
+    """Yield clean documents of a few lines."""
     for name in FILES:
         lines = gzip.decompress((data / name).read_bytes()).decode().split("\n")
         for start in range(0, len(lines), LINES):

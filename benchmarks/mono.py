@@ -26,18 +26,18 @@ _SETTINGS = ("settings.filters.limits.max_repeated_runs=1",)
 
 
 def _tree_mb(root: int) -> float:
-    """Resident memory of a process and its children, MiB; pages they share are counted for each."""
-    pids, found = [root], 0.0
+    """Return resident memory of a process and its children, MiB; pages they share are counted for each."""
+    pids, num_bytes = [root], 0.0
     for pid in pids:
         try:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-            found += int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf(
+            num_bytes += int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf(
                 "SC_PAGESIZE"
             )
         except (FileNotFoundError, ProcessLookupError):
             continue
         pids += map(int, children.split())
-    return found / _MB
+    return num_bytes / _MB
 
 
 def main(num_mb: int = 2000, limit_mb: int = 2048, folder: str = "", *words: str) -> int:

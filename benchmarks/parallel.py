@@ -47,7 +47,7 @@ _STEM_CHARS = 5  # a poor man's lemma: the dictionary holds few inflected forms
 
 
 def lines(path: Path) -> list[str]:
-    """Lines of a plain or gzip file."""
+    """Return lines of a plain or gzip file."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return data.decode().split("\n")[:-1]
 
@@ -58,13 +58,13 @@ def show(**facts: Any) -> None:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of the children that have ended."""
+    """Return processor time of this process and of the children that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in both)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """The result of ``work`` with its wall and processor time and the load of the machine."""
+    """Return the result of ``work`` with its wall and processor time and the load of the machine."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     result = work()
     spent = {"wall_s": time.perf_counter() - wall, "cpu_s": cpu_seconds() - cpu}
@@ -81,11 +81,11 @@ def filters(data: Path, *_: str) -> None:
     for pair, (src, tgt) in sets.items():
         whole = frame({"src": lines(src), "tgt": lines(tgt)}, "bench")
         table = pl.concat([whole, whole]).head(50_000)
-        made = chain.build(chain.DEFAULT, {}, Context.of_pair(pair))
+        built = chain.build(chain.DEFAULT, {}, Context.of_pair(pair))
 
-        def run(table: pl.DataFrame = table, made: chain.Chain = made) -> int:
-            kept, _ = made.run_batch(table, Ledger())
-            _, reasons = made.judge_corpus(made.keys(kept))
+        def run(table: pl.DataFrame = table, filter_chain: chain.Chain = built) -> int:
+            kept, _ = filter_chain.run_batch(table, Ledger())
+            _, reasons = filter_chain.judge_corpus(filter_chain.keys(kept))
             return reasons.null_count()
 
         run()
@@ -118,14 +118,14 @@ def planted(
     }
     share = len(pairs) // len(kinds)
     order = draw.permutation(len(pairs))
-    found = []
+    planted_pairs = []
     for number, (kind, damage) in enumerate(kinds.items()):
         for i in order[number * share : (number + 1) * share]:
             src, tgt = pairs[int(i)]
-            found.append((kind, *damage(src, tgt, int(i))))
+            planted_pairs.append((kind, *damage(src, tgt, int(i))))
             if kind == "near-duplicate":
-                found.append(("clean", src, tgt))
-    return found
+                planted_pairs.append(("clean", src, tgt))
+    return planted_pairs
 
 
 def noise(data: Path, *_: str) -> None:
@@ -156,11 +156,11 @@ def noise(data: Path, *_: str) -> None:
 
 
 def judged(rows: Sequence[tuple[str, str, str]], pair: str) -> dict[str, list[int]]:
-    """Kind -> pairs dropped and pairs in all."""
+    """Return kind -> pairs dropped and pairs in all."""
     table = frame({"src": [r[1] for r in rows], "tgt": [r[2] for r in rows]}, "noise")
-    made = chain.build(chain.DEFAULT, {}, Context.of_pair(pair))
-    kept, _ = made.run_batch(table, Ledger())
-    _, reasons = made.judge_corpus(made.keys(kept))
+    built = chain.build(chain.DEFAULT, {}, Context.of_pair(pair))
+    kept, _ = built.run_batch(table, Ledger())
+    _, reasons = built.judge_corpus(built.keys(kept))
     left = set(kept.filter(reasons.is_null())["id"])
     counts: dict[str, list[int]] = {}
     for row, name in zip(rows, table["id"], strict=True):
@@ -171,7 +171,7 @@ def judged(rows: Sequence[tuple[str, str, str]], pair: str) -> dict[str, list[in
 
 
 def quality(counts: dict[str, list[int]]) -> dict[str, float]:
-    """Precision and recall for the nine visible kinds, and with misaligned pairs as a tenth."""
+    """Return precision and recall for the nine visible kinds, and with misaligned pairs as a tenth."""
     clean = counts["clean"][0]
     facts: dict[str, float] = {"clean_lost": round(clean / counts["clean"][1], 4)}
     for name, left_out in (("nine", {"clean", "misaligned"}), ("ten", {"clean"})):
@@ -184,10 +184,10 @@ def quality(counts: dict[str, list[int]]) -> dict[str, float]:
     return facts
 
 
-def f1(found: Iterable[set[Any]], wanted: Iterable[set[Any]]) -> dict[str, float]:
-    """Precision, recall and F1 of links, in per cent."""
+def f1(predicted: Iterable[set[Any]], wanted: Iterable[set[Any]]) -> dict[str, float]:
+    """Return precision, recall and F1 of links, in per cent."""
     both = found_all = wanted_all = 0
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(predicted, wanted, strict=True):
         both, found_all, wanted_all = both + len(a & b), found_all + len(a), wanted_all + len(b)
     p, r = both / found_all, both / wanted_all
     return {
@@ -199,8 +199,8 @@ def f1(found: Iterable[set[Any]], wanted: Iterable[set[Any]]) -> dict[str, float
 
 def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
     """Time of both aligners, F1 of ours and of a second run of eflomal against the first, AER on the golden set."""
-    found = shutil.which(program)
-    if not found:
+    path = shutil.which(program)
+    if not path:
         raise SystemExit(f"{program} is not installed: pip install eflomal into an environment of its own")
     rows = zip(
         lines(data / "mafand/en-sw.train.en.gz"), lines(data / "mafand/en-sw.train.sw.gz"), strict=True
@@ -208,9 +208,9 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
     cut = [(words(a.lower()), words(b.lower())) for a, b in rows]
     kept = [(a, b) for a, b in cut if a and b and max(len(a), len(b)) <= 200][:30_000]
     src, tgt = [a for a, _ in kept], [b for _, b in kept]
-    first, spent_e = timed(lambda: eflomal.align(src, tgt, _JOIN, found))
+    first, spent_e = timed(lambda: eflomal.align(src, tgt, _JOIN, path))
     ours, spent = timed(lambda: align(src, tgt))
-    second, _ = timed(lambda: eflomal.align(src, tgt, _JOIN, found))
+    second, _ = timed(lambda: eflomal.align(src, tgt, _JOIN, path))
     ratio = round(spent["cpu_s"] / spent_e["cpu_s"], 2)
     show(bench="align", pairs=len(src), eflomal=spent_e, ours=spent, cpu_ratio=ratio,
          ours_against_eflomal=f1(ours, first), eflomal_against_itself=f1(second, first))  # fmt: skip
@@ -220,7 +220,7 @@ def align_bench(data: Path, program: str = "eflomal-align", *_: str) -> None:
 
     texts = [(g[0], g[1]) for g in gold] + list(para("en", "sw", 600, 3))
     src, tgt = ([words(pair[side].lower()) for pair in texts] for side in (0, 1))
-    for name, result in (("ours", align(src, tgt)), ("eflomal", eflomal.align(src, tgt, _JOIN, found))):
+    for name, result in (("ours", align(src, tgt)), ("eflomal", eflomal.align(src, tgt, _JOIN, path))):
         errors = [
             alignment_error_rate(links, parse_pharaoh(g[2]), parse_pharaoh(g[3]))
             for links, g in zip(result, gold, strict=False)
@@ -243,14 +243,14 @@ def mine_speed(data: Path, num: str = "100000", *_: str) -> None:
     right = float((order[j] == i).mean())
     sample = src[: min(2000, count)]
     exact, _ = nearest(sample, tgt, 4, "exact")
-    found, _ = nearest(sample, tgt, 4, "clusters")
-    recall = round(float((found >= exact - 1e-5).mean()), 4)
+    scores, _ = nearest(sample, tgt, 4, "clusters")
+    recall = round(float((scores >= exact - 1e-5).mean()), 4)
     show(bench="mine-speed", vectors=count, dim=dim, right=right, recall_of_neighbours=recall,
          cores=os.cpu_count(), **spent)  # fmt: skip
 
 
 def dictionary_vectors(texts: Sequence[str], table: dict[str, tuple[str, ...]], idf: dict[str, float]) -> Any:
-    """Sums of random vectors of the words, each translated by ``table`` where it can be; float32 (n, 512)."""
+    """Return sums of random vectors of the words, each translated by ``table`` where it can be; float32 (n, 512)."""
     held: dict[str, Any] = {}
     out = np.zeros((len(texts), 512), np.float32)
     for row, text in enumerate(texts):
@@ -286,17 +286,17 @@ def mine_bench(data: Path, *_: str) -> None:
         gold = {(i, i) for i in range(len(left))}
         for margin in ("absolute", "ratio"):
             for retrieval in ("forward", "intersection", "max"):
-                found = mine(src, tgt, 4, margin, retrieval)
-                results[name, margin, retrieval] = found, gold
-    for (name, margin, retrieval), (found, gold) in results.items():
+                mined = mine(src, tgt, 4, margin, retrieval)
+                results[name, margin, retrieval] = mined, gold
+    for (name, margin, retrieval), (mined, gold) in results.items():
         other = "ntrex" if name == "tatoeba" else "tatoeba"
         threshold = f1_at_best_threshold(
             *results[other, margin, retrieval][0], results[other, margin, retrieval][1]
         )[3]
-        kept = found[2] >= threshold
-        pairs = {(int(i), int(j)) for i, j in zip(found[0][kept], found[1][kept], strict=True)}
+        kept = mined[2] >= threshold
+        pairs = {(int(i), int(j)) for i, j in zip(mined[0][kept], mined[1][kept], strict=True)}
         score = f1([pairs], [gold])
-        best = f1_at_best_threshold(*found, gold)[2]
+        best = f1_at_best_threshold(*mined, gold)[2]
         show(bench="mine", set=name, margin=margin, retrieval=retrieval, **score, threshold=round(threshold, 3),
              best_f1=round(100 * best, 2))  # fmt: skip
 

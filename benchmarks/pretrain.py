@@ -85,7 +85,7 @@ SHAPES = {
 
 
 def write_data(folder: Path, shape: Shape) -> Path:
-    """Shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs.
+    """Write shards that stock and ours read; paragraphs of 8 to 60 pieces, documents of about 10 paragraphs.
 
     No piece begins a word: noise then falls on pieces, as stock's does without a list of words.
     """
@@ -118,7 +118,7 @@ def write_data(folder: Path, shape: Shape) -> Path:
 def paragraphs(
     lang: str, split: str, num_tokens: int, num_pieces: int, aligned: bool = False
 ) -> Iterator[np.ndarray]:
-    """Items with ``</s>`` behind; ``aligned`` those of all languages say the same, and no document ends."""
+    """Yield items with ``</s>`` behind; ``aligned`` those of all languages say the same, and no document ends."""
     lengths = rng(1, "lengths", split).integers(8, 61, num_tokens // 34)
     draws = rng(1, "text", "all" if aligned else lang, split)
     shares = 1 / (np.arange(num_pieces) + 10.0)
@@ -142,7 +142,7 @@ def paragraphs(
 def ours(
     data: Path, shape: Shape, seed: int, precision: str, objective: str = "mmlm", more: Sequence[str] = ()
 ) -> Trainer:
-    """`xling pretrain`'s training."""
+    """Return `xling pretrain`'s training."""
     own, decoder = f"objectives.{objective}.", OBJECTIVES[objective].decoder
     # Ours counts the tokens of both sides of a batch, fairseq those of the longer one.
     batch_tokens = shape.batch_tokens * (1 + decoder)
@@ -165,7 +165,7 @@ def ours(
 
 
 def batches(trainer: Trainer) -> Iterator[Any]:
-    """Batches epoch after epoch, as training takes them."""
+    """Yield batches epoch after epoch, as training takes them."""
     epoch = 1
     while True:
         itr = trainer.get_train_iterator(epoch, load_dataset=True)
@@ -176,7 +176,7 @@ def batches(trainer: Trainer) -> Iterator[Any]:
 
 
 def size_of(sample: dict[str, Any]) -> tuple[int, int]:
-    """Real tokens of a batch and all that are computed on, padding included."""
+    """Return the real tokens of a batch and the computed ones, including padding."""
     sides = [sample["net_input"]["src_tokens"]]
     if {"decoder", "prev_output_tokens"} & sample["net_input"].keys():
         sides.append(sample["target"])
@@ -204,7 +204,7 @@ class System:
         self.stream = batches(self.trainer)
 
     def warm_up(self) -> None:
-        """Updates that are not timed; the last counts floating point operations."""
+        """Run untimed updates; the last one counts floating point operations."""
         for _ in range(WARM):
             self._update(next(self.stream))
         samples = next(self.stream)
@@ -213,7 +213,7 @@ class System:
         self.flops = counter.get_total_flops() / size_of(samples[0])[0]
 
     def block(self, num: int) -> None:
-        """``num`` timed updates."""
+        """Run ``num`` timed updates."""
         with nullcontext() if self.name == "stock" else memory.kept():  # as `xling pretrain` does
             self._block(num)
 
@@ -246,8 +246,8 @@ class System:
 def validation(trainer: Trainer) -> list[dict[str, Any]]:
     """Some validation batches."""
     trainer.task.load_dataset("valid")
-    found = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
-    return [sample for sample, _ in zip(found, range(HELD_OUT), strict=False)]
+    iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    return [sample for sample, _ in zip(iterator, range(HELD_OUT), strict=False)]
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def product_rates(shape: Shape) -> dict[str, float]:
 
 
 def speed(data: Path, shape: Shape, names: list[str], seed: int, objective: str) -> None:
-    """The table of systems: rates, padding, arithmetic and losses after equal tokens."""
+    """Print the table of systems: rates, padding, arithmetic and losses after equal tokens."""
     rates = product_rates(shape)
     print(
         f"Matrix product {shape.batch_tokens} x {shape.dim} x {4 * shape.dim}: fp32 {rates['fp32']:.0f} GFLOP/s, "
@@ -374,13 +374,13 @@ def tlm_against_mmlm(folder: Path, shape: Shape, precision: str) -> None:
 
 
 def profile(data: Path, shape: Shape, name: str, objective: str) -> None:
-    """Where the time of an update goes."""
+    """Print where the time of an update is spent."""
     trainer = stock(data, shape, 1, objective) if name == "stock" else ours(data, shape, 1, name, objective)
     system = System(name, trainer, name)
     system.warm_up()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as made:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
         system.block(4)
-    print(made.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
+    print(profiled.key_averages().table(sort_by="self_cpu_time_total", row_limit=32))
 
 
 def main() -> None:
@@ -409,8 +409,8 @@ def main() -> None:
             f"--updates {shape.updates}: more than {WARM + shape.blocks}, so that every block has one"
         )
     with tempfile.TemporaryDirectory() as folder:
-        made = write_data(Path(folder), shape)
-        data = given.data or made / ("pairs" if given.objective == "translation" else "mono")
+        shards = write_data(Path(folder), shape)
+        data = given.data or shards / ("pairs" if given.objective == "translation" else "mono")
         names = given.systems.split(",")
         if given.profile:
             profile(data, shape, names[-1], given.objective)
@@ -419,9 +419,9 @@ def main() -> None:
         if given.only in (None, "speed"):
             speed(data, shape, names, given.seed, given.objective)
         if given.objective == "mmlm" and given.only in (None, "loader"):
-            loader(data, shape, made / "pairs")
+            loader(data, shape, shards / "pairs")
         if given.objective == "mmlm" and given.only in (None, "tlm"):
-            tlm_against_mmlm(made / "pairs", shape, "bf16")
+            tlm_against_mmlm(shards / "pairs", shape, "bf16")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Concepts:
         self._axes = self._words.fit_transform(sentences)
 
     def __call__(self, texts: list[str]) -> Any:
-        """Vectors of length 1, (num_texts, num_sentences)."""
+        """Return vectors of length 1, (num_texts, num_sentences)."""
         likeness = (self._words.transform(texts) @ self._axes.T).toarray()
         return normalize(np.maximum(likeness - np.quantile(likeness, KEPT, axis=1, keepdims=True), 0))
 
@@ -63,10 +63,10 @@ def main() -> int:
             sentences = (
                 english if lang == "en" else [e.fields["text_a"] for e in load(pairs, lang, "test", data)]
             )
-            found = model.predict(Concepts(sentences)([e.fields["text"] for e in gold])).tolist()
+            predicted = model.predict(Concepts(sentences)([e.fields["text"] for e in gold])).tolist()
         else:
-            found = control.predict(ngram, suite, gold, lang)
-        scores[lang] = 100 * statistics.fmean(a == e.label for a, e in zip(found, gold, strict=True))
+            predicted = control.predict(ngram, suite, gold, lang)
+        scores[lang] = 100 * statistics.fmean(a == e.label for a, e in zip(predicted, gold, strict=True))
     carried = [value for lang, value in scores.items() if lang in there]
     summary = {
         "average": statistics.fmean(scores.values()),

@@ -44,12 +44,12 @@ class NothingConfig:
 
 
 def phases(cfg: NothingConfig) -> list[Phase]:
-    """One phase."""
+    """Return one phase."""
     return [Phase("nothing", cfg.num_parts)]
 
 
 def nothing(cfg: NothingConfig, phase: str, index: int) -> None:
-    """What an element does."""
+    """Do nothing, as every array element."""
 
 
 def wait(ready: Callable[[], object]) -> float:
@@ -95,8 +95,8 @@ def scaling(folder: Path, shards: Path, rounds: int = 3) -> None:
             lines = [line for line in map(json.loads, text.splitlines()) if line["split"] == "train"]
             # The first stretch holds the start.
             speeds[name].append(float(np.mean([2 * line["tokens_per_s"] for line in lines[1:]])))
-    for name, found in speeds.items():
-        report(f"{name} node(s), 2 processes", float(np.mean(found)), f"tokens/s; by round {found}")
+    for name, rates in speeds.items():
+        report(f"{name} node(s), 2 processes", float(np.mean(rates)), f"tokens/s; by round {rates}")
     ratios = [two / one for one, two in zip(speeds["one"], speeds["two"], strict=True)]
     report("two nodes against one", float(np.mean(ratios)), f"; by round {[round(r, 2) for r in ratios]}")
 
@@ -128,7 +128,7 @@ def restart(folder: Path, shards: Path) -> None:
 
 
 def last_update(log: Path) -> int:
-    """Number of the newest update in a training's log."""
+    """Return number of the newest update in a training's log."""
     lines = log.read_text().splitlines()
     return int(json.loads(lines[-1])["update"]) if lines else 0
 
@@ -170,7 +170,7 @@ def train(folder: Path, shards: Path, name: str, words: list[str], **layout: str
 
 
 def make_shards(folder: Path) -> Path:
-    """Synthetic text of two languages, binarised."""
+    """Return synthetic text of two languages, binarised."""
     from xling.corpora.binarize import BinarizeConfig
     from xling.corpora.binarize import run as binarize
     from xling.corpora.toyworld import ToyworldConfig
@@ -186,7 +186,7 @@ def make_shards(folder: Path) -> Path:
 
 
 def site(folder: Path) -> str:
-    """A profile whose records go to the benchmark's own folder."""
+    """Return a profile whose records go to the benchmark's own folder."""
     path = folder / "site.yaml"
     path.write_text(
         f'folder: "{folder}/jobs"\ndefault: {{mem_gb: 0.5, timeout_min: 20, array_parallelism: 16}}\n'
@@ -195,7 +195,7 @@ def site(folder: Path) -> str:
 
 
 def report(what: str, value: float, unit: str) -> None:
-    """One line of the result."""
+    """Print one line of the result."""
     print(f"{what}: {value:.3g} {unit}", flush=True)
 
 
@@ -206,8 +206,8 @@ def main() -> None:
     cluster = shutil.which("sinfo") and os.environ.get("SLURM_CONF")
     missed = [word for word in words if word != "index" and not cluster]
     for word in (word for word in words if word not in missed):
-        with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as made:
-            folder = Path(made)
+        with tempfile.TemporaryDirectory(prefix="xling-bench-", ignore_cleanup_errors=True) as temporary:
+            folder = Path(temporary)
             if word == "overhead":
                 overhead(folder, number or 100)
             elif word == "index":

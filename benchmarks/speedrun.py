@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from xling.core import pipeline
+from xling.core.concurrent import run_steps
 from xling.core.errors import UserError
 from xling.core.pipeline import RECIPES
-from xling.core.stage import run_local
 from xling.eval.results import Score, read_scores
 from xling.eval.suite import data_folder, suites
 
@@ -26,7 +26,7 @@ SUITES = ("sib200", "xnli", "udpos", "panx", "uner", "masakhaner", "xsid", "tato
 
 def averages(scores: list[Score]) -> dict[str, float]:
     """Suite -> mean of its main metric over languages and seeds of the system ``pretrained``, English left out."""
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for name in SUITES:
         metric = suites()[name].metric
         values = [
@@ -36,14 +36,14 @@ def averages(scores: list[Score]) -> dict[str, float]:
             and score.lang != "en"
         ]
         if values:
-            found[name] = statistics.fmean(values)
-    return found
+            means[name] = statistics.fmean(values)
+    return means
 
 
-def row(what: str, found: dict[str, float], minutes: float, commit: str) -> str:
-    """A row of docs/speedrun.md."""
-    cells = [f"{found[name]:.1f}" if name in found else "-" for name in SUITES]
-    score = f"**{statistics.fmean(found.values()):.1f}**"
+def row(what: str, means: dict[str, float], minutes: float, commit: str) -> str:
+    """Return a row of docs/speedrun.md."""
+    cells = [f"{means[name]:.1f}" if name in means else "-" for name in SUITES]
+    score = f"**{statistics.fmean(means.values()):.1f}**"
     return "| " + " | ".join([what, score, *cells, f"{minutes:.0f}", commit]) + " |"
 
 
@@ -59,10 +59,11 @@ def main(words: list[str]) -> int:
     out = Path(given["out"])
     if out.exists():
         raise UserError(f"out={out} is there already", "a new folder: the clock counts every step")
-    made = pipeline.read(RECIPES / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
+    steps = pipeline.read(RECIPES / "hour.yaml", [f"{key}={value}" for key, value in given.items()])
     start = time.monotonic()
-    for name, step in made.steps.items():
-        run_local(step.stage, made.settings(name))
+    configs = {name: steps.settings(name) for name in steps.steps}
+    for _ in run_steps(steps, configs, steps.steps_at_once):
+        pass  # each step says on standard error how long it took
     minutes = (time.monotonic() - start) / 60
     scores = [score for step in STEPS for score in read_scores(out / step / "tables/scores.json")]
     asked = ["git", "rev-parse", "--short", "HEAD"]

@@ -15,7 +15,7 @@ PAD = 1
 
 
 def stock(data: Path, shape: Any, seed: int, objective: str, precision: str = "fp32") -> Trainer:
-    """A Trainer for the task of fairseq that does what ``objective`` does.
+    """Return a Trainer for the stock fairseq task equivalent to ``objective``.
 
     Args:
         data: binarised directory.
@@ -82,7 +82,7 @@ def _side(name: str, shape: Any) -> list[str]:
 
 
 def as_roberta(sample: dict[str, Any]) -> dict[str, Any]:
-    """A packed masked batch of ours as fairseq's ``masked_lm`` takes it.
+    """Return a packed masked batch of ours as fairseq's ``masked_lm`` takes it.
 
     Args:
         sample: N tokens in B sequences, M of them chosen; see `xling.data.packing.pack`.

@@ -82,7 +82,7 @@ def write(model: Seq2SeqModel, sources: list[np.ndarray]) -> None:
 
 
 def cpu_seconds(work: Callable[[], None]) -> float:
-    """Processor seconds of ``work``."""
+    """Return processor seconds of ``work``."""
     begin = time.process_time()
     work()
     return time.process_time() - begin

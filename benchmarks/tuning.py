@@ -107,7 +107,7 @@ def _batches(units: Sequence[list[Example]]) -> list[list[Example]]:
 def _theirs(
     ckpt: Path, task: str, num_labels: int, examples: Sequence[list[Example]], pad: bool
 ) -> Callable[[list[Example]], None]:
-    """One update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
+    """Return one update as `transformers`' Trainer does it, on the weights of ``ckpt``."""
     from transformers import (
         XLMRobertaConfig,
         XLMRobertaForSequenceClassification,
@@ -160,8 +160,8 @@ def _padded(batch: Sequence[Example], width: int, task: str) -> dict[str, torch.
         tokens[i, : len(e["tokens"])] = torch.from_numpy(e["tokens"])
         mask[i, : len(e["tokens"])] = 1
         labels[i, torch.from_numpy(e["chosen"])] = torch.from_numpy(e["target"])
-    found = {"input_ids": tokens, "attention_mask": mask}
-    return found | {"labels": labels if TASKS[task].tags_words else labels[:, 0]}
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    return inputs | {"labels": labels if TASKS[task].tags_words else labels[:, 0]}
 
 
 def _copy(ours: Encoder, theirs: Any) -> None:

@@ -43,7 +43,7 @@ SEARCH = Search(beam=1, max_len_a=0, max_len_b=LONGEST)
 
 
 def neighbour() -> Any:
-    """The benchmark of generation, which makes the two models."""
+    """Return the benchmark of generation, which makes the two models."""
     spec = importlib.util.spec_from_file_location("benchmark_generate", HERE / "generate.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -52,33 +52,33 @@ def neighbour() -> Any:
 
 
 def ours(model: Any, symbols: Any, texts: list[np.ndarray]) -> np.ndarray:
-    """Processor seconds of generation, making the batch and training, and the tokens written."""
+    """Return processor seconds of generation, making the batch and training, and the tokens written."""
     marks = [time.process_time()]
-    made = translate(model, texts, [1] * len(texts), [0] * len(texts), symbols, SEARCH)
+    outputs = translate(model, texts, [1] * len(texts), [0] * len(texts), symbols, SEARCH)
     marks.append(time.process_time())
     rows = [
         example(np.append(x, EOS), np.append(y, EOS), 0, 1, symbols) | {"id": np.array([i])}
-        for i, (x, y) in enumerate(zip(made, texts, strict=True))
+        for i, (x, y) in enumerate(zip(outputs, texts, strict=True))
     ]
     packed = pack_seq2seq(rows)
     marks.append(time.process_time())
     model.zero_grad(set_to_none=True)
     sequence_loss(model, packed).total.backward()
     marks.append(time.process_time())
-    return np.append(np.diff(marks), sum(len(x) + 1 for x in made))
+    return np.append(np.diff(marks), sum(len(x) + 1 for x in outputs))
 
 
 def theirs(bench: Any, stock: Any, dictionary: Any, symbols: Any, texts: list[np.ndarray]) -> np.ndarray:
-    """The same of fairseq."""
+    """Return the same of fairseq."""
     marks = [time.process_time()]
     plain = type(stock).get_normalized_probs
     stock.eval()
-    found = bench.search_stock(stock, dictionary, symbols, texts, SEARCH, 1 << 30)
+    outputs = bench.search_stock(stock, dictionary, symbols, texts, SEARCH, 1 << 30)
     stock.get_normalized_probs = plain.__get__(stock)
     marks.append(time.process_time())
     stock.train()
-    order = sorted(range(len(texts)), key=lambda i: -len(found[i][0]))
-    rows = [torch.tensor([*found[i][0], EOS, symbols.lang(0)]) for i in order]
+    order = sorted(range(len(texts)), key=lambda i: -len(outputs[i][0]))
+    rows = [torch.tensor([*outputs[i][0], EOS, symbols.lang(0)]) for i in order]
     targets = [torch.tensor([*texts[i].tolist(), EOS]) for i in order]
     before = [torch.tensor([symbols.lang(1), *texts[i].tolist()]) for i in order]
     source = data_utils.collate_tokens(rows, PAD, EOS, left_pad=True)
@@ -89,7 +89,7 @@ def theirs(bench: Any, stock: Any, dictionary: Any, symbols: Any, texts: list[np
     logits = stock(source, lengths, read)[0]
     F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="sum").backward()
     marks.append(time.process_time())
-    return np.append(np.diff(marks), sum(len(tokens) + 1 for tokens, _ in found))
+    return np.append(np.diff(marks), sum(len(tokens) + 1 for tokens, _ in outputs))
 
 
 def main() -> None:

@@ -86,22 +86,24 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(out, "binarize", cfg, inputs):
         return done
     processor = vocabulary.load(vocab_dir)
-    with manifest.publish(out, "binarize", cfg, inputs) as made:
-        vocabulary.copy(vocab_dir, made.path)
-        made.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
+    with manifest.publish(out, "binarize", cfg, inputs) as publication:
+        vocabulary.copy(vocab_dir, publication.path)
+        publication.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
         for lang, paths in cfg.corpora.items():
-            made.counts[lang] = _binarize_language(cfg, processor, lang, paths, made.path / lang)
+            publication.counts[lang] = _binarize_language(
+                cfg, processor, lang, paths, publication.path / lang
+            )
         for pair, files in para.items():
-            made.counts[pair] = _binarize_pair(cfg, processor, pair, files, made.path / pair)
+            publication.counts[pair] = _binarize_pair(cfg, processor, pair, files, publication.path / pair)
         for pair, files in mixed.items():
-            made.counts[f"{pair}.switched"] = _binarize_switched(
-                cfg, processor, pair, files, made.path / pair
+            publication.counts[f"{pair}.switched"] = _binarize_switched(
+                cfg, processor, pair, files, publication.path / pair
             )
     return manifest.read(out)
 
 
 def _aligned_files(paths: tuple[str, ...], names: list[str]) -> list[Path]:
-    """The files given, or in a directory those of these names."""
+    """Return the given files, or those of these names in a directory."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
         return reader.resolve([str(Path(paths[0]) / name) for name in names])
     return reader.resolve(paths)

@@ -89,7 +89,7 @@ class Facts:
         return str(self.stats.get("unit", "documents"))
 
     def head(self, names: Sequence[str]) -> list[str]:
-        """Column names with the unit in them."""
+        """Return the column names with their units."""
         return [name.replace("documents", self.unit) for name in names]
 
     @property
@@ -98,7 +98,7 @@ class Facts:
         return str(self.stats.get("title") or f"{self.language.name} ({self.language.code})")
 
     def tiles(self) -> list[tuple[str, str]]:
-        """The numbers to see first, each with its name."""
+        """Return the key numbers, each with its name."""
         seen, chars = self.ledger.seen, self.ledger.seen_chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
@@ -109,7 +109,7 @@ class Facts:
         ]
 
     def steps(self) -> list[charts.Step]:
-        """The funnel in characters, stage by stage."""
+        """Return the funnel in characters, stage by stage."""
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
@@ -118,7 +118,7 @@ class Facts:
         ]
 
     def source_rows(self) -> list[list[str]]:
-        """One row a source: URI, captured between, documents read and kept, characters kept, licence."""
+        """Return one row per source: URI, capture dates, documents read and kept, characters kept, licence."""
         rows = []
         for source in self.stats["sources"]:
             uri = source["uri"]
@@ -137,7 +137,7 @@ class Facts:
         return rows
 
     def loss_rows(self) -> list[list[str]]:
-        """One row a reason: stage, reason, meaning, documents, whether only a part of each, characters."""
+        """Return one row per reason: stage, reason, meaning, documents, whether only parts of them, characters."""
         return [
             [
                 _words(loss.stage),
@@ -151,15 +151,15 @@ class Facts:
         ]
 
     def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-        """Declared and identified languages, the commonest of each, and their counts."""
+        """Return the most frequent declared and identified languages, and their counts."""
         counts: dict[tuple[str, str], int] = {}
         for key, count in self.tally.confusion.items():
-            declared, _, found = key.partition("\t")
-            counts[declared or "not declared", found or "none"] = count
+            declared, _, identified = key.partition("\t")
+            counts[declared or "not declared", identified or "none"] = count
         rows, columns = _commonest(counts, 0), _commonest(counts, 1)
         gathered: dict[tuple[str, str], int] = {}
-        for (declared, found), count in counts.items():
-            pair = (declared if declared in rows else _OTHER, found if found in columns else _OTHER)
+        for (declared, identified), count in counts.items():
+            pair = (declared if declared in rows else _OTHER, identified if identified in columns else _OTHER)
             gathered[pair] = gathered.get(pair, 0) + count
         more = [[_OTHER] if any(pair[side] == _OTHER for pair in gathered) else [] for side in (0, 1)]
         return rows + more[0], columns + more[1], gathered
@@ -183,7 +183,7 @@ class Facts:
         return rows
 
     def summary(self) -> str:
-        """The corpus in one sentence."""
+        """Return the corpus in one sentence."""
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
@@ -206,7 +206,7 @@ _INPUT_HEAD = ["input", "bytes", "sha256"]
 
 
 def _page(facts: Facts) -> Iterable[str]:
-    """The HTML of the card, section by section."""
+    """Yield the HTML of the card, section by section."""
     yield f"<h1>{html.escape(facts.title)}</h1>"
     yield f'<p class="lead">{html.escape(facts.summary())}</p>'
     tiles = (f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in facts.tiles())
@@ -264,7 +264,7 @@ def _page_plots(facts: Facts) -> Iterable[str]:
 
 
 def _markdown(facts: Facts) -> str:
-    """The card as Markdown; bars of block characters stand for the charts."""
+    """Return the card as Markdown; bars of block characters stand for the charts."""
     lines = [f"# Corpus card: {facts.title}", "", facts.summary(), ""]
     lines += [f"- **{number}** {name}" for number, name in facts.tiles()]
     lines += ["", "## Sources", "", *as_markdown(_sources(facts))]
@@ -346,18 +346,18 @@ def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Sheet:
-    """Rows of texts; the columns ``numbers`` hold numbers."""
+    """Return a table with text cells; the columns ``numbers`` hold numbers."""
     columns = tuple((name, "," if place in numbers else "") for place, name in enumerate(head))
     return Sheet("", "", columns, tuple(map(tuple, rows)))
 
 
 def as_html(shown: Sheet) -> str:
-    """A table without a heading."""
+    """Return a table without a heading."""
     return sheet.html_table(shown, heading=False)
 
 
 def as_markdown(shown: Sheet) -> list[str]:
-    """The lines of a table whose texts Markdown shows as they are."""
+    """Return the lines of a table whose texts are escaped for Markdown."""
     return sheet.markdown_rows(shown, _plain)
 
 
@@ -368,7 +368,7 @@ def _quote(name: str, text: str, lost: bool = False) -> str:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text: a few hundred characters and a few lines."""
+    """Return the beginning of a text: a few hundred characters and a few lines."""
     start = "\n".join(text.split("\n")[:_SAMPLE_LINES])[:_SAMPLE_CHARS].rstrip()
     return start if len(start) == len(text) else start + " …"
 
@@ -382,5 +382,5 @@ def _md_quote(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape text for Markdown."""
     return "".join(f"\\{c}" if c in "\\`*_#<>[]|" else c for c in text)

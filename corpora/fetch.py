@@ -88,7 +88,7 @@ def check_url(url: str) -> None:
 
 
 def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
-    """The answer of a web server; for http and https alone, redirects included.
+    """Return the response of a web server; only for http and https, including redirects.
 
     Raises:
         UserError: another scheme.
@@ -99,7 +99,7 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
 
 
 def cache_path(cache: Path, *names: str) -> Path:
-    """A place under ``cache`` for what a server or an archive calls ``names``.
+    """Return a path under ``cache`` for the ``names`` given by a server or an archive.
 
     Raises:
         UserError: a name holds more than letters, digits, _ . and -, or the place is outside of ``cache``.
@@ -187,7 +187,7 @@ def _present(download: Download) -> bool:
 
 
 def _tag(download: Download) -> Path:
-    """Where the ETag of the file that the part belongs to is kept."""
+    """Return the path of the ETag of the file that a partial download belongs to."""
     return download.path.with_name(f".{download.path.name}.etag")
 
 
@@ -238,7 +238,7 @@ def _give_up(download: Download, error: Exception, failures: int, offline: bool)
 def _request(
     download: Download, handle: BinaryIO, timeout_s: float, on_bytes: Callable[[int], object] | None
 ) -> None:
-    """One request: append what is missing to ``handle``.
+    """Make one request and append the missing bytes to ``handle``.
 
     Raises:
         _FailedError: the server asks to come back, or the body is not whole.
@@ -309,11 +309,11 @@ def _restart(download: Download, handle: BinaryIO) -> None:
 
 
 def _wrong_checksum(download: Download, handle: BinaryIO) -> str:
-    """What is wrong with the file's checksum, or ""."""
+    """Return what is wrong with the file's checksum, or ""."""
     if not download.checksum:
         return ""
     handle.flush()
     algorithm, _, wanted = download.checksum.partition(":")
     with Path(handle.name).open("rb") as whole:
-        found = hashlib.file_digest(whole, algorithm).hexdigest()
-    return "" if found == wanted.lower() else f"{algorithm} is {found}, should be {wanted}"
+        actual = hashlib.file_digest(whole, algorithm).hexdigest()
+    return "" if actual == wanted.lower() else f"{algorithm} is {actual}, should be {wanted}"

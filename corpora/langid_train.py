@@ -1,4 +1,4 @@
-"""``xling corpus langid-train``: a language identification model from the text at hand, in minutes."""
+"""``xling corpus langid-train``: train a language identification model on your own text, in minutes."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
     files = {languages.get(lang).code: reader.resolve(paths) for lang, paths in cfg.text.items()}
     given = [path for paths in files.values() for path in paths]
     out = Path(cfg.out)
-    if (found := manifest.up_to_date(out, STAGE, cfg, given)) is not None:
-        return found
-    with manifest.publish(out, STAGE, cfg, given) as made:
+    if (published := manifest.up_to_date(out, STAGE, cfg, given)) is not None:
+        return published
+    with manifest.publish(out, STAGE, cfg, given) as publication:
         model = ngrams.train(
             {lang: _blocks(paths, held_out=False) for lang, paths in files.items()}, cfg.max_chars, cfg.size
         )
         if cfg.base != "none":
             path = Path(cfg.base) if cfg.base else Path(ngrams.__file__).with_suffix(".npz")
             model = ngrams.joined(model, ngrams.load(path))
-        model.save(made.path / FILE_NAME)
+        model.save(publication.path / FILE_NAME)
         rows = {lang: _accuracy(model, lang, paths) for lang, paths in sorted(files.items())}
-        with (made.path / "held_out.tsv").open("w", encoding="utf-8", newline="") as handle:
+        with (publication.path / "held_out.tsv").open("w", encoding="utf-8", newline="") as handle:
             table = csv.writer(handle, delimiter="\t", lineterminator="\n")
             table.writerow(["lang", "lines", "right"])
             table.writerows([lang, *row] for lang, row in rows.items())
-        made.counts |= {
+        publication.counts |= {
             "languages": len(model.langs),
             "held_out": {lang: list(row) for lang, row in rows.items()},
         }
@@ -102,7 +102,7 @@ def _lines(path: Path, held_out: bool) -> Iterator[str]:
 
 
 def _accuracy(model: ngrams.NgramModel, lang: str, paths: list[Path], most: int = 500) -> tuple[int, int]:
-    """Held-out lines, and how many of them are found to be in their language."""
+    """Return the number of held-out lines, and how many are identified correctly."""
     lines = [line for block in _blocks(paths, held_out=True) for line in block.split("\n")][:most]
     ranked = (model.probabilities(line, 1) for line in lines)
     return len(lines), sum(bool(best) and best[0][0] == lang for best in ranked)

@@ -65,7 +65,7 @@ class RejectLog(Ledger):
 
 
 def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
-    """A ledger as JSON-ready values; `ledger_from_json` reads them back."""
+    """Return a ledger as JSON-ready values; `ledger_from_json` reads them back."""
 
     def flat(table: Any) -> dict[str, Any]:
         return {_SEPARATOR.join(key): value for key, value in table.items()}
@@ -83,7 +83,7 @@ def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
 
 
 def ledger_from_json(data: dict[str, Any]) -> Ledger:
-    """The ledger that `ledger_to_json` wrote."""
+    """Return the ledger that `ledger_to_json` wrote."""
 
     def pair(key: str) -> tuple[str, str]:
         stage, _, reason = key.partition(_SEPARATOR)
@@ -102,7 +102,7 @@ def ledger_from_json(data: dict[str, Any]) -> Ledger:
 
 
 def merged_ledger(folders: list[Path], num_samples: int) -> Ledger:
-    """The ledgers of several parts, added up in order."""
+    """Return the ledgers of several parts, added up in order."""
     total = Ledger(num_samples=num_samples)
     for folder in folders:
         total.merge(ledger_from_json(read_json(folder / "ledger.json")))

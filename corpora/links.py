@@ -62,22 +62,25 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
     inputs = nway_sources.files_of(cfg.data, cfg.sources)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
-    found: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
+    texts: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
     for rows in nway_sources.read(cfg.data, cfg.sources):
         for lang in rows.texts:
             if lang != cfg.source and cfg.source in rows.texts:
                 pairs = list(_drawn(rows, lang, cfg))
-                found.setdefault(lang, {}).setdefault(rows.source, []).extend(pairs)
-    if not found:
+                texts.setdefault(lang, {}).setdefault(rows.source, []).extend(pairs)
+    if not texts:
         raise UserError(
             f"no text below {cfg.data} is aligned with {cfg.source!r}",
             "a folder of docs/hour.md that has it",
             "check data= and source=",
         )
-    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made, Progress(STAGE, len(found), "langs") as shown:
+    with (
+        manifest.publish(cfg.out, STAGE, cfg, inputs) as publication,
+        Progress(STAGE, len(texts), "langs") as shown,
+    ):
         counts: dict[str, int] = {}
-        with gzip.open(made.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
-            for lang, by_source in sorted(found.items()):
+        with gzip.open(publication.path / FILE, "wt", encoding="utf-8", compresslevel=3) as file:
+            for lang, by_source in sorted(texts.items()):
                 share = -(-cfg.pairs // len(by_source))
                 pairs = [pair for drawn in by_source.values() for pair in drawn[:share]]
                 sources = [src for src, _ in pairs]
@@ -88,7 +91,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 counts[lang] = len(pairs)
                 shown.update(note=lang)
-        made.counts["pairs"] = counts
+        publication.counts["pairs"] = counts
     return manifest.read(cfg.out)
 
 
@@ -112,5 +115,5 @@ def _length(text: list[str]) -> float:
 
 
 def words(text: str) -> list[str]:
-    """The words and marks of a text in their case; of scripts without spaces the characters."""
+    """Return the words and marks of a text in their case; for scripts without spaces the characters."""
     return [token[1] if token.startswith(WINDOW) else token for token in tokens(text)]

@@ -43,13 +43,13 @@ _Kept = dict[str, tuple[Hashes, NDArray[np.float32], int]]  # n-grams, gains, ch
 
 
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
-    """Hashes of the n-grams of each order, ``(num_grams,)`` uint32; lower case, NFC, words alone."""
+    """Return hashes of the n-grams of each order, ``(num_grams,)`` uint32, of lower-cased NFC words."""
     words = _OTHER.sub(" ", unicodedata.normalize("NFC", text.lower())).split()
     points = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le", "replace"), dtype=np.uint32).astype(
         np.uint64
     )
     is_space = points == _SPACE
-    found: dict[int, Hashes] = {}
+    by_order: dict[int, Hashes] = {}
     rolled = np.zeros(len(points), dtype=np.uint64)
     inner = np.zeros(len(points), dtype=bool)  # a space between the first and the last character
     for order in _SIZES:
@@ -61,8 +61,8 @@ def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
             inner = inner[:num] | is_space[order - 2 : order - 2 + num]
         keep = ~inner[:num] if order > 1 else ~is_space
         hashes = (rolled[keep] + np.uint64(order)) * _MIXER
-        found[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
-    return found
+        by_order[order] = ((hashes ^ (hashes >> np.uint64(29))) >> np.uint64(32)).astype(np.uint32)
+    return by_order
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,25 @@ class NgramModel:
     num_chars: Int64[np.ndarray, " num_langs"]
 
     def scores(self, text: str) -> tuple[Float64[np.ndarray, " num_langs"], int]:
-        """Mean gain in each language, ``(num_langs,)``, and the number of n-grams; zeros for a text without letters."""
+        """Return the mean gain per language, ``(num_langs,)``, and the number of n-grams; zeros without letters."""
         entries, counts, num = self._entries(text)
         sums = np.bincount(self.lang_of[entries], self.gain[entries] * counts, minlength=len(self.langs))
         return sums / max(1, num), num
 
     def _entries(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """The entries of the n-grams of a text, how often it has the n-gram of each, and its n-grams in all."""
-        found = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
-        places = np.searchsorted(self.hashes, found)
-        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == found]
+        """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
+        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
+        places = np.searchsorted(self.hashes, text_hashes)
+        places = places[self.hashes[np.minimum(places, len(self.hashes) - 1)] == text_hashes]
         places, counts = np.unique(places[places < len(self.hashes)], return_counts=True)
         ends = self.ends[places]
         lengths = ends - np.where(places > 0, self.ends[places - 1], 0)
         total = int(lengths.sum())
         entries = np.arange(total) + np.repeat(ends - np.cumsum(lengths), lengths)
-        return entries, np.repeat(counts, lengths), len(found)
+        return entries, np.repeat(counts, lengths), len(text_hashes)
 
     def probabilities(self, text: str, most: int = 5) -> list[tuple[str, float]]:
-        """The likeliest languages with their probabilities, best first; none for a text without letters."""
+        """Return the most likely languages with their probabilities, best first; empty without letters."""
         scores, num = self.scores(text)
         if not num or not scores.any():
             return []
@@ -130,7 +130,7 @@ class NgramModel:
 
 
 def load(path: Path) -> NgramModel:
-    """The model in a file.
+    """Return the model in a file.
 
     Raises:
         UserError: there is none, or it is another kind of file.
@@ -148,12 +148,12 @@ def load(path: Path) -> NgramModel:
             )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"{path} is no n-gram model: {error}", "a file that xling corpus langid-train made"
+            f"{path} is not an n-gram model: {error}", "a file that xling corpus langid-train made"
         ) from None
 
 
 def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0) -> NgramModel:
-    """The model of some texts in each language.
+    """Train the model from texts in each language.
 
     Args:
         texts: language -> texts, of which the first ``max_chars`` characters are read.
@@ -177,14 +177,14 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
 
 
 def joined(model: NgramModel, base: NgramModel) -> NgramModel:
-    """``model`` and those languages of ``base`` that it lacks."""
+    """Return ``model`` with the languages of ``base`` that it lacks added."""
     return _assembled(_by_lang(base) | _by_lang(model))
 
 
 def sharpened(
     model: NgramModel, lines: Mapping[str, Sequence[str]], epochs: int = 2, rate: float = 0.5, seed: int = 0
 ) -> NgramModel:
-    """``model`` with gains that tell ``lines`` apart, by stochastic gradient descent on the cross-entropy.
+    """Return ``model`` with gains tuned to separate ``lines``, by stochastic gradient descent on cross-entropy.
 
     Args:
         model: what `train` made.
@@ -221,7 +221,7 @@ def _by_lang(model: NgramModel) -> _Kept:
 
 
 def _assembled(kept: _Kept) -> NgramModel:
-    """The model of the n-grams, gains and characters of each language."""
+    """Return the model of the n-grams, gains and characters of each language."""
     langs = sorted(kept)
     flat = np.concatenate([kept[lang][0] for lang in langs])
     gain = np.concatenate([kept[lang][1] for lang in langs])
@@ -233,16 +233,17 @@ def _assembled(kept: _Kept) -> NgramModel:
 
 
 def _counted(texts: Iterable[str], max_chars: int) -> tuple[dict[int, tuple[Hashes, NDArray[np.int64]]], int]:
-    """The different n-grams of each order and how often each occurs, and the characters read."""
+    """Return the distinct n-grams of each order with their counts, and the number of characters read."""
     parts: dict[int, list[Hashes]] = {}
     num_chars = 0
     for text in texts:
-        for order, found in grams(text).items():
-            parts.setdefault(order, []).append(found)
+        for order, hashes in grams(text).items():
+            parts.setdefault(order, []).append(hashes)
         num_chars += len(text)
         if num_chars >= max_chars:
             break
     counted = {
-        order: np.unique(np.concatenate(found), return_counts=True) for order, found in sorted(parts.items())
+        order: np.unique(np.concatenate(hashes), return_counts=True)
+        for order, hashes in sorted(parts.items())
     }
     return counted, num_chars

@@ -72,11 +72,11 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     kept = counts >= cfg.min_count
     words = [word for word, keep in zip(ids, kept, strict=True) if keep]
     number = np.where(kept, np.cumsum(kept) - 1, -1)
-    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
         sets = [_renumbered(each, number) for each in sets]
-        _write(made.path, words, sets)
-        made.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
-        made.counts["rows"] = _counts(sets)
+        _write(publication.path, words, sets)
+        publication.counts |= {"words": len(words), "rare_words": int((~kept).sum())}
+        publication.counts["rows"] = _counts(sets)
     return manifest.read(cfg.out)
 
 
@@ -88,21 +88,21 @@ def _shown(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
 
 
 def _numbered(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:
-    """The words of every text as numbers; ``ids`` grows by those it lacks."""
+    """Return the word ids of every text; new words are added to ``ids``."""
     words, ends = array("I"), []
     for texts in rows.texts.values():
         column = [len(words)]
         for text in texts:
-            found = tokens(text.lower()) if text else []
-            if len(found) <= max_words:
-                words.extend([ids.setdefault(word, len(ids)) for word in found])
+            text_words = tokens(text.lower()) if text else []
+            if len(text_words) <= max_words:
+                words.extend([ids.setdefault(word, len(ids)) for word in text_words])
             column.append(len(words))
         ends.append(column)
     return RowSet(rows.source, tuple(rows.texts), np.array(ends), np.frombuffer(words, dtype=np.uint32))
 
 
 def _renumbered(rows: RowSet, number: np.ndarray) -> RowSet:
-    """The same rows without the words whose ``number`` is negative."""
+    """Return the rows without the words whose ``number`` is negative."""
     new = number[rows.words]
     before = np.concatenate([[0], np.cumsum(new >= 0)])
     return RowSet(rows.source, rows.langs, before[rows.ends], new[new >= 0].astype(np.uint32))
@@ -130,10 +130,10 @@ def _write(folder: Path, words: Sequence[str], sets: Sequence[RowSet]) -> None:
 
 
 def _counts(sets: Sequence[RowSet]) -> dict[str, dict[str, int]]:
-    """Texts by source and language."""
-    found: dict[str, dict[str, int]] = {}
+    """Return texts by source and language."""
+    by_source: dict[str, dict[str, int]] = {}
     for each in sets:
-        here = found.setdefault(each.source, {})
+        here = by_source.setdefault(each.source, {})
         for lang, column in zip(each.langs, each.ends, strict=True):
             here[lang] = here.get(lang, 0) + int((np.diff(column) > 0).sum())
-    return found
+    return by_source

@@ -45,7 +45,7 @@ SOURCES: Registry[Source] = Registry("source of aligned text")
 
 
 def read(data: Path, names: Sequence[str]) -> Iterator[Rows]:
-    """The rows of the named sources below ``data``; a source whose folder is missing has none.
+    """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
 
     Raises:
         UserError: an unknown source, or files of a pair that differ in length.
@@ -59,13 +59,13 @@ def read(data: Path, names: Sequence[str]) -> Iterator[Rows]:
 
 
 def files_of(data: Path, names: Sequence[str]) -> list[Path]:
-    """The files of the named sources that are there."""
+    """Return the existing files of the named sources."""
     globs = [pattern for name in names for pattern in SOURCES[name].files]
     return [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
 
 
 def label(code: str) -> str:
-    """This project's code of a language; a code that no scheme knows stays as it is."""
+    """Return this project's code of a language; a code that no scheme knows stays as it is."""
     for spelt in (code, code.partition("_")[0]):
         try:
             return languages.get(spelt).code
@@ -79,7 +79,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _bible(data: Path) -> Iterator[Rows]:
-    """``bible/`` and ``bible_nt/``: ``<code>.tsv.gz`` with verse id and text, joined on the ids."""
+    """Read ``bible/`` and ``bible_nt/``: ``<code>.tsv.gz`` with verse id and text, joined on the ids."""
     verses: dict[str, dict[str, str]] = {}
     for path in sorted([*data.glob("bible/*.tsv*"), *data.glob("bible_nt/*.tsv*")]):
         lang = label(path.name.partition(".")[0])
@@ -87,34 +87,34 @@ def _bible(data: Path) -> Iterator[Rows]:
             pairs = (line.partition("\t") for line in _lines(path))
             verses[lang] = {verse: text for verse, _, text in pairs if text}
     if len(verses) > 1:
-        ids = list(dict.fromkeys(verse for found in verses.values() for verse in found))
-        yield Rows("bible", {lang: [found.get(verse) for verse in ids] for lang, found in verses.items()})
+        ids = list(dict.fromkeys(verse for text_of in verses.values() for verse in text_of))
+        yield Rows("bible", {lang: [text_of.get(verse) for verse in ids] for lang, text_of in verses.items()})
 
 
 def _seed(data: Path) -> Iterator[Rows]:
-    """``seed/``: ``<code>_<Script>.txt.gz``, all line-aligned."""
+    """Read ``seed/``: ``<code>_<Script>.txt.gz``, all line-aligned."""
     files = {path.name.partition(".")[0]: path for path in sorted(data.glob("seed/*.txt*"))}
     if len(files) > 1:
         yield Rows("seed", {label(code): [line or None for line in _lines(p)] for code, p in files.items()})
 
 
 def _multi30k(data: Path) -> Iterator[Rows]:
-    """``multi30k/train.<lang>.gz``, line-aligned."""
+    """Read ``multi30k/train.<lang>.gz``, line-aligned."""
     files = {path.name.split(".")[1]: path for path in sorted(data.glob("multi30k/train.*"))}
     if len(files) > 1:
         yield Rows("multi30k", {label(code): [*_lines(path)] for code, path in files.items()})
 
 
 def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
-    """Reader of ``<src>-<tgt>.<split>.<lang>[.gz]`` below a folder."""
+    """Return a reader of ``<src>-<tgt>.<split>.<lang>[.gz]`` in a folder."""
     form = re.compile(rf"(\w+)-(\w+)\.({splits})\.(\w+)(\.gz)?")
 
     def read_pairs(data: Path) -> Iterator[Rows]:
-        found: dict[tuple[str, str, str], dict[str, Path]] = {}
+        sides_of: dict[tuple[str, str, str], dict[str, Path]] = {}
         for path in sorted((data / folder).glob("*-*.*")):
             if match := form.fullmatch(path.name):
-                found.setdefault((match[1], match[2], match[3]), {})[label(match[4])] = path
-        for (_, _, split), sides in found.items():
+                sides_of.setdefault((match[1], match[2], match[3]), {})[label(match[4])] = path
+        for (_, _, split), sides in sides_of.items():
             if len(sides) == 2:
                 name = "dictionary" if split == "dict" else folder
                 yield Rows(name, {lang: [line or None for line in _lines(p)] for lang, p in sides.items()})
@@ -123,7 +123,7 @@ def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
 
 
 def _nli(data: Path) -> Iterator[Rows]:
-    """``nli/train.<lang>.tsv.gz``: translations of one training set, row-aligned; premises, then hypotheses."""
+    """Read ``nli/train.<lang>.tsv.gz``: translations of one training set, row-aligned; premises, then hypotheses."""
     texts: dict[str, Texts] = {}
     for path in sorted(data.glob("nli/train.*.tsv*")):
         rows = [line.split("\t") for line in _lines(path)[1:]]
@@ -133,7 +133,7 @@ def _nli(data: Path) -> Iterator[Rows]:
 
 
 def _bli(data: Path) -> Iterator[Rows]:
-    """``bli/<src>-<tgt>.train5k.tsv``: word pairs."""
+    """Read ``bli/<src>-<tgt>.train5k.tsv``: word pairs."""
     for path in sorted(data.glob("bli/*.train*.tsv")):
         langs = [label(code) for code in path.name.partition(".")[0].split("-")]
         pairs = [line.split() for line in _lines(path)]
@@ -141,7 +141,7 @@ def _bli(data: Path) -> Iterator[Rows]:
 
 
 def _stories(data: Path) -> Iterator[Rows]:
-    """``stories/*.tsv`` (story, lang, page, text): pages of a story, in its longest versions."""
+    """Read ``stories/*.tsv`` (story, lang, page, text): pages of a story, in its longest versions."""
     for path in sorted(data.glob("stories/*.tsv")):
         pages: dict[str, dict[str, dict[str, str]]] = {}
         for line in _lines(path)[1:]:
@@ -149,10 +149,10 @@ def _stories(data: Path) -> Iterator[Rows]:
             pages.setdefault(story, {}).setdefault(label(code), {})[page] = text
         rows: list[dict[str, str]] = []
         for versions in pages.values():
-            longest = max(len(found) for found in versions.values())
-            whole = {lang: found for lang, found in versions.items() if len(found) == longest}
+            longest = max(len(page_texts) for page_texts in versions.values())
+            whole = {lang: page_texts for lang, page_texts in versions.items() if len(page_texts) == longest}
             rows += [
-                {lang: found[page] for lang, found in whole.items() if found.get(page)}
+                {lang: page_texts[page] for lang, page_texts in whole.items() if page_texts.get(page)}
                 for page in next(iter(whole.values()))
             ]
         langs = sorted({lang for row in rows for lang in row})
@@ -160,7 +160,7 @@ def _stories(data: Path) -> Iterator[Rows]:
 
 
 def _udhr(data: Path) -> Iterator[Rows]:
-    """``udhr/<code>.txt``: versions of the declaration with as many paragraphs as most of them."""
+    """Read ``udhr/<code>.txt``: versions of the declaration with the most common number of paragraphs."""
     versions = {path.stem: _lines(path) for path in sorted(data.glob("udhr/*.txt"))}
     if "eng" not in versions:
         return
@@ -173,14 +173,14 @@ def _udhr(data: Path) -> Iterator[Rows]:
 
 
 def _ntrex(data: Path) -> Iterator[Rows]:
-    """``ntrex/ntrex.<code>.txt``, line-aligned."""
+    """Read ``ntrex/ntrex.<code>.txt``, line-aligned."""
     files = {path.name.split(".")[1]: path for path in sorted(data.glob("ntrex/ntrex.*.txt"))}
     if len(files) > 1:
         yield Rows("ntrex", {label(code): [*_lines(path)] for code, path in files.items()})
 
 
 def _tatoeba(data: Path) -> Iterator[Rows]:
-    """``tatoeba/<code>-eng.{<code>,eng}``, line-aligned."""
+    """Read ``tatoeba/<code>-eng.{<code>,eng}``, line-aligned."""
     for path in sorted(data.glob("tatoeba/*-eng.eng")):
         code = path.name.partition("-")[0]
         other = path.with_suffix(f".{code}")

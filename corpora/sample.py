@@ -93,8 +93,8 @@ def run(cfg: SampleConfig) -> Answer:
         if lang in corpora:
             raise UserError(f"corpora.{code}: {lang} is given twice", "each language once")
         corpora[lang] = Path(path)
-    if found := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
-        return _answer(found.counts)
+    if published := manifest.up_to_date(out, _STAGE_NAME, cfg, corpora.values()):
+        return _answer(published.counts)
     sizes = {lang: sum(len(doc.text) for doc in read_corpus(path)) for lang, path in corpora.items()}
     weighed = {
         lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
@@ -104,13 +104,13 @@ def run(cfg: SampleConfig) -> Answer:
     total = cfg.num_chars or sum(sizes.values())
     epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighed[lang]) for lang in sizes}
     num_shards = max(1, math.ceil(sum(epochs[lang] * weighed[lang] for lang in sizes) / (cfg.shard_mb * _MB)))
-    with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as made:
-        drawn = _scatter(cfg, made.path, corpora, epochs, num_shards)
-        _shuffle(cfg, made.path, num_shards)
+    with manifest.publish(out, _STAGE_NAME, cfg, corpora.values()) as publication:
+        drawn = _scatter(cfg, publication.path, corpora, epochs, num_shards)
+        _shuffle(cfg, publication.path, num_shards)
         results = {lang: Drawn(sizes[lang], *drawn[lang], shares[lang]) for lang in sizes}
         text = report(results, cfg)
-        (made.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
-        made.counts |= {"report": text} | {
+        (publication.path / "sampling.md").write_text(text + "\n", encoding="utf-8")
+        publication.counts |= {"report": text} | {
             lang: {
                 "there": d.num_chars,
                 "characters": d.drawn_chars,
@@ -119,7 +119,7 @@ def run(cfg: SampleConfig) -> Answer:
             }
             for lang, d in results.items()
         }
-    return _answer(made.counts)
+    return _answer(publication.counts)
 
 
 def _answer(counts: dict[str, Any]) -> Answer:
@@ -127,7 +127,7 @@ def _answer(counts: dict[str, Any]) -> Answer:
 
 
 def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
-    """A Markdown table: per language the shares asked for and drawn, and the epochs; the alpha below it."""
+    """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
     lines = ["| lang | characters | asked | drawn | epochs |", "| --- | ---: | ---: | ---: | ---: |"]
     lines += [
@@ -136,10 +136,10 @@ def report(results: dict[str, Drawn], cfg: SampleConfig) -> str:
     ]
     sizes = {lang: d.num_chars for lang, d in results.items()}
     alpha = realised_alpha(sizes, {lang: d.drawn_chars for lang, d in results.items()})
-    found = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"
+    realised = "not defined for one size" if math.isnan(alpha) else f"{alpha:.3f}"
     capped = [lang for lang, d in results.items() if d.epochs >= cfg.max_epochs * 0.99]
     note = f"; held at max_epochs={cfg.max_epochs:g}: {', '.join(capped)}" if capped else ""
-    return "\n".join([*lines, "", f"alpha asked {cfg.alpha:g}, realised {found}{note}"])
+    return "\n".join([*lines, "", f"alpha asked {cfg.alpha:g}, realised {realised}{note}"])
 
 
 def _check(cfg: SampleConfig) -> None:
@@ -154,7 +154,7 @@ def _check(cfg: SampleConfig) -> None:
 
 
 def _weights(given: tuple[str, ...]) -> list[tuple[int, float]]:
-    """Least cluster size and weight, the largest size first.
+    """Return minimum cluster sizes and weights, largest size first.
 
     Raises:
         UserError: no pairs of numbers.
@@ -179,7 +179,7 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
 
 
 def _copies(doc: Document, epochs: float, seed: int) -> int:
-    """How often a document is drawn: the whole epochs, and one more with the probability of the rest."""
+    """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
     number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
     return int(epochs) + (number < epochs - int(epochs))
 

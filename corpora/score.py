@@ -57,7 +57,7 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
 
 
 def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
-    """The cells of `_HEAD` for every text."""
+    """Yield the cells of `_HEAD` for every text."""
     lang = languages.get(cfg.lang).code if cfg.lang else ""
     stages = _stages(cfg, lang)
     for doc in _documents(cfg, lang):
@@ -117,7 +117,7 @@ def _uri(name: str) -> str:
 
 
 def _verdict(doc: Document, stages: list[Stage]) -> str:
-    """``kept``, or the stage and the reason that would drop the document."""
+    """Return ``kept``, or the stage and the reason that would drop the document."""
     docs = [doc]
     for stage in stages:
         ledger = Ledger()

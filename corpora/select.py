@@ -51,7 +51,7 @@ def run(cfg: SelectConfig) -> Answer:
     """Count what stays, and publish it if ``out`` is given.
 
     Raises:
-        UserError: no corpus, an unknown column, or an expression that is no condition.
+        UserError: no corpus, an unknown column, or an expression that is not a condition.
     """
     shards = corpus_shards(Path(cfg.corpus))
     condition = _condition(cfg.expr)
@@ -71,37 +71,39 @@ def run(cfg: SelectConfig) -> Answer:
         raise UserError(f"{cfg.expr!r} leaves none of {read:,} documents", fix="loosen the expression")
     out = Path(cfg.out)
     if manifest.up_to_date(out, STAGE, cfg, [Path(cfg.corpus)]) is None:
-        with manifest.publish(out, STAGE, cfg, [Path(cfg.corpus)]) as made:
-            (made.path / "shards").mkdir()
+        with manifest.publish(out, STAGE, cfg, [Path(cfg.corpus)]) as publication:
+            (publication.path / "shards").mkdir()
             for path in shards:
                 left = _with_extra(pl.scan_parquet(path)).filter(condition).select(SCHEMA.names).collect()
                 if len(left):
-                    left.write_parquet(made.path / "shards" / path.name, compression="zstd")
-            made.counts |= facts
+                    left.write_parquet(publication.path / "shards" / path.name, compression="zstd")
+            publication.counts |= facts
     return Answer(f"{told} in {out}", facts | {"out": str(out)})
 
 
 def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The columns of a corpus and those of `EXTRA`."""
-    found = {
+    """Return the columns of a corpus and those of `EXTRA`."""
+    extra = {
         name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
         for name in EXTRA
         if name not in ("chars", "lines")
     }
-    found |= {
+    extra |= {
         name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
     }
     text = pl.col("text")
-    return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **found)
+    return frame.with_columns(chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra)
 
 
 def _condition(expr: str) -> pl.Expr:
-    """The expression, checked against the columns."""
+    """Parse the expression and check it against the columns."""
     names = [*SCHEMA.names, *EXTRA, *STATISTICS]
     try:
         condition = pl.sql_expr(expr)
     except pl.exceptions.PolarsError as error:
-        raise UserError(f"{expr!r} is no condition: {error}", "SQL, for example lang_score > 0.9") from None
+        raise UserError(
+            f"{expr!r} is not a condition: {error}", "SQL, for example lang_score > 0.9"
+        ) from None
     for name in condition.meta.root_names():
         if name not in names:
             raise unknown("column", name, names)

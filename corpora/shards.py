@@ -76,7 +76,7 @@ class TableWriter:
 
 
 def to_row(doc: Document) -> dict[str, Any]:
-    """``doc`` as a row of `SCHEMA`."""
+    """Return ``doc`` as a row of `SCHEMA`."""
     meta = {key: value for key, value in doc.meta.items() if key not in _OWN_COLUMNS}
     return {
         "id": doc.id,
@@ -93,7 +93,7 @@ def to_row(doc: Document) -> dict[str, Any]:
 
 
 def to_document(row: dict[str, Any]) -> Document:
-    """The document in a row of `SCHEMA`."""
+    """Return the document in a row of `SCHEMA`."""
     meta = json.loads(row["meta"]) if row["meta"] else {}
     meta |= {key: row[key] for key in _OWN_COLUMNS if row[key] not in (None, "")}
     return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta)
@@ -117,15 +117,15 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def corpus_shards(corpus: Path) -> list[Path]:
-    """The Parquet shards of a published corpus, in order.
+    """Return the Parquet shards of a published corpus, in order.
 
     Raises:
         UserError: there is no corpus.
     """
-    found = sorted((corpus / "shards").glob("*.parquet"))
-    if not found:
+    shards = sorted((corpus / "shards").glob("*.parquet"))
+    if not shards:
         raise UserError(f"no corpus in {corpus}", "a folder that xling corpus mono made", "build it first")
-    return found
+    return shards
 
 
 def read_corpus(corpus: Path) -> Iterator[Document]:

@@ -32,14 +32,14 @@ def write_slices(
 
 
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:
-    """The values of one part; no other is read."""
+    """Return the values of one part, reading no other."""
     num_parts, first, last = (_words(path, at) for at in (0, 1 + part, 2 + part))
     assert part < num_parts, (path, part, num_parts)
     return np.fromfile(path, dtype="<u8", count=last - first, offset=_WORD * (2 + num_parts + first))
 
 
 def read_slices(paths: Iterable[Path], part: int) -> UInt64[np.ndarray, " values"]:
-    """The values of one part in several files, sorted."""
+    """Return the values of one part in several files, sorted."""
     return np.sort(np.concatenate([np.zeros(0, dtype="<u8"), *(read_slice(path, part) for path in paths)]))
 
 

@@ -15,7 +15,7 @@ BINS_PER_DECADE = 10
 
 
 def log_bin(value: float) -> int:
-    """The bin of a positive value, ten bins a decade: bin b holds 10^(b/10) up to 10^((b+1)/10)."""
+    """Return the bin of a positive value, ten bins per decade: bin b holds 10^(b/10) up to 10^((b+1)/10)."""
     return math.floor(BINS_PER_DECADE * math.log10(value)) if value > 0 else -1
 
 
@@ -114,7 +114,7 @@ class Tally:
         self.samples = sorted([*self.samples, *other.samples])[:num_samples]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready values; `from_json` reads them back."""
+        """Return JSON-ready values; `from_json` reads them back."""
         return {
             "histograms": _with_texts(self.histograms),
             "statistics": _with_texts(self.statistics),
@@ -127,7 +127,7 @@ class Tally:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Tally:
-        """The tally that `to_json` wrote."""
+        """Return the tally written by `to_json`."""
         return Tally(
             histograms=_with_numbers(data["histograms"]),
             statistics=_with_numbers(data.get("statistics", {})),

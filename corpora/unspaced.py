@@ -20,7 +20,7 @@ MAX_LENGTH = 8
 
 
 def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The texts with characters of scripts without spaces joined to words; other words stay.
+    """Join characters of scripts without spaces to words; other words are unchanged.
 
     Args:
         texts: of one language: words, and single characters where there are no spaces. Texts with too few such
@@ -36,7 +36,7 @@ def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
-    """A unigram model of at most ``size`` pieces that changes no character."""
+    """Return a unigram model of at most ``size`` pieces that changes no character."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(runs),

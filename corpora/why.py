@@ -57,9 +57,9 @@ def run(cfg: WhyConfig) -> Answer:
     else:
         conditions = (by_id, by_text, _same_paragraph(query))
     for condition in conditions:
-        found = _answer(shards, rejects, condition, stats)
-        if found:
-            return found
+        answer = _answer(shards, rejects, condition, stats)
+        if answer:
+            return answer
     hint = "" if rejects else "; this corpus was built with reject_chars=0, which keeps no rejects"
     raise UserError(
         f"{query[:_SHOWN_CHARS]!r} is neither in {corpus} nor among what was dropped{hint}",
@@ -69,7 +69,7 @@ def run(cfg: WhyConfig) -> Answer:
 
 
 def _same_paragraph(query: str) -> pl.Expr:
-    """Texts that hold the paragraph in the form in which paragraphs are compared for duplicates."""
+    """Return texts that contain the paragraph in the form used for deduplication."""
     key = for_dedup(query)
     return pl.col("text").map_elements(
         lambda text: key in {for_dedup(line) for line in text.split("\n")}, return_dtype=pl.Boolean
@@ -77,7 +77,7 @@ def _same_paragraph(query: str) -> pl.Expr:
 
 
 def _same_letters(query: str) -> pl.Expr:
-    """Pairs with a side that has the letters of the query: how near-duplicates are compared."""
+    """Return pairs with a side that has the letters of the query, as near-duplicates are compared."""
     key = pl.select(near_key(pl.lit(query))).item()
     return pl.any_horizontal((near_key(pl.col(side)) == key) & (pl.lit(key) != "") for side in SIDES)
 
@@ -109,11 +109,11 @@ def _answer(shards: list[Path], rejects: list[Path], condition: pl.Expr, stats: 
 
 
 def _rows(files: list[Path], condition: pl.Expr, columns: list[str | pl.Expr]) -> list[dict[str, Any]]:
-    """Rows that meet the condition, at most one more than is shown."""
+    """Return rows that meet the condition, at most one more than is shown."""
     if not files:
         return []
-    found = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
-    return found.collect(engine="streaming").to_dicts()
+    matching = pl.scan_parquet(files).filter(condition).select(columns).head(_SHOWN + 1)
+    return matching.collect(engine="streaming").to_dicts()
 
 
 def _one_line(text: str) -> str:

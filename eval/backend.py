@@ -1,4 +1,4 @@
-"""What an evaluation asks of a model, and the registry of things that answer."""
+"""Interface between an evaluation and a model, and the registry of systems."""
 
 from __future__ import annotations
 
@@ -21,31 +21,34 @@ class FitConfig:
     """Settings of fine-tuning, named as in `xling.transfer.settings.TuneConfig`.
 
     Args:
-        seed: of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
-        lr: peak learning rate; base-size models want 2e-5 to 5e-5 (XTREME: 2e-5), tiny ones far more.
+        seed: seed of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
+        lr: peak learning rate; base-size models need 2e-5 to 5e-5 (XTREME: 2e-5), tiny ones far more.
         epochs: passes over the training rows.
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
         method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
-        pair_features: of a sentence pair: the state of ``<s>`` (``cls``), with means, difference and product
-            (``match``), or from the word vectors alone what one text says and the other does not (``align``).
-        freeze_embeddings: leave the word vectors as pre-trained, so that those of the source language do not
+        pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
+            difference and product. ``align``: what one text says and the other does not, from the word
+            vectors alone.
+        freeze_embeddings: do not train the word vectors, so that those of the source language do not
             drift away from the others.
-        switch: language -> MUSE dictionary from the source language: words of the training rows are replaced by its
-            translations, anew every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages are used, but
-            their words are, and the signature says so.
-        switch_rate: probability that a word is replaced, where a dictionary has it.
-        freeze: side of a model that writes texts which stays as pre-trained, with the embeddings; ``decoder`` keeps it
+        switch: language -> MUSE dictionary from the source language: words of the training rows are replaced
+            by its translations, redrawn every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages
+            are used, but their words are, and the signature says so.
+        switch_rate: probability that a word is replaced, if a dictionary has it.
+        freeze: frozen side of a model that writes texts, with the embeddings; ``decoder`` keeps it
             from forgetting the languages it is not trained in (XNLG).
         layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
-        unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
-            over so many epochs (gradual unfreezing); 0 for all at once.
-        l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), for example .01.
-        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while all else
-            stays as pre-trained (MAD-X); 0 for none.
-        project: output of ``xling corpus links``: tags of a static encoder's first tagger are carried over to the other
-            languages of the links, and a second one is trained on both.
-        precision: of the weights, in fine-tuning and prediction; ``auto`` is bf16 where the processor multiplies it.
+        unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
+            evenly over this many epochs (gradual unfreezing); 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), for example
+            .01.
+        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while the
+            rest is frozen (MAD-X); 0 for none.
+        project: output of ``xling corpus links``: tags of a static encoder's first tagger are projected to
+            the other languages of the links, and a second tagger is trained on both.
+        precision: precision of the weights in fine-tuning and prediction; ``auto`` is bf16 if the processor
+            is fast at it.
     """
 
     seed: int = 1
@@ -69,10 +72,10 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How texts are looked for, named as in `xling.models.generate.Search`.
+    """Settings of text generation, named as in `xling.models.generate.Search`.
 
     Args:
-        beam: hypotheses kept; 1 is greedy.
+        beam: number of hypotheses kept; 1 is greedy.
         length_penalty: exponent of the length that a score is divided by.
         max_len_a: with ``max_len_b``: an output has at most ``a * source length + b`` tokens.
         max_len_b: see ``max_len_a``.
@@ -85,12 +88,13 @@ class SearchConfig:
 
 
 class Backend(Protocol):
-    """A system under test.
+    """Interface of a system under test.
 
     Attributes:
-        name: its name in tables, ``pretrained`` or one of `xling.eval.results.CONTROLS` or a name of its own.
-        digest: stands for its weights; predictions and vectors are kept under it.
-        seeded: whether another seed gives another result; of what is no control, whether it is yet to be fine-tuned.
+        name: its name in tables, ``pretrained`` or one of `xling.eval.results.CONTROLS` or another name.
+        digest: identifies its weights; predictions and vectors are stored under it.
+        seeded: whether the result depends on the seed; for a system that is not a control, whether it is to
+            be fine-tuned.
     """
 
     name: str
@@ -104,11 +108,11 @@ class Backend(Protocol):
         ...
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The checkpoint whose weights are the mean of the given ones."""
+        """Return the checkpoint whose weights are the mean of the given ones."""
         ...
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """One prediction per row, JSON-ready, of the shape of the suite's label.
+        """Return one prediction per row, JSON-ready, in the form of the suite's label.
 
         ``checkpoint`` is None for translation, which is not fine-tuned here (`xling finetune mt` is). A word that
         the model never saw gets None, not a guess.
@@ -118,7 +122,7 @@ class Backend(Protocol):
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Sentence (or word) vectors, float32 (num_texts, dim).
+        """Return sentence (or word) vectors, float32 (num_texts, dim).
 
         Args:
             texts: not empty.
@@ -132,7 +136,7 @@ class Backend(Protocol):
 BACKENDS: Registry[Callable[[Any], Backend]] = Registry("system", plugin="system")
 """Name of a system -> what makes its backend from an `xling.eval.settings.EvalConfig`."""
 
-# References, so that a rerun without a new prediction imports no model.
+# Registered by name, so that a rerun without new predictions imports no model.
 BACKENDS.refer("pretrained", "xling.transfer.backend:pretrained")
 BACKENDS.refer("random", "xling.transfer.backend:random")
 BACKENDS.refer("majority", "xling.eval.controls:majority")
@@ -140,5 +144,5 @@ BACKENDS.refer("ngram", "xling.eval.controls:ngram")
 
 
 def build(name: str, cfg: Any) -> Backend:
-    """The backend of a registered system."""
+    """Return the backend of a registered system."""
     return BACKENDS[name](cfg)

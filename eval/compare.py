@@ -1,4 +1,4 @@
-"""Two runs side by side: `diff` lists what changed, `gate` fails on a significant regression."""
+"""Comparison of two runs: `diff` lists the changes, `gate` fails on a significant regression."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class GateConfig:
         run: folder of the run to check.
         baseline: file of row statistics; with ``write=true`` it is made from the run.
         write: record the run as the new baseline instead of checking it.
-        system: whose predictions are gated.
-        drop: the loss in points that the gate ought to catch; it warns where the rows are too few for it.
+        system: system whose predictions are checked.
+        drop: loss in points that the gate should detect; it warns if there are too few rows for that.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -72,9 +72,10 @@ class GateConfig:
 
 
 class RegressionError(UserError):
-    """A run that is significantly worse than its baseline; the command line exits with 1.
+    """Raised when a run is significantly worse than its baseline; the command line exits with 1.
 
-    It is an error and no answer, so that a pipeline or a job ends with it; ``--json`` prints its values all the same.
+    It is an error and not an answer, so that a pipeline or a job ends with it; ``--json`` still prints its
+    values.
 
     Args:
         given: what got worse, with all comparisons.
@@ -102,7 +103,7 @@ class Change:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """What changed in one file of predictions, by the suite's main metric."""
+    """Changes in one file of predictions, by the suite's main metric."""
 
     name: str
     metric: str
@@ -113,21 +114,21 @@ class FileDiff:
 
 
 def diff(cfg: DiffConfig) -> Answer:
-    """What changed between two runs, in words."""
+    """Describe what changed between two runs."""
     if len(cfg.runs) != 2:
         raise UserError(f"{len(cfg.runs)} runs", "two: the older and the newer", "xling eval diff A B")
     data = data_folder(cfg.data)
     lines, told = [], []
-    for found in differences(*cfg.runs, data):
-        told.append(asdict(found))
-        better = [c for c in found.changes if c.score_after > c.score_before]
-        worse = [c for c in found.changes if c.score_after < c.score_before]
-        test = found.comparison
+    for file_diff in differences(*cfg.runs, data):
+        told.append(asdict(file_diff))
+        better = [c for c in file_diff.changes if c.score_after > c.score_before]
+        worse = [c for c in file_diff.changes if c.score_after < c.score_before]
+        test = file_diff.comparison
         lines.append(
-            f"{found.name}: {found.metric} {found.before:.1f} -> {found.after:.1f} "
+            f"{file_diff.name}: {file_diff.metric} {file_diff.before:.1f} -> {file_diff.after:.1f} "
             f"({test.difference:+.1f}, 95 % {test.low:+.1f} to {test.high:+.1f}, p = "
             f"{test.p_two_sided:.3f}); "
-            f"{len(found.changes)} of {test.n} rows differ, {len(better)} better, {len(worse)} worse"
+            f"{len(file_diff.changes)} of {test.n} rows differ, {len(better)} better, {len(worse)} worse"
         )
         for change in (worse + better)[: cfg.rows]:
             lines.append(
@@ -159,9 +160,9 @@ def differences(before: Path, after: Path, data: Path) -> Iterator[FileDiff]:
 
 
 def main_score(path: Path, data: Path) -> Scored:
-    """A file of predictions by the main metric of its suite."""
-    (found,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
-    return found
+    """Score a file of predictions by the main metric of its suite."""
+    (result,) = predictions.evaluate_file(path, data, [suites()[predictions.read_origin(path).suite].metric])
+    return result
 
 
 def gate(cfg: GateConfig) -> Answer:
@@ -183,10 +184,10 @@ def gate(cfg: GateConfig) -> Answer:
         _write_baseline(cfg.baseline, rows)
         text = f"{len(rows)} row statistics of {cfg.run} recorded in {cfg.baseline}"
         return Answer(text, {"rows": len(rows), "baseline": str(cfg.baseline)})
-    found = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
-    level = FALSE_ALARMS / len(found)
+    compared = compare_with_baseline(rows, _read_baseline(cfg.baseline), cfg.baseline)
+    level = FALSE_ALARMS / len(compared)
     lines, failed = [], {}
-    for suite, test in sorted(found.items()):
+    for suite, test in sorted(compared.items()):
         metric = suites()[suite].metric
         lines.append(
             f"{suite} {metric}: {test.difference:+.2f} points on {test.n} rows "
@@ -201,7 +202,7 @@ def gate(cfg: GateConfig) -> Answer:
             )
     told = {
         "level": level,
-        "suites": {suite: asdict(test) for suite, test in sorted(found.items())},
+        "suites": {suite: asdict(test) for suite, test in sorted(compared.items())},
         "failed": list(failed),
     }
     if failed:
@@ -211,7 +212,7 @@ def gate(cfg: GateConfig) -> Answer:
 
 
 def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path) -> dict[str, Comparison]:
-    """One comparison per suite of two tables of row statistics.
+    """Return one comparison per suite of two tables of row statistics.
 
     Raises:
         UserError: the tables have not the same suites, languages, seeds and rows.
@@ -245,7 +246,7 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
 
 
 def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
-    """Row statistics of the main metric of every file of one system."""
+    """Return row statistics of the main metric of every file of one system."""
     frames = []
     for path in predictions.files(cfg.run):
         origin = predictions.read_origin(path)
@@ -284,9 +285,9 @@ def _read_baseline(path: Path) -> pl.DataFrame:
     try:
         facts = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
     if facts.get("format") != BASELINE_FORMAT:
-        raise UserError(f"{path} is no baseline", f"a file with format {BASELINE_FORMAT!r}")
+        raise UserError(f"{path} is not a baseline", f"a file with format {BASELINE_FORMAT!r}")
     return pl.read_parquet(path)
 
 

@@ -1,8 +1,8 @@
-"""How much of a test set is in a corpus, by suite, language and side, and scores on the rows that are not.
+"""Overlap of test sets with a corpus, by suite, language and side, and scores on the rows outside of the corpus.
 
-Every passage of every row is looked for (`xling.text.leaks`): both sides of a pair, contexts, references. A row is
-exposed if any of its passages is in the corpus, and its translation is if that is so of the row with the same id in
-another language, in suites whose rows are translations of each other.
+Every passage of every row is searched for (`xling.text.leaks`): both sides of a pair, contexts, references. A
+row is exposed if the corpus contains any of its passages. In suites whose rows are translations of each
+other, a row is also exposed through the row with the same id in another language.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class ContaminationConfig:
 
 @dataclass
 class Exposure:
-    """What a corpus holds of the rows of one suite, language and split.
+    """Overlap of a corpus with the rows of one suite, language and split.
 
     Attributes:
         n: number of rows.
         sides: side -> ids of the rows whose passage of this name is in the corpus.
-        translated: ids of rows that are there in another language.
+        translated: ids of rows that are in the corpus in another language.
     """
 
     n: int
@@ -66,14 +66,14 @@ class Exposure:
 
 
 def run(cfg: ContaminationConfig) -> Answer:
-    """The exposed rows by suite, language and side, and the scores with and without them."""
+    """Return the exposed rows by suite, language and side, and the scores with and without them."""
     data = data_folder(cfg.data)
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]
     tests = sorted({(o.suite, o.lang, o.split) for o in origins})
-    found = check(tests, corpus_texts(cfg.corpus), data)
+    exposures = check(tests, corpus_texts(cfg.corpus), data)
     lines = ["| suite | lang | side | rows | exposed |", "|---" * 5 + "|"]
-    for (suite, lang, _), facts in found.items():
+    for (suite, lang, _), facts in exposures.items():
         shown = {**facts.sides, "any": facts.rows, "translation": facts.translated}
         lines += [
             f"| {suite} | {lang} | {side} | {facts.n} | {len(ids)} ({100 * len(ids) / facts.n:.1f} %) |"
@@ -83,7 +83,7 @@ def run(cfg: ContaminationConfig) -> Answer:
     lines += ["", "| suite | lang | system | all rows | unexposed rows |", "|---" * 5 + "|"]
     rows = []
     for path, origin in zip(files, origins, strict=True):
-        facts = found[origin.suite, origin.lang, origin.split]
+        facts = exposures[origin.suite, origin.lang, origin.split]
         every, clean = scores_on_clean(path, facts.rows, data)
         rest = f"{clean.value:.1f} ({clean.n} rows)" if clean else "no row is unexposed"
         name = f"{origin.system} {origin.select} seed {origin.seed}"
@@ -91,7 +91,9 @@ def run(cfg: ContaminationConfig) -> Answer:
         both = {"all": asdict(every), "clean": asdict(clean) if clean else None}
         rows.append({"suite": origin.suite, "lang": origin.lang, **_facts(facts), **both})
     if cfg.out:
-        listed = [{"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in found.items()]
+        listed = [
+            {"suite": s, "lang": x, "split": p, **_facts(facts)} for (s, x, p), facts in exposures.items()
+        ]
         write_atomic(
             cfg.out, json.dumps({"format": FORMAT, "exposed": listed}, ensure_ascii=False, indent=0) + "\n"
         )
@@ -100,7 +102,7 @@ def run(cfg: ContaminationConfig) -> Answer:
 
 
 def _facts(facts: Exposure) -> dict[str, Any]:
-    """An exposure as JSON."""
+    """Convert an exposure to JSON values."""
     sides = {side: sorted(ids) for side, ids in facts.sides.items() if ids}
     return {
         "rows": facts.n,
@@ -111,7 +113,7 @@ def _facts(facts: Exposure) -> dict[str, Any]:
 
 
 def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
-    """The exposed rows that `run` has written: (suite, language, split) -> ids.
+    """Read the exposed rows written by `run`: (suite, language, split) -> ids.
 
     Raises:
         UserError: no such file, or another one.
@@ -126,11 +128,11 @@ def read_exposure(path: Path) -> dict[Test, frozenset[str]]:
             raise ValueError(f"format {document['format']!r}")
         return {(r["suite"], r["lang"], r["split"]): frozenset(r["exposed"]) for r in document["exposed"]}
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} lists no exposed rows: {error}", FORMAT, "write it anew") from None
+        raise UserError(f"{path} lists no exposed rows: {error}", FORMAT, "create it again") from None
 
 
 def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, Score | None]:
-    """The main score on every row, and on the rows that are not in the corpus."""
+    """Return the main score on every row, and on the rows that are not in the corpus."""
     main = [suites()[predictions.read_origin(path).suite].metric]
     clean = predictions.score_file(path, data, main, lambda row: row.id not in exposed)
     return predictions.score_file(path, data, main)[0], clean[0] if clean else None
@@ -139,7 +141,7 @@ def scores_on_clean(path: Path, exposed: set[str], data: Path) -> tuple[Score, S
 def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test, Exposure]:
     """Look for the rows of tests in the texts of a corpus, in one pass over it.
 
-    Of suites whose rows are translations of each other the other languages at hand are looked for too.
+    Of suites whose rows are translations of each other the other available languages are searched too.
     """
     parallel = {name for name, _, _ in tests if suites()[name].is_parallel}
     splits = {split for _, _, split in tests}
@@ -154,18 +156,20 @@ def check(tests: Sequence[Test], texts: Iterable[str], data: Path) -> dict[Test,
         for row in index.find(text).tolist():
             for group, name in index.entries(row):
                 hits.setdefault(group, set()).add(name)
-    found: dict[Test, Exposure] = {}
+    exposures: dict[Test, Exposure] = {}
     for test in tests:
         rows = load(suites()[test[0]], test[1], test[2], data)
         sides = dict.fromkeys(side for row in rows for side in suites()[test[0]].shape.passages(row))
-        found[test] = Exposure(len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides})
+        exposures[test] = Exposure(
+            len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides}
+        )
         if test[0] in parallel:
-            found[test].translated = _elsewhere(test, hits) & {row.id for row in rows}
-    return found
+            exposures[test].translated = _elsewhere(test, hits) & {row.id for row in rows}
+    return exposures
 
 
 def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
-    """Ids that were found in another language of a suite and split."""
+    """Return ids that were exposed in another language of a suite and split."""
     parts = [(group.split(" "), ids) for group, ids in hits.items()]
     others = [
         ids
@@ -176,7 +180,7 @@ def _elsewhere(test: Test, hits: Mapping[str, set[str]]) -> set[str]:
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Documents of a corpus.
+    """Yield documents of a corpus.
 
     Raises:
         UserError: nothing is there, a folder holds no text file, or a line cannot be read.

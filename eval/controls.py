@@ -1,7 +1,6 @@
 """Controls without a neural network: the most frequent label, and character n-grams with logistic regression.
 
-A multilingual result means little until it stands beside what label frequencies and shared spelling alone
-reach.
+They show which part of a multilingual result label frequencies and shared spelling alone can explain.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ EMBED_DIM = 1024
 
 
 class Majority:
-    """Always the most frequent label (or tag, or intent with the most frequent slot) of the training rows.
+    """Control that always predicts the most frequent label (or tag, or intent with the most frequent slot).
 
-    The answer to a question is what stands at the most frequent place of the training answers: so many words
-    from such a word on. To texts that are to be written it answers with the source as it is. Vectors are all equal, so
+    The answer to a question is the text at the most frequent position of the training answers, given as first
+    word and number of words. Its generated texts are copies of the source. Its vectors are all equal, so
     retrieval finds the first row.
     """
 
@@ -49,26 +48,26 @@ class Majority:
         return [suite.shape.commonest(train, _most_frequent)]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The only checkpoint."""
+        """Return the only checkpoint."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """The counted label for every row."""
+        """Return the most frequent label for every row."""
         return [suite.shape.repeated(checkpoint, row) for row in rows]
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Ones, so that every text is as near as any other."""
+        """Return ones, so that all texts are equally near."""
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
 class Ngram:
-    """Logistic regression on hashed character n-grams; vectors of n-gram counts for retrieval.
+    """Control with logistic regression on hashed character n-grams, and vectors of n-gram counts for retrieval.
 
-    A text is read as character 1- to 5-grams of its words, a pair as those of its second side, each
-    marked as shared with the first side or new, a word to be tagged as its own n-grams and its neighbours'
-    words.
+    The features of a text are character 1- to 5-grams of its words. Those of a pair are the n-grams of its
+    second side, each marked as shared with the first side or new. Those of a word to tag are its own n-grams
+    and its neighbours' words.
     """
 
     name = "ngram"
@@ -84,17 +83,17 @@ class Ngram:
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
     def _read(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
-        """Features, class and tags of every row."""
+        """Return features, class and tags of every row."""
         if type(suite.shape).class_and_tags is Kind.class_and_tags:
             raise _no_answer(self.name, suite)
         return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """The only checkpoint."""
+        """Return the only checkpoint."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
-        """The most probable label of each row or word."""
+        """Return the most probable label of each row or word."""
         features, _, _ = self._read(suite, rows)
         classifier, tagger = checkpoint or (None, None)
         names = classifier.predict(list(features)).tolist() if classifier and rows else [None] * len(rows)
@@ -104,7 +103,7 @@ class Ngram:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Counts of hashed character n-grams, damped by the square root; layer and pooling play no part."""
+        """Return counts of hashed character n-grams, damped by the square root; layer and pooling are ignored."""
         vectors = np.zeros((len(texts), EMBED_DIM), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for gram, count in Counter(character_grams(text) or ["<empty>"]).items():
@@ -124,7 +123,7 @@ def _no_answer(name: str, suite: Suite) -> UserError:
 
 
 def _classifier(features: Sequence[list[str]], labels: Sequence[str]) -> Any:
-    """TF-IDF over n-grams seen at least twice and multinomial logistic regression."""
+    """Fit TF-IDF over n-grams that occur at least twice, and a multinomial logistic regression."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -138,7 +137,7 @@ def _same(features: list[str]) -> list[str]:
 
 
 def _word_features(tokens: Sequence[str]) -> list[list[str]]:
-    """Per word: its n-grams, its shape, and the words beside it."""
+    """Return features per word: its n-grams, its shape, and its neighbours."""
     padded = ["<s>", *tokens, "</s>"]
     return [
         [
@@ -165,21 +164,21 @@ def _tagger(train: Sequence[Example], labels: Sequence[Sequence[str]]) -> Any:
 
 
 def _tags(tagger: Any, rows: Sequence[Example]) -> list[list[str]]:
-    """Tags per row, predicted over all words at once."""
-    found = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
+    """Return tags per row, predicted for all words at once."""
+    predicted = tagger.predict([f for row in rows for f in _word_features(row.fields["tokens"])]).tolist()
     tags, start = [], 0
     for row in rows:
         end = start + len(row.fields["tokens"])
-        tags.append(found[start:end])
+        tags.append(predicted[start:end])
         start = end
     return tags
 
 
 def majority(cfg: Any) -> Majority:
-    """The most frequent label."""
+    """Create the control that predicts the most frequent label."""
     return Majority()
 
 
 def ngram(cfg: Any) -> Ngram:
-    """Character n-grams."""
+    """Create the control that uses character n-grams."""
     return Ngram()

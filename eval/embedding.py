@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def predict(
     cfg: EvalConfig, system: Backend, suite: Suite, targets: Sequence[tuple[str, str]], data: Path
 ) -> Iterator[Path]:
-    """The prediction files of one system on one suite, made where they are missing.
+    """Yield the prediction files of one system on one suite, computing missing ones.
 
     Args:
         cfg: layer, pooling, distance and the folder of the run.
@@ -59,7 +59,7 @@ def predict(
 
 
 def _rows_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
-    """Digest of what the answers are found by: the rows, and the training rows that a threshold or words come from."""
+    """Return a digest of the rows, and of the training rows that a threshold or words come from."""
     read = [split, *(["train"] if suite.shape.reads_training and suite.has(lang, "train", data) else [])]
     return "+".join(data_digest(suite, lang, each, data) for each in read)
 
@@ -67,7 +67,7 @@ def _rows_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
 def vectors(
     cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str
 ) -> Float32[np.ndarray, "texts dim"]:
-    """Vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
+    """Return vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     key = hashlib.sha256(
         "\n".join(
             [
@@ -82,15 +82,15 @@ def vectors(
     ).hexdigest()
     path = cfg.out / "vectors" / f"{key}.npy"
     if path.is_file():
-        found: Vectors = np.load(path)
-        return found
-    made = system.embed(texts, lang, cfg.layer, cfg.pooling)
-    assert len(made) == len(texts), (len(made), len(texts))
+        stored: Vectors = np.load(path)
+        return stored
+    computed = system.embed(texts, lang, cfg.layer, cfg.pooling)
+    assert len(computed) == len(texts), (len(computed), len(texts))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{key}.{os.getpid()}.npy")
-    np.save(temporary, np.asarray(made, dtype=np.float32))
+    np.save(temporary, np.asarray(computed, dtype=np.float32))
     temporary.replace(path)
-    return made
+    return computed
 
 
 def _precision(cfg: EvalConfig) -> str:
@@ -98,12 +98,12 @@ def _precision(cfg: EvalConfig) -> str:
 
 
 def _side(cfg: EvalConfig, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
-    """The vectors of one side as they are compared."""
-    found = vectors(cfg, system, texts, lang)
-    return retrieval.centred(found) if cfg.centred else found
+    """Return the vectors of one side, preprocessed for comparison."""
+    computed = vectors(cfg, system, texts, lang)
+    return retrieval.centred(computed) if cfg.centred else computed
 
 
 def sides(suite: Suite, lang: str) -> tuple[str, str]:
-    """The languages of the two sides of a pair; a bare language is paired with the pivot or with English."""
+    """Return the languages of the two sides of a pair; a bare language is paired with the pivot or with English."""
     source, _, target = lang.partition("-")
     return source, target or suite.pivot or "en"

@@ -1,4 +1,7 @@
-"""``xling finetune``: one model on a suite's training rows, to keep and to score with ``xling eval``."""
+"""Fine-tuning of one model on a suite's training rows, to keep and to score with ``xling eval``.
+
+``xling finetune``.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ class FinetuneConfig:
     """Settings of ``xling finetune``.
 
     Attributes:
-        suite: whose training rows, kind and labels.
+        suite: suite that gives training rows, kind and labels.
         checkpoint: directory of ``xling pretrain``.
         out: directory to publish: ``task.pt`` and the vocabulary.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the training rows.
-        train_rows: train on so many rows, drawn once; 0 for all.
-        select: which epoch is kept, by the rows of the source language.
+        train_rows: number of training rows, drawn once; 0 for all.
+        select: which epoch is kept, by the dev rows of the source language.
         fit: settings of fine-tuning.
         log: where the curves are shown, see `xling.training.track`.
     """
@@ -49,7 +52,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
     data, suite = data_folder(cfg.data), suites()[cfg.suite]
-    # Below the checks of what is named: torch takes seconds to import.
+    # Imported after the names are checked: importing torch takes seconds.
     from xling.models import checkpoint
     from xling.training import track
     from xling.transfer import tune
@@ -79,15 +82,15 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         for epoch, score in enumerate(scores):
             losses.write("valid", losses.ends.get(epoch, 0), **{metric.name: score})
     chosen = select(cfg.select, models, system.average, {"source-dev": scores})
-    with manifest.publish(cfg.out, STAGE, settings, inputs) as made:
-        tune.save(chosen, made.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
-        (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
-        made.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
+        tune.save(chosen, publication.path, cfg.checkpoint, checkpoint.load_model(cfg.checkpoint)[1])
+        (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
+        publication.counts |= {"train_rows": len(train), "dev_rows": len(dev), "dev_scores": scores}
     saves.drop()
     return manifest.read(cfg.out)
 
 
 def _files(home: Suite, lang: str, data: Path) -> list[Path]:
-    """The files of the training and dev rows that are there; which are missing is said when they are read."""
+    """Return the existing files of the training and dev rows; missing ones are reported when they are read."""
     splits = [s for s in ("train", "dev") if s in home.splits]
     return [path for split in splits for path in home.paths(lang, split, data) if path.is_file()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def character_grams(text: str, longest: int = 5) -> list[str]:
-    """Character n-grams of every word with its borders, lower-cased."""
+    """Return character n-grams of every word with its borders, lower-cased."""
     return [
         word[i : i + n]
         for word in (f" {w} " for w in text.lower().split())

@@ -21,13 +21,12 @@ from xling.eval.suite import suites
 
 @dataclass(frozen=True)
 class Group:
-    """A benchmark made of suites.
+    """A benchmark that consists of suites.
 
     Args:
         name: registry name.
-        tasks: (task as the paper calls it, suite, metrics whose mean is the task's number); the suite is ""
-            where its data are not in any format read here.
-        citation: of the paper.
+        tasks: (task as the paper calls it, suite, metrics whose mean is the task's number).
+        citation: citation of the paper.
     """
 
     name: str
@@ -35,8 +34,8 @@ class Group:
     citation: str
 
     def here(self) -> list[str]:
-        """The suites of the group that exist here."""
-        return [suite for _, suite, _ in self.tasks if suite]
+        """Return the suites of the group."""
+        return [suite for _, suite, _ in self.tasks]
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,13 @@ GROUPS.add(
         (
             ("NER", "conll", ("span_f1",)),
             ("POS", "udpos", ("tag_accuracy",)),
-            ("NC", "", ()),
+            ("NC", "xglue_nc", ("accuracy",)),
             ("MLQA", "mlqa", ("mlqa_f1",)),
             ("XNLI", "xnli", ("accuracy",)),
             ("PAWS-X", "pawsx", ("accuracy",)),
-            ("QADSM", "", ()),
-            ("WPR", "", ()),
-            ("QAM", "", ()),
+            ("QADSM", "xglue_qadsm", ("accuracy",)),
+            ("WPR", "xglue_wpr", ("ndcg",)),
+            ("QAM", "xglue_qam", ("accuracy",)),
         ),
         "Liang et al. 2020, XGLUE: A new benchmark dataset for cross-lingual pre-training",
     ),
@@ -89,7 +88,7 @@ GROUPS.add(
 
 
 def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[GroupScore]:
-    """A number per task and system, averaged over the languages of the published suite, and their mean.
+    """Return one number per task and system, averaged over the languages of the published suite, and their mean.
 
     A task counts only when every published language of its suite has a score for every metric, and the
     group's average is given only when every task counts, unless ``allow_missing``, which names what is
@@ -102,7 +101,7 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
     systems = list(dict.fromkeys(c.system for c in table if c.suite in group.here()))
     if not systems:
         raise UserError(f"no scores of {group.name}", f"scores of {', '.join(group.here())}")
-    found = []
+    results = []
     for system in systems:
         tasks: dict[str, float] = {}
         missing: list[str] = []
@@ -110,32 +109,32 @@ def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = Fa
             parts = [_over_languages(table, suite, metric, system) for metric in metrics]
             gone = sorted({lang for _, absent in parts for lang in absent})
             values = [value for value, _ in parts if value is not None]
-            if gone or not metrics or len(values) < len(metrics):
+            if gone or len(values) < len(metrics):
                 missing.append(f"{task} in {' '.join(gone)}" if values and gone else task)
             if values and len(values) == len(metrics) and (allow_missing or not gone):
                 tasks[task] = statistics.fmean(values)
         mean = statistics.fmean(tasks.values()) if tasks and (allow_missing or not missing) else None
-        found.append(GroupScore(system, tasks, mean, tuple(missing)))
-    return found
+        results.append(GroupScore(system, tasks, mean, tuple(missing)))
+    return results
 
 
 def group_notes(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[str]:
-    """One sentence per system with the group's average, or with what it lacks."""
+    """Return one sentence per system with the group's average, or with what is missing for it."""
     notes = []
-    for found in group_scores(group, scores, allow_missing):
+    for score in group_scores(group, scores, allow_missing):
         tasks = (
-            ", ".join(f"{task} {value:.1f}" for task, value in found.tasks.items()) or "no task is complete"
+            ", ".join(f"{task} {value:.1f}" for task, value in score.tasks.items()) or "no task is complete"
         )
-        mean = "no average" if found.average is None else f"average {found.average:.1f}"
-        gone = f"; missing: {'; '.join(found.missing)}" if found.missing else ""
-        notes.append(f"{group.name}, {found.system}: {mean} ({tasks}){gone}.")
+        mean = "no average" if score.average is None else f"average {score.average:.1f}"
+        gone = f"; missing: {'; '.join(score.missing)}" if score.missing else ""
+        notes.append(f"{group.name}, {score.system}: {mean} ({tasks}){gone}.")
     return notes
 
 
 def _over_languages(
     table: Mapping[Column, Values], suite: str, metric: str, system: str
 ) -> tuple[float | None, list[str]]:
-    """Mean over the published languages that have a score, and those that have none."""
+    """Return the mean over the published languages that have a score, and those without one."""
     wanted = suites()[suite].languages
     column = next((c for c in table if (c.suite, c.metric, c.system) == (suite, metric, system)), None)
     if column is None:

@@ -1,4 +1,4 @@
-"""Where the files of a suite lie below a data folder: our own layout, and those of official repositories, unchanged."""
+"""File layouts of suites below a data folder: our own, and the unchanged ones of official repositories."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which the files of a suite are named.
+    """A naming scheme of the files of a suite.
 
     Args:
-        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair, ``{src}`` and
-            ``{tgt}``; ``*`` and ``?`` stand for any text in a name. Parallel files in order.
-        reader: of their format; default: the suite's.
-        codes: our language code -> the code in file names, where they differ.
-        split_codes: our split name -> the one in file names, where they differ.
-        any_code: every code of a language is tried, of both sides of a pair too.
+        patterns: paths below the data folder with ``{lang}``, ``{code}``, ``{split}`` and, for a pair,
+            ``{src}`` and ``{tgt}``; ``*`` and ``?`` match any text in a name. Parallel files in order.
+        reader: reader of their format; default: the suite's.
+        codes: our language code -> the code in file names, if they differ.
+        split_codes: our split name -> the one in file names, if they differ.
+        any_code: try every code of a language, for both sides of a pair too.
     """
 
     patterns: tuple[str, ...]
@@ -47,16 +47,16 @@ class Layout:
     any_code: bool = True
 
     def is_there(self, data: Path) -> bool:
-        """Whether the folder of the layout exists; most do not, and need no further look."""
+        """Return whether the folder of the layout exists, which is a quick first check."""
         top = self.patterns[0].partition("/")[0]
         return "{" in top or (any(data.glob(top)) if _WILD.search(top) else (data / top).is_dir())
 
     def files(self, parts: Sequence[str], split: str, data: Path) -> tuple[Path, ...]:
-        """The files of languages that are read together or, when they are missing, where they should be."""
+        """Return the files of languages that are read together or, if they are missing, where they should be."""
         return tuple(path for part in parts for path in self._of_part(part, split, data))
 
     def fits(self, name: str) -> bool:
-        """Whether a path below the data folder is one of the layout, by its first pattern."""
+        """Return whether a path below the data folder belongs to the layout, by its first pattern."""
         return re.fullmatch(_expression(self.patterns[0]) + r"(\.gz)?", name) is not None
 
     def _of_part(self, part: str, split: str, data: Path) -> list[Path]:
@@ -69,7 +69,7 @@ class Layout:
         return first
 
     def _spellings(self, part: str) -> Iterator[Mapping[str, str]]:
-        """Names of a language, or of the two of a pair, as files may have them; ours first."""
+        """Yield names of a language, or of the two of a pair, as used in file names; ours first."""
         yield {}
         if not self.any_code or part in self.codes:
             return
@@ -88,14 +88,14 @@ class Layout:
         }
         name = pattern.format_map(values)
         if _WILD.search(name):
-            found = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
-            return found[0] if found else data / name
+            paths = sorted(data.glob(name)) or sorted(data.glob(f"{name}.gz"))
+            return paths[0] if paths else data / name
         path = data / name
         packed = path.with_name(path.name + ".gz")
         return packed if packed.is_file() and not path.is_file() else path
 
     def languages(self, split: str, data: Path) -> Iterator[tuple[str, str]]:
-        """Path below the data folder and language of every file that the first pattern fits, also packed."""
+        """Yield path below the data folder and language of every file that the first pattern fits, also packed."""
         pattern = self.patterns[0].replace("{split}", self.split_codes.get(split, split))
         if not _PART.search(pattern) or not self.is_there(data):
             return
@@ -105,16 +105,16 @@ class Layout:
             for path in data.glob(glob):
                 name = path.relative_to(data).as_posix()
                 if match := form.fullmatch(name):
-                    found = match.groupdict()
-                    one = found.get("lang") or found.get("code")
-                    sides = [one] if one else [found.get("src"), found.get("tgt")]
+                    names = match.groupdict()
+                    one = names.get("lang") or names.get("code")
+                    sides = [one] if one else [names.get("src"), names.get("tgt")]
                     known = [by_code.get(code, languages.canonical(code)) for code in sides if code]
                     if len(known) == len(sides):
                         yield name, "-".join(known) if not one else by_code.get(one, one)
 
 
 def _expression(pattern: str) -> str:
-    """A pattern as a regular expression with a named group for each thing that is filled in."""
+    """Convert a pattern to a regular expression with a named group for each placeholder."""
     seen: set[str] = set()
 
     def written(part: re.Match[str]) -> str:

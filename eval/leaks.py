@@ -1,4 +1,4 @@
-"""``xling eval leaks``: every row of every suite at hand in one index, which corpora are checked against."""
+"""Index of the rows of all suites with local data, to check corpora against: ``xling eval leaks``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LeaksConfig:
     Args:
         out: directory to publish, for ``leaks=`` of ``xling corpus mono`` and ``corpus parallel``.
         data: folder of the suites' files; default: what XLING_DATA names.
-        suites: whose rows are indexed; default: every suite with rows at hand.
+        suites: suites to index; default: every suite with available rows.
         splits: kinds of splits: ``test`` with all test sets, ``dev``, ``train``.
     """
 
@@ -37,7 +37,7 @@ def run(cfg: LeaksConfig) -> Answer:
     """Publish the index and say what it holds.
 
     Raises:
-        UserError: no rows are at hand.
+        UserError: no rows are available.
     """
     data = data_folder(cfg.data)
     tests = tests_at(cfg.suites or sorted(suites()), cfg.splits, data)
@@ -47,10 +47,14 @@ def run(cfg: LeaksConfig) -> Answer:
         )
     inputs = sorted({path for name, lang, split in tests for path in suites()[name].paths(lang, split, data)})
     if not manifest.up_to_date(cfg.out, "eval leaks", cfg, inputs, replaceable=True):
-        made = Leaks.of(entries(tests, data))
+        index = Leaks.of(entries(tests, data))
         with manifest.publish(cfg.out, "eval leaks", cfg, inputs) as out:
-            made.write(out.path)
-            out.counts |= {"texts": len(made.group), "distinct": len(made.ends) - 1, "units": len(made.units)}
+            index.write(out.path)
+            out.counts |= {
+                "texts": len(index.group),
+                "distinct": len(index.ends) - 1,
+                "units": len(index.units),
+            }
     counts = manifest.read(cfg.out).counts
     return Answer(
         f"{counts['texts']:,} texts ({counts['distinct']:,} distinct) of {len(tests)} files of rows: {cfg.out / FILE}",
@@ -59,19 +63,19 @@ def run(cfg: LeaksConfig) -> Answer:
 
 
 def tests_at(names: Iterable[str], splits: Iterable[str], data: Path) -> list[Test]:
-    """Every language and split of suites whose rows are at hand; a ``test`` split stands for all test sets."""
+    """Return every language and split of suites whose rows are available; a ``test`` split means all test sets."""
     wanted = set(splits)
-    found = []
+    tests = []
     for name in names:
         suite = suites()[name]
         for split in (*suite.splits, *suite.test_sets):
             if split in wanted or ("test" in wanted and split in suite.test_sets):
-                found += [(name, lang, split) for lang in languages_at(suite, split, data)]
-    return found
+                tests += [(name, lang, split) for lang in languages_at(suite, split, data)]
+    return tests
 
 
 def entries(tests: Iterable[Test], data: Path) -> Iterator[Entry]:
-    """Every passage of every row; the group is suite, language, split and side, with spaces between."""
+    """Yield every passage of every row; the group is suite, language, split and side, with spaces between."""
     for name, lang, split in tests:
         suite = suites()[name]
         for row in load(suite, lang, split, data):

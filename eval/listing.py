@@ -1,4 +1,4 @@
-"""``xling eval list``: the suites, what each needs and what of it is at hand."""
+"""List of the suites, what each needs and which data are present: ``xling eval list``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ class ListConfig:
     """Settings of ``xling eval list``.
 
     Args:
-        data: folder of the suites' files; default: what XLING_DATA names. Without any, suites alone are listed.
+        data: folder of the suites' files; default: what XLING_DATA names. Without a folder, only suites are
+            listed.
     """
 
     data: Path | None = None
 
 
 def run_list(cfg: ListConfig) -> Answer:
-    """What ``xling eval list`` prints.
+    """Return the output of ``xling eval list``.
 
     Raises:
         UserError: the data folder that is given does not exist.
@@ -48,7 +49,7 @@ def run_list(cfg: ListConfig) -> Answer:
 
 
 def listing(data: Path | None = None) -> str:
-    """What ``xling eval list`` prints: every suite, its languages, metric, licence, and what is at hand."""
+    """Describe every suite: its languages, metric, licence, and which data are present."""
     lines = []
     for name, suite in sorted(suites().items()):
         lines.append(f"{name}: {suite.kind}, {', '.join(suite.metrics)}, {suite.licence}")
@@ -59,7 +60,7 @@ def listing(data: Path | None = None) -> str:
                 f"{s}: {' '.join(languages_at(suite, s, data)) or 'none'}"
                 for s in (*suite.splits, *suite.test_sets)
             ]
-            lines.append(f"    at hand: {'; '.join(have)}")
+            lines.append(f"    present: {'; '.join(have)}")
         if suite.official:
             official = dict.fromkeys(pattern for layout in suite.official for pattern in layout.patterns)
             lines.append(f"    official files: {'  '.join(official)}")

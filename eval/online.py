@@ -1,4 +1,4 @@
-"""``xling eval fetch``: rows of a suite from the hub of `datasets`, kept in the data folder's ``rows/``."""
+"""Download of a suite's rows from the Hugging Face Hub into the data folder's ``rows/``: ``xling eval fetch``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(cfg: FetchConfig) -> Answer:
 def fetch(
     suite: Suite, lang: str, split: str, name: str = "", revision: str = ""
 ) -> Iterator[tuple[Path, int, Example]]:
-    """The rows of a language and split as `datasets` has them, equal to those of the local files.
+    """Yield the rows of a language and split as `datasets` has them, equal to those of the local files.
 
     Raises:
         UserError: the suite has no online source, or the source has not this language and split.
@@ -68,19 +68,19 @@ def fetch(
     theirs = source.splits.get(split, split)
     version = {} if name and Path(name).is_dir() else {"revision": revision or source.revision}
     try:
-        found = datasets.load_dataset(name or source.name, config, split=theirs, **version)
+        records = datasets.load_dataset(name or source.name, config, split=theirs, **version)
     except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
         raise UserError(
             f"{name or source.name} gave no {theirs!r} rows of {config!r}: {str(error).splitlines()[0]}",
             fix="check the network, langs=, splits= and revision=",
         ) from None
     where = Path(f"{name or source.name}/{config}/{theirs}")
-    for index, record in enumerate(found):
-        yield where, index + 1, source.to_example(named(record, found.features), index)
+    for index, record in enumerate(records):
+        yield where, index + 1, source.to_example(named(record, records.features), index)
 
 
 def named(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with the numbers of classes replaced by their names."""
+    """Return a record with class numbers replaced by names."""
     out = dict(record)
     for key, feature in features.items():
         inner = getattr(feature, "feature", None)

@@ -1,4 +1,4 @@
-"""``xling eval power``: how many items, languages and seeds it takes to find a difference between two systems."""
+"""Numbers of items, languages and seeds needed to detect a difference between two systems: ``xling eval power``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class PowerConfig:
 
     Args:
         runs: a folder with the predictions of both systems, or one folder each.
-        suite: whose main metric is looked at.
-        systems: names of the two systems; one name where both have it, each in a run of its own.
-        difference: in points, to be found.
-        power: probability of finding it.
-        alpha: false alarms allowed, two-sided.
+        suite: suite whose main metric is used.
+        systems: names of the two systems; one name if both have it, each in its own run.
+        difference: difference in points to detect.
+        power: probability of detecting it.
+        alpha: rate of false alarms, two-sided.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -87,7 +87,7 @@ def run(cfg: PowerConfig) -> Answer:
 
 
 def items_needed(spread: Spread, langs: int, seeds: int, standard_error: float) -> int | None:
-    """Items at which the difference has this standard error; None where seeds alone spread more."""
+    """Return the number of items at which the difference has this standard error; None if seeds alone exceed it."""
     left = standard_error**2 - spread.seed / seeds
     each = spread.variance(1, langs, seeds) - spread.seed / seeds
     return max(1, math.ceil(each / left)) if left > 0 else None
@@ -110,12 +110,12 @@ def _pairs(cfg: PowerConfig, data: Path) -> list[Paired]:
 
 
 def _scored(folder: Path, system: str, suite: str, data: Path) -> dict[tuple[str, ...], Scored]:
-    found = {}
+    scored = {}
     for path in predictions.files(folder):
         origin = predictions.read_origin(path)
         if (origin.suite, origin.system) == (suite, system):
-            found[_key(origin)] = main_score(path, data)
-    return found
+            scored[_key(origin)] = main_score(path, data)
+    return scored
 
 
 def _key(origin: Origin) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Predictions on disk: one Parquet file per suite and language, with ids; a re-score needs no model."""
+"""Storage of predictions: one Parquet file per suite and language, with ids; re-scoring needs no model."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ FORMAT = "xling-predictions 1"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where predictions come from: everything of a signature that is no number.
+    """Origin of predictions: all parts of a signature that are not numbers.
 
     Attributes:
         suite: registry name.
         lang: language or pair.
-        split: rows predicted.
+        split: predicted split.
         system: name in tables.
-        seed: of the fine-tuning; -1 when nothing was random.
+        seed: seed of the fine-tuning; -1 when nothing was random.
         protocol: name in `xling.eval.protocols.PROTOCOLS`.
         select: how the checkpoint was chosen.
         source: language trained on, or "".
         checkpoint: digest of the model.
         extra: rest of the signature, for example layer, pooling and distance of a retrieval.
-        rows: digest of the files whose rows are predicted; "" in predictions made before it was kept.
+        rows: digest of the files whose rows are predicted; "" in predictions from before it was recorded.
     """
 
     suite: str
@@ -56,7 +56,7 @@ class Origin:
     rows: str = ""
 
     def path(self, folder: Path) -> Path:
-        """The place of this file in a folder of predictions."""
+        """Return the path of this file in a folder of predictions."""
         how = f"{self.protocol}.{self.select}.{self.source or 'none'}.seed{self.seed}"
         return folder / self.suite / self.system / how / f"{self.lang}.{self.split}.parquet"
 
@@ -88,7 +88,7 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
 
 
 def read_origin(path: Path) -> Origin:
-    """Where the predictions in a file come from.
+    """Return the origin of the predictions in a file.
 
     Raises:
         UserError: no such file, or not one of predictions.
@@ -98,7 +98,7 @@ def read_origin(path: Path) -> Origin:
     try:
         facts = pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
     if facts.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
@@ -110,16 +110,16 @@ def read_origin(path: Path) -> Origin:
 
 
 def is_there(folder: Path, origin: Origin) -> bool:
-    """Whether the predictions of an origin are in a folder, made of the same model, settings and rows."""
+    """Return whether the predictions of an origin exist, made with the same model, settings and rows."""
     path = origin.path(folder)
     return path.is_file() and read_origin(path) == origin
 
 
 def read(path: Path, examples: Sequence[Example]) -> list[Any]:
-    """The predictions in a file in the order of ``examples``.
+    """Return the predictions in a file in the order of ``examples``.
 
     Raises:
-        UserError: another number of rows, an id missing or there twice, an answer that is no JSON.
+        UserError: another number of rows, an id missing or there twice, an answer that is not JSON.
     """
     try:
         frame = pl.read_parquet(path, columns=["id", "prediction"])
@@ -135,15 +135,15 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
             f"{len(examples)}, one for each row of the suite",
             "predict again, or check that it is the file of this suite, language and split",
         )
-    found = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
-    if len(found) != len(frame):
+    text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
+    if len(text_of) != len(frame):
         twice = frame["id"].filter(frame["id"].is_duplicated())[0]
         raise UserError(f"{path}: id {twice!r} is there twice", "one prediction per id")
     for position, example in enumerate(examples):
-        if example.id not in found:
+        if example.id not in text_of:
             raise UserError(f"{path} has no prediction for id {example.id!r}, row {position} of the suite")
-    # One document is decoded three times as fast as its rows one by one.
-    texts = [found[example.id] for example in examples]
+    # Decoding one document is three times as fast as decoding its rows one by one.
+    texts = [text_of[example.id] for example in examples]
     try:
         answers: list[Any] = json.loads(f"[{','.join(texts)}]")
     except (TypeError, ValueError, RecursionError):
@@ -154,7 +154,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
 
 
 def _not_json(path: Path, examples: Sequence[Example], texts: Sequence[str]) -> UserError:
-    """The error that names the first answer that is no JSON value of its own."""
+    """Return the error that names the first answer that is not valid JSON."""
     for position, (example, text) in enumerate(zip(examples, texts, strict=True)):
         try:
             json.loads(text)
@@ -180,7 +180,11 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
         if shaped and (known is None or known(answer)):
             continue
         shown = json.dumps(answer, ensure_ascii=False)
-        what = "is no answer to a row" if not shaped else f"is none of the candidates of the {len(rows)} rows"
+        what = (
+            "is not an answer to a row"
+            if not shaped
+            else f"is none of the candidates of the {len(rows)} rows"
+        )
         raise UserError(
             f"{path}: row {position}, id {row.id!r}: {shown[:60]} {what} of {suite.name}",
             suite.shape.answer + (f": {', '.join(suite.labels)}" if suite.labels else ""),
@@ -190,7 +194,7 @@ def check_answers(path: Path, suite: Suite, rows: Sequence[Example], answers: Se
 
 @dataclass(frozen=True)
 class Scored:
-    """Predictions beside their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
+    """Predictions with their rows and the row statistics of one metric, float64 (num_rows, num_stats)."""
 
     origin: Origin
     metric: Metric
@@ -251,9 +255,9 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
     """Refuse rows that are not those that were predicted; predictions of before digests were kept pass.
 
     Raises:
-        UserError: naming both digests and the command that predicts anew.
+        UserError: naming both digests and the command that predicts again.
     """
-    predicted = origin.rows.partition("+")[0]  # behind it are training rows, which are not scored
+    predicted = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
     now = data_digest(suite, origin.lang, origin.split, data)
     if predicted and predicted != now:
         run = path.parents[4]
@@ -261,7 +265,7 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
             f"{path} answers the {origin.split} rows of {suite.name} in {origin.lang} with digest {predicted[:12]}; "
             f"those in {data} have {now[:12]}",
             "the rows that were predicted",
-            f"restore them, or predict anew with the settings of the run: xling eval {suite.name} "
+            f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
             f"langs={origin.lang} systems={origin.system} out={run}",
         )
 
@@ -269,12 +273,12 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
 def _kept_stats(
     path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
 ) -> Array:
-    """Row statistics of a slow metric, kept beside the file under what they depend on: answers, rows, metric."""
+    """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
     parts = "\n".join([sha256(path), digest, metric.signature(lang)])
     kept = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
     if kept.is_file():
-        found: Array = np.load(kept)
-        return found
+        stored: Array = np.load(kept)
+        return stored
     _, rowstats = evaluate(metric, rows, answers, lang)
     kept.parent.mkdir(exist_ok=True)
     temporary = kept.with_name(f".{kept.stem}.{os.getpid()}.npy")
@@ -286,14 +290,14 @@ def _kept_stats(
 def score_file(
     path: Path, data: Path, metrics: Sequence[str] = (), keep: Callable[[Example], bool] | None = None
 ) -> list[Score]:
-    """The scores of `evaluate_file` with their intervals and signatures."""
+    """Return the scores of `evaluate_file` with their intervals and signatures."""
     return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep)]
 
 
 def answered_file(
     path: Path, data: Path, keep: Callable[[Example], bool] | None = None
 ) -> list[tuple[Score, Answered]]:
-    """The scores of `score_file`, each with the row statistics that averages are made of."""
+    """Return the scores of `score_file`, each with the row statistics needed for averages."""
     return [(_score(scored, data), scored.answered) for scored in evaluate_file(path, data, (), keep)]
 
 
@@ -325,14 +329,14 @@ def _score(scored: Scored, data: Path) -> Score:
 
 
 def files(folder: Path) -> list[Path]:
-    """Every file of predictions below a folder, sorted.
+    """Return every file of predictions below a folder, sorted.
 
     Raises:
         UserError: there is none.
     """
-    found = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
-    if not found:
+    paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith("."))
+    if not paths:
         raise UserError(
             f"no predictions below {folder}", fix="give the predictions folder of an evaluation run"
         )
-    return found
+    return paths

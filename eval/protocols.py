@@ -29,7 +29,7 @@ LEAST_OF_OTHERS = 3
 
 @dataclass(frozen=True)
 class TransferProtocol:
-    """How labels in one language become predictions in another.
+    """A protocol of cross-lingual transfer.
 
     Args:
         name: registry name.
@@ -37,7 +37,7 @@ class TransferProtocol:
             (``shots``), source rows ``translated`` into the target, or into every target
             (``translated_all``).
         test_on: the ``target``'s rows, or those rows ``translated`` into the source language.
-        per_target: whether each target language has a model of its own.
+        per_target: whether each target language has its own model.
     """
 
     name: str
@@ -60,12 +60,12 @@ for _protocol in (
 SELECT = ("source-dev", "last", "averaged", "oracle")
 """How a checkpoint is chosen: best on the source's dev rows, the last one, the mean of all weights, or best
 on the
-target's own dev rows, which is no zero-shot result and is marked in every table."""
+target's own dev rows, which is not a zero-shot result and is marked in every table."""
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a model is trained and chosen on, the dev rows' language, and where all came from, in words."""
+    """Training and dev rows of a model, the dev rows' language, and a description of their origin."""
 
     train: list[Example]
     dev: list[Example]
@@ -75,14 +75,15 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class RowsConfig:
-    """Which of a suite's rows are trained on.
+    """Choice of a suite's training rows.
 
     Args:
-        split: ``train``, or ``dev`` where no training rows are at hand.
-        limit: at most so many rows a language, drawn once; 0 for all.
+        split: ``train``, or ``dev`` if there are no training rows.
+        limit: maximum number of rows per language, drawn once; 0 for all.
         shots: target rows per class for `few_shot`.
-        seed: of the choice of shots.
-        others: suites with the same labels, whose rows in the source language are trained on too (`rows_of_others`).
+        seed: seed of the choice of shots.
+        others: suites with the same labels, whose rows in the source language are trained on too
+            (`rows_of_others`).
     """
 
     split: str = "train"
@@ -101,7 +102,7 @@ def training_rows(
     given: RowsConfig = RowsConfig(),
     translate: Translator | None = None,
 ) -> TrainingRows:
-    """The training and dev rows of one model.
+    """Return the training and dev rows of one model.
 
     Args:
         suite: that will be scored.
@@ -110,7 +111,7 @@ def training_rows(
         targets: languages that this model will be scored in; one for protocols with a model per target.
         data: folder of the suites.
         given: which rows.
-        translate: for translate_train where no translated rows are at hand.
+        translate: for translate_train if no translated rows exist.
 
     Raises:
         UserError: training rows are missing, or the protocol does not fit the suite.
@@ -164,27 +165,28 @@ def _check_written(home: Suite, protocol: TransferProtocol, source: str, target:
 
 
 def training_suite(suite: Suite) -> Suite:
-    """The suite whose training rows serve this one."""
+    """Return the suite whose training rows this one uses."""
     return suites()[suite.train_from] if suite.train_from else suite
 
 
 def source_rows(
     suite: Suite, home: Suite, lang: str, data: Path, split: str = "train"
 ) -> tuple[list[Example], list[Example]]:
-    """Training and dev rows in one language, never the scored ones.
+    """Return training and dev rows in one language, never the scored ones.
 
-    Where the scored rows of a language are its dev rows (no test rows at hand), choosing a checkpoint on them
-    would choose on the test; then a tenth of the training rows, at most 2,000, is held out instead.
+    Dev rows that are scored (without test rows) are not used for selection: that would choose on the test. A tenth
+    of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
+    them can share a model.
     """
     train = load(home, lang, split, data)
     has_dev = split == "train" and "dev" in home.splits and home.has(lang, "dev", data)
-    if has_dev and (home is not suite or scored_split(suite, lang, data) != "dev"):
+    if has_dev and scored_split(home, lang, data) != "dev":
         return train, load(home, lang, "dev", data)
     return hold_out(train)
 
 
 def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list[Example], str]:
-    """Rows of another suite to train on as well, and their split: train, or dev where no training rows are at hand.
+    """Return additional training rows from another suite, and their split: train, or dev if there is no train.
 
     Raises:
         UserError: the labels differ, or the rows are missing or scored.
@@ -217,7 +219,7 @@ def capped(rows: list[Example], limit: int) -> list[Example]:
 
 
 def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """A tenth of the rows, at most 2,000 and at least one, drawn by their place; the rest and that part."""
+    """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part."""
     order = rng("hold out", len(rows)).permutation(len(rows))
     held = set(order[: max(1, min(len(rows) // HELD_OUT_SHARE, MAX_HELD_OUT))].tolist())
     return [r for i, r in enumerate(rows) if i not in held], [r for i, r in enumerate(rows) if i in held]
@@ -248,7 +250,7 @@ def choose_shots(suite: Suite, rows: Sequence[Example], k: int, seed: int) -> li
 def translated(
     home: Suite, rows: Sequence[Example], source: str, target: str, data: Path, translate: Translator | None
 ) -> list[Example]:
-    """Training rows in ``target``: the translated ones at hand, else our own translation of ``rows``.
+    """Return training rows in ``target``: existing translations, else our own translation of ``rows``.
 
     Raises:
         UserError: neither is there, or the kind's labels do not survive translation.
@@ -266,7 +268,7 @@ def translated(
 def translate_rows(
     suite: Suite, rows: Sequence[Example], source: str, target: str, translate: Translator
 ) -> list[Example]:
-    """Rows with their texts translated and their labels kept.
+    """Return rows with translated texts and unchanged labels.
 
     Raises:
         UserError: the labels are places in the text (tags, answer spans), which move in translation.
@@ -282,7 +284,7 @@ def scored_rows(
     rows: Sequence[Example],
     translate: Translator | None = None,
 ) -> list[Example]:
-    """The rows as the system sees them: as they are, or translated into the source language.
+    """Return the rows as the system sees them: unchanged, or translated into the source language.
 
     Raises:
         UserError: translate_test without a translation model.
@@ -302,7 +304,7 @@ def select(
     average: Callable[[Sequence[Any]], Any],
     dev_scores: Mapping[str, Sequence[float]],
 ) -> Any:
-    """The checkpoint that a way of choosing gives; the earliest one on a tie.
+    """Return the checkpoint chosen by a selection method; the earliest one on a tie.
 
     Args:
         mode: one of `SELECT`.
@@ -321,5 +323,5 @@ def select(
 
 
 def _named(rows: Sequence[Example], lang: str) -> list[Example]:
-    """Rows with ids that stay unique beside the source's."""
+    """Return rows with ids that are unique together with the source's."""
     return [replace(row, id=f"{lang}/{row.id}") for row in rows]

@@ -1,4 +1,4 @@
-"""Scores and tables of prediction files, published together; no model is needed, so ``xling eval rescore`` is this."""
+"""Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from xling.pages import page
 
 @dataclass(frozen=True)
 class TableConfig:
-    """What stands in the tables besides the scores.
+    """Content of the tables besides the scores.
 
     Args:
         title: heading.
-        allow_missing: take averages over the languages that have a score and print which have not.
+        allow_missing: average over the languages that have a score, and list the missing ones.
         by: further averages by ``family`` or ``script``.
-        published: put published results of the same suites and protocol beside.
-        exposure: what ``xling eval contamination`` has written with ``out=``: beside every system its scores on
+        published: add published results of the same suites and protocol.
+        exposure: output of ``xling eval contamination`` with ``out=``: adds for every system its scores on
             the rows that are not in that corpus.
-        corpus_sizes: table of language and size (tab between) for the rank correlation with the scores.
+        corpus_sizes: table of language and size (tab-separated) for the rank correlation with the scores.
     """
 
     title: str = "Cross-lingual transfer"
@@ -90,13 +90,13 @@ def publish(
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, named, scores, averages, data)
-    with manifest.publish(out, "eval", settings, inputs) as made:
-        results.write_scores(made.path / "scores.json", scores, averages.found.values())
+    with manifest.publish(out, "eval", settings, inputs) as publication:
+        results.write_scores(publication.path / "scores.json", scores, averages.found.values())
         for name, write in render.FORMATS.items():
             text = write(table)
             text = page.document(cfg.title, text) if name == "html" else text
-            (made.path / f"table.{name}").write_text(text, encoding="utf-8")
-        made.counts |= {"scores": len(scores), "made_by": made_by}
+            (publication.path / f"table.{name}").write_text(text, encoding="utf-8")
+        publication.counts |= {"scores": len(scores), "made_by": made_by}
     return _answer(out)
 
 
@@ -106,11 +106,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
     Raises:
         UserError: naming the two and their languages.
     """
-    made: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
+    models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
     for origin in origins:
         column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
-        made.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
-    for (suite, system, *_, seed), models in made.items():
+        models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+    for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
             told = [
                 f"{' '.join(o.lang for o in part)} by {model}" for model, part in list(models.items())[:2]
@@ -124,7 +124,7 @@ def check_columns(origins: Sequence[Origin]) -> None:
 
 
 def _model_of(origin: Origin) -> str:
-    """What all languages of a column share: training and checkpoint, in words of the signature.
+    """Return what all languages of a column share: training and checkpoint, as stated in the signature.
 
     A protocol with a model a language trains each on rows of its own, whose digest tells nothing then.
     """
@@ -135,7 +135,7 @@ def _model_of(origin: Origin) -> str:
 
 
 def _answer(out: Path) -> Answer:
-    """The published table and its scores."""
+    """Return the published table and its scores."""
     scores = [asdict(score) for score in results.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
@@ -147,35 +147,35 @@ def check_workers(num_workers: int) -> None:
 
 
 def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list[tuple[Score, Answered]]:
-    """The scores of files of predictions in their order with their rows, whatever the number of processes."""
+    """Score files of predictions in order, with their rows, using any number of processes."""
     if num_workers == 1:
         return [pair for path in files for pair in predictions.answered_file(path, data)]
     with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
-        found = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
-        return [pair for pairs in found for pair in pairs]
+        results = pool.map(predictions.answered_file, files, [data] * len(files), chunksize=4)
+        return [pair for pairs in results for pair in pairs]
 
 
 def on_unexposed(
     files: Sequence[Path], exposed: Mapping[Test, frozenset[str]], data: Path
 ) -> list[tuple[Score, Answered]]:
-    """The scores of files on the rows that are not in a corpus, each system under a name that says so.
+    """Score files on the rows that are not in a corpus, with each system renamed accordingly.
 
     Raises:
         UserError: the rows of a file were not looked for.
     """
-    found = []
+    scores = []
     for path in files:
         origin = predictions.read_origin(path)
         test = (origin.suite, origin.lang, origin.split)
         if test not in exposed:
             raise UserError(
                 f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
-                fix="write it anew: xling eval contamination RUN corpus=FILES out=FILE",
+                fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
             )
         for score, part in predictions.answered_file(path, data, partial(_is_unexposed, exposed[test])):
             name = f"{score.system}, unexposed rows"
-            found.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
-    return found
+            scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
+    return scores
 
 
 def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
@@ -192,7 +192,7 @@ class Averages:
             self._parts.setdefault(tables.column_of(score), []).append(part)
 
     def __call__(self, column: Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
-        """The ends of the interval of a column's mean over ``langs``, or of the source's lead over it."""
+        """Return the interval of a column's mean over ``langs``, or of the source's lead over it."""
         key = (column, tuple(langs), is_gap)
         if column not in self._parts:
             return None
@@ -205,8 +205,8 @@ class Averages:
             name = f"{'/'.join(column)}/{'gap' if is_gap else 'average'}"
             metric = METRICS[column.metric]
             ends = stats.average_interval(parts, metric, name, weights)
-            if not is_gap:  # wide intervals of few items reach beyond what a score can be
-                ends = max(0.0, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
+            if not is_gap:  # wide intervals of few items can exceed the range of a score
+                ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
             self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
         return self.found[key].low, self.found[key].high
 
@@ -214,7 +214,7 @@ class Averages:
 def table_of(
     cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends, data: Path
 ) -> Table:
-    """The table of scores with what ``cfg`` puts beside and below them."""
+    """Build the table of scores with the additional rows and columns of ``cfg``."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(
         [*scores, *(beside(scores, data) if cfg.published else [])],
@@ -230,7 +230,7 @@ def table_of(
 
 
 def _rows_digest(files: Sequence[Path], data: Path) -> str:
-    """Digest of the gold rows behind prediction files, so that changed data is scored again."""
+    """Return a digest of the gold rows behind prediction files, so that changed data is scored again."""
     origins = [predictions.read_origin(path) for path in files]
     parts = sorted({data_digest(suites()[o.suite], o.lang, o.split, data) for o in origins})
     return hashlib.sha256("".join(parts).encode()).hexdigest()
@@ -241,7 +241,7 @@ class RescoreConfig:
     """Settings of ``xling eval rescore``.
 
     Args:
-        run: folder of a run; its ``predictions`` are scored and its ``tables`` written anew.
+        run: folder of a run; its ``predictions`` are scored and its ``tables`` written again.
         data: folder of the suites' files; default: what XLING_DATA names.
         table: the settings of the tables, named as in ``xling eval``.
         num_workers: processes that score files.

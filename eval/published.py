@@ -1,6 +1,6 @@
 """Published results from one cited file, audited when read: averages are recomputed from their languages.
 
-Whether a published number may be compared with ours is checked, not judged: training rows, scored split, languages of
+Comparability with our scores is checked automatically: training rows, scored split, languages of
 the average and, for answers from vectors, layer, pooling and distance.
 """
 
@@ -40,12 +40,12 @@ class Published:
         values: language (or pair) -> score; ``average`` for the printed average.
         over: languages of the average, when it is printed without them.
         paper: citation.
-        table: place of the number: a table of the paper, or the file of the project that prints it.
-        note: what differs from our protocol.
-        train_rows: rows it was trained on; 0 where the source does not say.
-        split: rows it was scored on.
-        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); "" where the
-            source does not say.
+        table: location of the number: a table of the paper, or the file of the project that prints it.
+        note: differences from our protocol.
+        train_rows: number of training rows; 0 if the source does not say.
+        split: scored split.
+        vectors: how answers were found, as in our signatures (``layer:8|pooling:mean|distance:cosine``); ""
+            if the source does not say.
     """
 
     system: str
@@ -64,7 +64,7 @@ class Published:
 
 @cache
 def published(path: Path = FILE) -> tuple[Published, ...]:
-    """The rows of the cited file.
+    """Return the rows of the cited file.
 
     Raises:
         UserError: a row lacks a citation, or its average is not the mean of its languages.
@@ -77,7 +77,7 @@ def published(path: Path = FILE) -> tuple[Published, ...]:
 
 
 def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -> str:
-    """What is wrong with the arithmetic of a row, or nothing.
+    """Return what is wrong with the arithmetic of a row, or "".
 
     Args:
         values: language -> score, with ``average``.
@@ -97,7 +97,7 @@ def audit(values: Mapping[str, float], languages: Iterable[str] | None = None) -
 
 
 def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE) -> list[Score]:
-    """Published numbers of the same suites, metrics and protocols, one system per row of the file.
+    """Return published numbers of the same suites, metrics and protocols, one system per row of the file.
 
     The name of a system says whether it may be compared, its signature where the number was read and why not.
 
@@ -109,7 +109,7 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
     mine: dict[tuple[str, str, str], list[Score]] = {}
     for score in scores:
         mine.setdefault((score.suite, score.metric, score.protocol), []).append(score)
-    found = []
+    rows = []
     for row in published(path):
         ours = mine.get((row.suite, row.metric, row.protocol))
         if not ours:
@@ -119,7 +119,7 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
         told = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
         cited = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {told}"
         source = "" if row.protocol == "none" else "en"
-        found += [
+        rows += [
             Score(
                 row.suite,
                 lang,
@@ -136,11 +136,11 @@ def beside(scores: Iterable[Score], data: Path | None = None, path: Path = FILE)
             )
             for lang, value in row.values.items()
         ]
-    return found
+    return rows
 
 
 def differences(row: Published, scores: Sequence[Score], data: Path | None = None) -> list[str]:
-    """Why a published row may not be compared with our scores of its suite, metric and protocol; empty where it may.
+    """Return why a published row is not comparable with our scores of its suite, metric and protocol; empty if it is.
 
     Args:
         row: published.
@@ -149,30 +149,30 @@ def differences(row: Published, scores: Sequence[Score], data: Path | None = Non
     """
     ours = [s for s in scores if s.system not in CONTROLS] or list(scores)
     suite = suites()[row.suite]
-    found = [*_languages_differ(row, suite, {s.lang for s in ours})]
+    reasons = [*_languages_differ(row, suite, {s.lang for s in ours})]
     if splits := sorted({s.split for s in ours} - {row.split}):
-        found.append(f"scored on {row.split} rows, ours on {' and '.join(splits)} rows")
+        reasons.append(f"scored on {row.split} rows, ours on {' and '.join(splits)} rows")
     if suite.task:
         counts = {trained_rows(s, {x.lang for x in ours}, data) for s in ours}
         if not row.train_rows:
-            found.append("the source does not say how many rows it was trained on")
+            reasons.append("the source does not say how many rows it was trained on")
         elif None in counts:
-            found.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
+            reasons.append(f"trained on {row.train_rows:,} rows, of ours it is not recorded")
         elif other := [n for n in counts if n and abs(n - row.train_rows) > TOLERANCE * row.train_rows]:
-            found.append(
+            reasons.append(
                 f"trained on {row.train_rows:,} rows, ours on {' and '.join(f'{n:,}' for n in sorted(other))}"
             )
-        return found
+        return reasons
     how = sorted({_vectors(s) for s in ours})
     if not row.vectors:
-        found.append(f"the source states no layer, pooling and distance; ours {' and '.join(how)}")
+        reasons.append(f"the source states no layer, pooling and distance; ours {' and '.join(how)}")
     elif how != [row.vectors]:
-        found.append(f"found by {row.vectors}, ours by {' and '.join(how)}")
-    return found
+        reasons.append(f"found by {row.vectors}, ours by {' and '.join(how)}")
+    return reasons
 
 
 def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str]:
-    """Whether a published average is over other languages than ours would be."""
+    """Return whether a published average covers other languages than ours would."""
     if AVERAGE not in row.values:
         return []
     own = {*row.values} - {AVERAGE} or ({*suite.languages} if row.over[:1].isdigit() else set())
@@ -185,13 +185,13 @@ def _languages_differ(row: Published, suite: Suite, langs: set[str]) -> list[str
 
 
 def _vectors(score: Score) -> str:
-    """Layer, pooling and distance of a signature, with all that stands behind them."""
+    """Return layer, pooling and distance of a signature, and the rest of its fields."""
     match = re.search(r"layer:.*?(?=\|data:)", score.signature)
     return match[0] if match else "unknown vectors"
 
 
 def trained_rows(score: Score, langs: Collection[str], data: Path | None = None) -> int | None:
-    """How many rows a model was trained on, from its signature and the files of its suite; None where neither tells.
+    """Return how many rows a model was trained on, from its signature and the suite's files; None if unknown.
 
     Args:
         score: whose signature it is.
@@ -212,7 +212,7 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
 
 
 def _rows(path: Path, position: int, entry: Any) -> list[Published]:
-    """The rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
+    """Return the rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
     where = f"{path} entry {position}"
     names = (
         "paper",

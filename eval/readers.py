@@ -14,7 +14,7 @@ from xling.eval.suite import Example, Reader, Row
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Numbered lines of a UTF-8 file, plain or gzip, without their ``\n``; only ``\n`` ends a line.
+    r"""Yield numbered lines of a UTF-8 file, plain or gzip, without their ``\n``; only ``\n`` ends a line.
 
     Raises:
         UserError: a line is not UTF-8.
@@ -33,7 +33,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 def table(
     text: Mapping[str, str], label: str, id_column: str = "", names: Mapping[str, str] | None = None
 ) -> Reader:
-    """A reader of tab-separated tables with a header line.
+    """Return a reader of tab-separated tables with a header line.
 
     Args:
         text: field of the example -> column.
@@ -68,7 +68,7 @@ def columns(
     rename: Mapping[str, str] | None = None,
     iob1: bool = False,
 ) -> Reader:
-    """A reader of one token a line with a blank line after each sentence.
+    """Return a reader of one token per line with a blank line after each sentence.
 
     The id is the number of the sentence, from 0. Lines that start with ``-DOCSTART-`` and comment lines
     before a sentence (``# `` without a tag) are passed over.
@@ -114,9 +114,9 @@ def columns(
 
 
 def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """CoNLL-U, the files of Universal Dependencies: words and their UPOS.
+    """Read CoNLL-U, the format of Universal Dependencies: words and their UPOS.
 
-    Ranges (``1-2``) and empty nodes (``1.1``) are no words; the id is ``sent_id``, or the number of the sentence.
+    Ranges (``1-2``) and empty nodes (``1.1``) are not words; the id is ``sent_id``, or the number of the sentence.
     """
     (path,) = paths
     words: list[list[str]] = []
@@ -137,7 +137,7 @@ def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """IOB1 tags, where ``B-`` only parts two spans of one type, as IOB2 tags, where it begins every span."""
+    """Convert IOB1 tags, where ``B-`` only separates two spans of one type, to IOB2, where it begins every span."""
     before, out = "O", []
     for tag in tags:
         begins = tag.startswith("I-") and (before == "O" or before[2:] != tag[2:])
@@ -147,7 +147,7 @@ def iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """XSID's CoNLL form: ``# id``, ``# intent``, then number, form, intent and slot per line."""
+    """Read xSID's CoNLL format: ``# id``, ``# intent``, then number, form, intent and slot per line."""
     (path,) = paths
     facts: dict[str, str] = {}
     words: list[list[str]] = []
@@ -175,7 +175,7 @@ def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Word pairs, one a line; the translations of a word are gathered, its id is the word."""
+    """Read word pairs, one per line; the translations of a word are collected, and its id is the word."""
     (path,) = paths
     accepted: dict[str, list[str]] = {}
     first: dict[str, int] = {}
@@ -190,7 +190,7 @@ def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
+    """Read BUCC's files: source sentences, target sentences and the pairs of ids that are translations."""
     source, target, gold = paths
     pairs: dict[str, list[str]] = {}
     for number, line in lines(gold):
@@ -207,7 +207,7 @@ def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """A class name and a text per line with a tab between and no header, MLDoc's form."""
+    """Read a class name and a text per line, tab-separated without a header, MLDoc's format."""
     (path,) = paths
     for number, line in lines(path):
         label, sign, text = line.partition("\t")
@@ -216,8 +216,42 @@ def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
         yield path, number, Example(str(number - 1), {"text": text}, label)
 
 
+def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Reader:
+    """Make a reader of XGLUE's tables: tab-separated, no header, the class name in the last column.
+
+    Lines in a row with the same first text share a query, whose number is their ``document``.
+
+    Args:
+        text_a: names of the columns of the first text, joined by a space.
+        text_b: those of the second.
+        more: columns that may stand before them, which are not read.
+    """
+    names = (*text_a, *text_b, "class")
+
+    def read(paths: tuple[Path, ...]) -> Iterator[Row]:
+        (path,) = paths
+        query, before = -1, None
+        for number, line in lines(path):
+            cells = line.split("\t")
+            if not len(names) <= len(cells) <= len(names) + more:
+                fix = "a file without classes cannot be scored: move it away, and the dev rows are"
+                raise UserError(
+                    f"{path}:{number}: {len(cells)} columns", f"{len(names)}: {', '.join(names)}", fix
+                )
+            query, before = query + (cells[0] != before), cells[0]
+            *texts, label = cells[-len(names) :]
+            fields = {
+                "text_a": " ".join(texts[: len(text_a)]),
+                "text_b": " ".join(texts[len(text_a) :]),
+                "document": str(query),
+            }
+            yield path, number, Example(str(number - 1), fields, label.strip())
+
+    return read
+
+
 def aligned(build: Callable[[Sequence[str], int], Example]) -> Reader:
-    """A reader of any number of line-aligned files."""
+    """Return a reader of any number of line-aligned files."""
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         texts = [[text for _, text in lines(path)] for path in paths]
@@ -242,7 +276,7 @@ translation = aligned(lambda row, index: Example(str(index), {"text": row[0]}, r
 
 
 def squad(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """A SQuAD 1.1 JSON file; answers whose text is not at their start, or none at all, are an error.
+    """Read a SQuAD 1.1 JSON file; a missing answer, or one whose text is not at its offset, is an error.
 
     The line number of a question is the place of its id in the file.
     """
@@ -265,10 +299,10 @@ def _squad(path: Path) -> Iterator[Row]:
     for index, paragraph in enumerate(paragraphs):
         context = paragraph["context"]
         for qa in paragraph["qas"]:
-            found = text.find(f'"{qa["id"]}"', position)
-            if found > position:
-                number += text.count("\n", position, found)
-                position = found
+            place = text.find(f'"{qa["id"]}"', position)
+            if place > position:
+                number += text.count("\n", position, place)
+                position = place
             answers = tuple((a["text"], int(a["answer_start"])) for a in qa["answers"])
             if not answers:
                 raise UserError(f"{path}:{number}: question {qa['id']} has no answer", _SQUAD)
@@ -284,7 +318,7 @@ def _squad(path: Path) -> Iterator[Row]:
 
 
 def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reader:
-    """A reader of one JSON object a line."""
+    """Return a reader of one JSON object per line."""
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
@@ -301,7 +335,7 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
 
 
 def parse_json(path: Path, number: int, text: str) -> Any:
-    """A JSON value, or an error that names the file and line."""
+    """Parse a JSON value, or raise an error that names the file and line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Scores and their file: what one run leaves behind for tables, reports and comparisons."""
+"""Scores and their file format, the input of tables, reports and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ character n-grams without any neural network."""
 
 @dataclass(frozen=True)
 class Score:
-    """One number of one system on one language, with what is needed to trust it.
+    """One number of one system on one language, with its provenance.
 
     Attributes:
         suite: registry name of the suite.
@@ -86,7 +86,7 @@ class Average:
 
 
 def signature(metric: str, data_digest: str, seed: int, checkpoint: str, extra: str = "") -> str:
-    """The text that says how a score came about.
+    """Return the signature that says how a score was computed.
 
     Example:
         >>> signature("accuracy:1", "ab" * 32, 1, "cd" * 32)
@@ -108,13 +108,13 @@ def write_scores(path: Path, scores: Iterable[Score], averages: Iterable[Average
 
 
 def read_averages(path: Path) -> list[Average]:
-    """The averages in a file of scores that can be read; files of before 2026-11 have none."""
+    """Return the usable averages in a file of scores; files from before 2026-11 have none."""
     rows = json.loads(path.read_text(encoding="utf-8")).get("averages", [])
     return [Average(**{**row, "langs": tuple(row["langs"])}) for row in rows]
 
 
 def read_scores(path: Path) -> list[Score]:
-    """The scores in a file.
+    """Return the scores in a file.
 
     Raises:
         UserError: no such file, not this format, a key missing or unknown.
@@ -126,33 +126,33 @@ def read_scores(path: Path) -> list[Score]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}", fix="run the evaluation again") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UserError(f"{path} is no scores file", f'an object with "format": "{FORMAT}"')
+        raise UserError(f"{path} is not a scores file", f'an object with "format": "{FORMAT}"')
     if not isinstance(document.get("scores"), list):
         raise UserError(f"{path} holds no list of scores", '"scores": [...]', "run the evaluation again")
     return [_score(path, position, row) for position, row in enumerate(document["scores"])]
 
 
 def merge(files: Sequence[Path]) -> list[Score]:
-    """The scores of several runs.
+    """Return the scores of several runs.
 
     Raises:
         UserError: two files hold different values of one score.
     """
-    found: dict[tuple[Any, ...], tuple[Path, Score]] = {}
+    by_key: dict[tuple[Any, ...], tuple[Path, Score]] = {}
     for path in files:
         for score in read_scores(path):
-            old = found.setdefault(key_of(score), (path, score))
+            old = by_key.setdefault(key_of(score), (path, score))
             if old[1].value != score.value:
                 name = f"{score.suite}/{score.lang}/{score.metric}, {score.system}, seed {score.seed}"
                 raise UserError(
                     f"{path} and {old[0]} disagree on {name}: {score.value} and {old[1].value}",
                     fix="give only one of them, or name the systems apart (a report: runs=NAME=PATH,NAME=PATH)",
                 )
-    return [score for _, score in found.values()]
+    return [score for _, score in by_key.values()]
 
 
 def key_of(score: Score) -> tuple[Any, ...]:
-    """What makes a score the same measurement as another."""
+    """Return the key of equal measurements."""
     named = ("suite", "lang", "metric", "seed", "system", "split", "source", "protocol", "select")
     return tuple(getattr(score, name) for name in named)
 
@@ -171,17 +171,17 @@ def _score(path: Path, position: int, row: Any) -> Score:
     # One score a line after the line with the format.
     where = f"{path}:{position + 2}"
     if not isinstance(row, dict):
-        raise UserError(f"{where}: {row!r} is no score", "an object")
+        raise UserError(f"{where}: {row!r} is not a score", "an object")
     try:
         score = Score(**row)
     except TypeError as error:
         raise UserError(f"{where}: {str(error).replace('Score.__init__() ', '')}") from None
     for field in dataclasses.fields(Score):
-        found = getattr(score, field.name)
-        if not isinstance(found, _TYPES[str(field.type)]) or (
-            isinstance(found, bool) and field.type != "bool"
+        value = getattr(score, field.name)
+        if not isinstance(value, _TYPES[str(field.type)]) or (
+            isinstance(value, bool) and field.type != "bool"
         ):
-            raise UserError(f"{where}: {field.name}={found!r}", str(field.type), "run the evaluation again")
+            raise UserError(f"{where}: {field.name}={value!r}", str(field.type), "run the evaluation again")
     if score.n < 1:
         raise UserError(f"{where}: value {score.value!r} over {score.n} rows", "at least one row")
     return score

@@ -1,4 +1,4 @@
-"""Nearest translations among sentence vectors, and mining of pairs above a threshold.
+"""Retrieval of nearest translations among sentence vectors, and mining of pairs above a threshold.
 
 Sources: margin: Artetxe and Schwenk 2019, Margin-based parallel corpus mining, equation 2 (ratio, k = 4);
     CSLS:
@@ -8,7 +8,7 @@ fitted on the training split as in LASER's BUCC task and never on the scored one
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ Distance = Literal["cosine", "margin", "csls"]
 
 NEIGHBOURS: dict[str, int] = {"cosine": 0, "margin": 4, "csls": 10}
 BLOCK_ROWS = 1024
+BLOCK_SCORES = 2**27
 
 
 class Candidate(NamedTuple):
@@ -37,7 +38,7 @@ class Candidate(NamedTuple):
 def nearest(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "cosine"
 ) -> Int64[np.ndarray, " src"]:
-    """The row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
+    """Return the row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
 
     Args:
         src: float32 (num_src, dim).
@@ -53,26 +54,55 @@ def nearest(
 def best_rows(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance
 ) -> tuple[Int64[np.ndarray, " src"], Float32[np.ndarray, " src"]]:
-    """`nearest` with the scores, float32 (num_src,)."""
-    if distance not in NEIGHBOURS:
-        raise unknown("distance", distance, NEIGHBOURS)
-    a, b = normalised(src), normalised(tgt)
-    near_a, near_b = mean_of_nearest(a, b, NEIGHBOURS[distance]), mean_of_nearest(b, a, NEIGHBOURS[distance])
+    """Return `nearest` with the scores, float32 (num_src,)."""
     rows, scores = [], []
-    for start in range(0, len(a), BLOCK_ROWS):
-        block = a[start : start + BLOCK_ROWS] @ b.T
-        if distance == "margin":
-            block /= (near_a[start : start + BLOCK_ROWS, None] + near_b[None]) / 2
-        elif distance == "csls":
-            block = 2 * block - near_a[start : start + BLOCK_ROWS, None] - near_b[None]
+    for block in _score_blocks(src, tgt, distance):
         best = block.argmax(axis=1)
         rows.append(best)
         scores.append(block[np.arange(len(block)), best])
     return np.concatenate(rows), np.concatenate(scores)
 
 
+def ranked(
+    src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance, depth: int
+) -> Int64[np.ndarray, "src depth"]:
+    """Return the rows of ``tgt`` with the highest scores for each row of ``src``, the best first; ties in their order.
+
+    Returns:
+        int64 (num_src, depth), or all of ``tgt`` where it has fewer rows.
+    """
+    depth, rows = min(depth, len(tgt)), []
+    for block in _score_blocks(src, tgt, distance):
+        least = np.partition(block, -depth, axis=1)[:, -depth]
+        for scores, bound in zip(block, least, strict=True):
+            places = np.flatnonzero(scores >= bound)
+            rows.append(places[np.argsort(-scores[places], kind="stable")][:depth])
+    return np.stack(rows)
+
+
+def _score_blocks(src: Vectors, tgt: Vectors, distance: Distance) -> Iterator[Vectors]:
+    """Yield the scores of some rows of ``src`` with all of ``tgt``, float32 (block, num_tgt), in order."""
+    if distance not in NEIGHBOURS:
+        raise unknown("distance", distance, NEIGHBOURS)
+    a, b = normalised(src), normalised(tgt)
+    near_a, near_b = mean_of_nearest(a, b, NEIGHBOURS[distance]), mean_of_nearest(b, a, NEIGHBOURS[distance])
+    size = block_rows(len(b))
+    for start in range(0, len(a), size):
+        block = a[start : start + size] @ b.T
+        if distance == "margin":
+            block /= (near_a[start : start + size, None] + near_b[None]) / 2
+        elif distance == "csls":
+            block = 2 * block - near_a[start : start + size, None] - near_b[None]
+        yield block
+
+
+def block_rows(num_columns: int) -> int:
+    """Return how many rows of scores are held at once: 1,024, or fewer if they would take more than 0.5 GB."""
+    return min(BLOCK_ROWS, max(1, BLOCK_SCORES // max(1, num_columns)))
+
+
 def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Rows (num, dim) less their mean; a row that has nothing else stays as it is.
+    """Subtract the mean from rows (num, dim); a row that would become zero is unchanged.
 
     The mean of many sentences is what their language adds to every one of them.
 
@@ -83,10 +113,10 @@ def centred(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "ro
 
 
 def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Rows scaled to length 1.
+    """Scale rows to length 1.
 
     Raises:
-        UserError: no rows, a value that is no number, or a row of zeros.
+        UserError: no rows, a value that is not a number, or a row of zeros.
     """
     if vectors.ndim != 2 or not len(vectors):
         raise UserError(f"vectors of shape {vectors.shape}", "(rows, dimensions) with at least one row")
@@ -100,13 +130,13 @@ def normalised(vectors: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, 
 def mean_of_nearest(
     a: Float32[np.ndarray, "rows dim"], b: Float32[np.ndarray, "others dim"], k: int
 ) -> Float32[np.ndarray, " rows"]:
-    """Mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
+    """Return the mean cosine of each row of ``a`` to its ``k`` nearest of ``b``, float32 (num_a,); zeros for k = 0."""
     if k == 0:
         return np.zeros(len(a), dtype=np.float32)
-    k = min(k, len(b))
+    k, size = min(k, len(b)), block_rows(len(b))
     means = [
-        np.partition(a[start : start + BLOCK_ROWS] @ b.T, -k, axis=1)[:, -k:].mean(axis=1)
-        for start in range(0, len(a), BLOCK_ROWS)
+        np.partition(a[start : start + size] @ b.T, -k, axis=1)[:, -k:].mean(axis=1)
+        for start in range(0, len(a), size)
     ]
     return np.concatenate(means)
 
@@ -114,14 +144,14 @@ def mean_of_nearest(
 def mine(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "margin"
 ) -> list[Candidate]:
-    """Pairs by falling score, each row in at most one: the best of both directions, taken greedily."""
+    """Match rows greedily by descending score in both directions, each row at most once."""
     forward, forward_scores = best_rows(src, tgt, distance)
     backward, backward_scores = best_rows(tgt, src, distance)
-    found = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
+    best = {(i, int(j)): float(s) for i, (j, s) in enumerate(zip(forward, forward_scores, strict=True))}
     for j, (i, s) in enumerate(zip(backward, backward_scores, strict=True)):
-        found.setdefault((int(i), j), float(s))
+        best.setdefault((int(i), j), float(s))
     pairs, used_src, used_tgt = [], set(), set()
-    for (i, j), score in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for (i, j), score in sorted(best.items(), key=lambda item: (-item[1], item[0])):
         if i not in used_src and j not in used_tgt:
             pairs.append(Candidate(i, j, score))
             used_src.add(i)
@@ -130,7 +160,7 @@ def mine(
 
 
 def fit_threshold(pairs: Sequence[Candidate], gold: Set[tuple[int, int]]) -> tuple[float, float]:
-    """The score between two neighbouring candidates that gives the best F1, and that F1 in percent.
+    """Return the threshold between neighbouring candidates with the best F1, and that F1 in percent.
 
     Args:
         pairs: candidates by falling score, from a training split.

@@ -1,4 +1,4 @@
-"""``xling eval``: suites x systems x seeds under a protocol, to predictions, scores and tables.
+"""Evaluation of suites x systems x seeds under a protocol, giving predictions, scores and tables: ``xling eval``.
 
 Predictions are kept in ``out/predictions`` with what made them; a rerun predicts only what is missing or was
 made by another model, other settings or other rows. Scores and tables are published together in
@@ -66,20 +66,20 @@ class Target:
 def run(cfg: EvalConfig) -> Answer:
     """Evaluate the systems that ``cfg`` names and return the Markdown table."""
     data_folder(cfg.data)
-    expand(cfg.suites)  # a wrong name is told before the systems import torch
+    expand(cfg.suites)  # report a wrong name before the systems import torch
     translate = Translations(cfg.translator, cfg.out / "translations", cfg.search) if cfg.translator else None
     return evaluate_systems(cfg, named_systems(cfg), translate)
 
 
 def named_systems(cfg: EvalConfig) -> list[Backend]:
-    """The systems of ``cfg``, with every one of its checkpoints.
+    """Return the systems of ``cfg``, one for each of its checkpoints.
 
     Raises:
         UserError: an unknown system, or a name for a checkpoint that stands for something else.
     """
     if not cfg.checkpoints:
         return [build(name, cfg) for name in cfg.systems]
-    found: list[Backend] = []
+    systems: list[Backend] = []
     pairs = [item.rpartition("=") for item in cfg.checkpoints]
     places = {name or Path(place).name: Path(place) for name, _, place in pairs}
     if len(places) < len(pairs) or cfg.checkpoint or not places.keys().isdisjoint(BACKENDS):
@@ -91,12 +91,12 @@ def named_systems(cfg: EvalConfig) -> list[Backend]:
     first = replace(cfg, checkpoint=next(iter(places.values())))
     for system in cfg.systems:
         if system != "pretrained":
-            found.append(build(system, first))
+            systems.append(build(system, first))
             continue
         for name, place in places.items():
-            found.append(build(system, replace(cfg, checkpoint=place)))
-            found[-1].name = name
-    return found
+            systems.append(build(system, replace(cfg, checkpoint=place)))
+            systems[-1].name = name
+    return systems
 
 
 def evaluate_systems(
@@ -112,7 +112,7 @@ def evaluate_systems(
     if any(seed < 0 for seed in cfg.seeds):
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
-        raise UserError(f"out={cfg.out} is no folder", fix="choose another out=, or move the file away")
+        raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:
@@ -134,21 +134,21 @@ def evaluate_systems(
 
 
 def expand(names: Iterable[str]) -> list[str]:
-    """Names of suites, with the groups of `xling.eval.groups` spelled out.
+    """Return the names of suites, with groups of `xling.eval.groups` expanded.
 
     Raises:
         UserError: no name, or an unknown one.
     """
-    found: list[str] = []
+    names_of_suites: list[str] = []
     for name in names:
-        found += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
-    if not found:
+        names_of_suites += GROUPS[name].here() if name in GROUPS else [suites()[name].name]
+    if not names_of_suites:
         raise UserError("no suite is named", ", ".join(sorted([*suites(), *GROUPS])), "suites=xnli,panx")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names_of_suites))
 
 
 def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
-    """What of a suite is scored: the languages asked for, or every one at hand, the source first.
+    """Return the languages of a suite to score: the requested ones, or every available one, the source first.
 
     Raises:
         UserError: a language asked for is missing, or none is there.
@@ -185,7 +185,7 @@ def targets_of(suite: Suite, cfg: EvalConfig, data: Path) -> list[Target]:
 def _predict(
     cfg: EvalConfig, system: Backend, targets: Sequence[Target], data: Path, translate: Translator | None
 ) -> Iterator[Path]:
-    """The prediction files of one system on one suite, made where they are missing."""
+    """Yield the prediction files of one system on one suite, computing missing ones."""
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     if not suite.shape.is_tuned:
         for target in targets:
@@ -209,7 +209,7 @@ def _one_model(
     suite, protocol = targets[0].suite, PROTOCOLS[cfg.protocol]
     langs = [t.lang for t in targets]
     fit = replace(cfg.fit, seed=seed if system.seeded else 1)
-    ready = not system.seeded and system.name not in CONTROLS  # fine-tuned before, and not again
+    ready = not system.seeded and system.name not in CONTROLS  # already fine-tuned
     if ready:
         made_by = "fine-tuned|int8" if cfg.int8 else "fine-tuned"
     else:
@@ -240,7 +240,7 @@ def _one_model(
 
 @dataclass
 class _DevScores:
-    """Scores of every checkpoint on dev rows, computed only when a way of choosing reads them."""
+    """Scores of every checkpoint on dev rows, computed only if a selection method needs them."""
 
     system: Backend
     suite: Suite
@@ -249,7 +249,7 @@ class _DevScores:
     on_source: list[float] = field(default_factory=list)
 
     def asked(self, mode: str, target: Target, data: Path) -> Mapping[str, Sequence[float]]:
-        """The scores that ``mode`` reads."""
+        """Return the dev scores that ``mode`` needs for selection."""
         if len(self.checkpoints) == 1 or mode in ("last", "averaged"):
             return {}
         if mode == "oracle":
@@ -260,12 +260,12 @@ class _DevScores:
 
     def _scores(self, rows: Sequence[Example], lang: str) -> list[float]:
         metric = METRICS[self.suite.metric]
-        found = [self.system.predict(c, self.suite, rows, lang) for c in self.checkpoints]
-        return [evaluate(metric, rows, answers, lang)[0] for answers in found]
+        predicted = [self.system.predict(c, self.suite, rows, lang) for c in self.checkpoints]
+        return [evaluate(metric, rows, answers, lang)[0] for answers in predicted]
 
 
 def _target_dev(target: Target, data: Path) -> list[Example]:
-    """Dev rows of the target language that are not the scored ones.
+    """Return dev rows of the target language that are not the scored ones.
 
     Raises:
         UserError: the scored rows are the dev rows, so there is nothing to choose on.
@@ -280,7 +280,7 @@ def _target_dev(target: Target, data: Path) -> list[Example]:
 
 
 def _translate(cfg: EvalConfig, system: Backend, target: Target, data: Path) -> Path:
-    """Translations of one pair, made where they are missing."""
+    """Return the translations of one pair, computing missing ones."""
     made_by = f"no fine-tuning{_searched(cfg, target.suite)}"
     origin = _origin(cfg, system, target, FIXED_SEED, "none", made_by, data)
     origin = replace(origin, protocol="none", source="")
@@ -312,7 +312,7 @@ def _origin(
 def _trained_on(
     cfg: EvalConfig, suite: Suite, langs: Sequence[str], fit: FitConfig | None, data: Path
 ) -> str:
-    """The part of a signature that says what a model was fine-tuned on and how, from the files' digests."""
+    """Return the part of a signature about fine-tuning: data digests and settings."""
     home, protocol = training_suite(suite), PROTOCOLS[cfg.protocol]
     train_langs = dict.fromkeys([cfg.source, *(langs if protocol.train_on != "source" else ())])
     times = f"x{len(train_langs)}" if protocol.train_on == "translated_all" and len(train_langs) > 1 else ""
@@ -340,7 +340,7 @@ def _trained_on(
 
 
 def _written_by(cfg: EvalConfig, suite: Suite) -> str:
-    """The part of a signature that says what translated rows, and how texts were looked for."""
+    """Return the part of a signature about the translation of rows: model and search."""
     protocol = PROTOCOLS[cfg.protocol]
     translates = protocol.test_on == "translated" or protocol.train_on in ("translated", "translated_all")
     if not (cfg.translator and translates):
@@ -349,7 +349,7 @@ def _written_by(cfg: EvalConfig, suite: Suite) -> str:
 
 
 def _searched(cfg: EvalConfig, suite: Suite) -> str:
-    """The part of a signature that says how texts were looked for; nothing where none are written."""
+    """Return the part of a signature about text generation; empty if no texts are generated."""
     return _search_of(cfg) if suite.shape.is_slow else ""
 
 

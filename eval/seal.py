@@ -1,9 +1,11 @@
-"""``xling eval seal`` and ``eval verify``: a result in one file, and its every digit computed again from it.
+"""Sealing of a result in one file, and verification by recomputing every digit.
 
-The file holds the answers, what they are answers to (digests of the files of rows, and of ids, fields and labels), the
-models' digests, the scores with intervals and signatures, the versions of what computed them and the command. `verify`
-takes the answers, scores them against the rows of another data folder and compares everything. What it cannot know is
-whether a model gave the answers: whoever makes up answers can seal them.
+``xling eval seal`` and ``eval verify``.
+
+The file holds the answers, the digests of the rows that they answer (files; ids, fields and labels), the
+models' digests, the scores with intervals and signatures, the versions of the software and the command.
+`verify` scores the answers against the rows of another data folder and compares everything. It cannot know
+whether a model gave the answers: invented answers can be sealed too.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class SealConfig:
 
     Args:
         run: folder of a run with its predictions.
-        out: file to write; an existing one is left alone.
+        out: file to write; an existing one is not replaced.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -49,7 +51,7 @@ class VerifyConfig:
     """Settings of ``xling eval verify``.
 
     Args:
-        file: that ``xling eval seal`` has written.
+        file: file written by ``xling eval seal``.
         data: folder of the suites' files; default: what XLING_DATA names.
     """
 
@@ -118,7 +120,7 @@ def verify(cfg: VerifyConfig) -> Answer:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 over everything in a sealed file but the digest itself."""
+    """Return the SHA-256 of everything in a sealed file except the digest itself."""
     rest = {name: value for name, value in content.items() if name != "digest"}
     return hashlib.sha256(
         json.dumps(rest, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass")
@@ -126,17 +128,17 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def _answers(path: Path, data: Path) -> dict[str, Any]:
-    """The answers of a file of predictions with their rows' digest."""
+    """Return the answers of a file of predictions with their rows' digest."""
     origin = predictions.read_origin(path)
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     given = predictions.read(path, rows)
@@ -148,7 +150,7 @@ def _answers(path: Path, data: Path) -> dict[str, Any]:
 
 
 def _gold(origin: Origin, data: Path) -> str:
-    """SHA-256 over ids, fields and labels of rows, whatever the files that they are in."""
+    """Return the SHA-256 of ids, fields and labels of rows, whatever files they are in."""
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     parts = [
         json.dumps([row.id, dict(row.fields), row.label], ensure_ascii=False, sort_keys=True) for row in rows
@@ -157,7 +159,7 @@ def _gold(origin: Origin, data: Path) -> str:
 
 
 def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
-    """Scores and averages of files of predictions, as JSON holds them."""
+    """Return scores and averages of files of predictions, as JSON holds them."""
     publish.check_columns([predictions.read_origin(path) for path in files])
     answered = publish.score_files(files, data)
     averages = publish.Averages(answered)
@@ -167,7 +169,7 @@ def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A sealed file whose digest is right."""
+    """Read a sealed file and verify its digest."""
     if not path.is_file():
         raise UserError(f"no sealed result at {path}", fix="xling eval seal RUN out=FILE writes one")
     try:
@@ -175,10 +177,10 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"it is not JSON: {error}", "the file as it was sealed") from None
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
-        raise _refused(path, "it is no sealed result", f'an object with "format": "{FORMAT}"')
-    if sealed.get("digest") != (found := digest(sealed)):
+        raise _refused(path, "it is not a sealed result", f'an object with "format": "{FORMAT}"')
+    if sealed.get("digest") != (actual := digest(sealed)):
         raise _refused(
-            path, f"its content has digest {found[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
+            path, f"its content has digest {actual[:12]}, not {str(sealed.get('digest'))[:12]}", "no change"
         )
     wanted = {"versions": dict, "made_by": dict, "answers": list, "scores": list, "averages": list}
     for name, kind in wanted.items():
@@ -188,7 +190,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _unpacked(file: Path, part: Any, folder: Path, data: Path) -> Path:
-    """A file of predictions with the answers of a sealed one."""
+    """Return a file of predictions with the answers of a sealed one."""
     try:
         origin = Origin(**part["origin"])
         given = [(str(name), answer) for name, answer in part["answers"]]

@@ -19,31 +19,32 @@ class EvalConfig:
         suites: names of suites.
         out: folder of the run.
         data: folder of the suites' files; default: what XLING_DATA names.
-        systems: names in `xling.eval.backend.BACKENDS`; the controls stand beside the others in every table.
+        systems: names in `xling.eval.backend.BACKENDS`; the controls appear beside the others in every table.
         checkpoint: model for the systems that need one.
         checkpoints: several models instead, side by side in place of ``pretrained``: directories, which give
-            their names, or NAME=DIRECTORY. The other systems take the first one.
-        langs: languages to score; default: all that are at hand. A named one that is missing is an error.
+            their names, or NAME=DIRECTORY. The other systems use the first one.
+        langs: languages to score; default: all that are available. A given one that is missing is an error.
         source: language of the training rows.
-        train_split: split of the training rows; ``dev`` where no training rows are at hand. Then a tenth of it
-            is held out to choose on, and only languages with test rows are scored.
-        train_with: further suites with the same labels, whose rows in the source language are trained on too: the
-            training rows, or the dev rows where there are none.
-        test_set: which of several test sets is scored, where a suite has several (``xling eval list`` names them).
-        train_rows: train on so many rows, drawn once for all seeds and systems; 0 for all.
+        train_split: split of the training rows; ``dev`` if there are no training rows. Then a tenth of it
+            is held out for selection, and only languages with test rows are scored.
+        train_with: further suites with the same labels, whose rows in the source language are trained on too:
+            the training rows, or the dev rows if there are none.
+        test_set: test set to score, if a suite has several (``xling eval list`` names them).
+        train_rows: number of training rows, drawn once for all seeds and systems; 0 for all.
         protocol: name in `xling.eval.protocols.PROTOCOLS`.
         shots: rows per class for few_shot.
-        select: ways of choosing the checkpoint, side by side.
-        seeds: of fine-tuning, for systems that depend on one.
+        select: methods of choosing the checkpoint, side by side.
+        seeds: seeds of fine-tuning, for systems that depend on one.
         fit: settings of fine-tuning.
         layer: hidden layer of sentence vectors; -1 is the last.
-        pooling: of sub-word vectors: mean, cls or max.
+        pooling: pooling of sub-word vectors: mean, cls or max.
         distance: cosine, margin or csls.
-        centred: take off the mean vector of each side first, which is mostly its language.
-        precision: of the weights that make sentence vectors: bf16 is twice as fast on a CPU that multiplies it.
-        search: how texts are looked for, in translation and generation.
+        centred: subtract the mean vector of each side first, which mostly encodes its language.
+        precision: precision of the weights for sentence vectors: bf16 is twice as fast on a CPU that supports
+            it.
+        search: settings of translation and generation.
         translator: model of ``xling finetune mt`` for the protocols that translate.
-        int8: encoders predict in 8-bit integers (`xling.models.int8`); they are fine-tuned as ever.
+        int8: encoders predict in 8-bit integers (`xling.models.int8`); fine-tuning is unchanged.
         table: settings of the tables.
         num_workers: processes that score files.
     """

@@ -1,18 +1,18 @@
-"""Confidence intervals and significance of scores that are functions of sums over rows.
+"""Confidence intervals and significance tests of scores that are functions of sums over rows.
 
 Rows are not independent: most suites ask the same items in every language, every seed answers the same items,
-and the questions of one passage or the sentences of one document stand or fall together. What is drawn is
+and the questions of one passage or the sentences of one document depend on each other. The sampling unit is
 therefore a cluster of rows (`clusters_of`): an item in all languages and seeds, with the rows of its passage.
-Seeds are a second random factor: the spread of the seeds' means that items do not explain is added to every
-interval and to the distribution under the null hypothesis, with as many degrees of freedom as seeds less one.
+Seeds are a second random factor. The spread of the seeds' means that items do not explain is added to every
+interval and to the null distribution, with one degree of freedom less than seeds.
 
-Clusters with equal statistics are drawn together where there are many: a resample is a multinomial draw over
-the distinct ones, a random swap a binomial draw, which has the same distribution as drawing one by one.
+Clusters with equal statistics are drawn together if there are many: a resample is a multinomial draw over
+the distinct ones, a random swap a binomial draw. Both have the same distribution as drawing one by one.
 
-Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap: Koehn
-2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989, and Riezler
-and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective number of rows of
-Korn and Graubard 1998.
+Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap:
+Koehn 2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989,
+and Riezler and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective
+number of rows of Korn and Graubard 1998.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Paired:
         assert self.a.shape == self.b.shape, (self.lang, self.a.shape, self.b.shape)
 
     def sides(self) -> tuple[Answered, Answered]:
-        """Both systems."""
+        """Resample the rows of both systems together."""
         return (
             Answered(self.lang, self.a, self.ids, self.blocks, self.seed),
             Answered(self.lang, self.b, self.ids, self.blocks, self.seed),
@@ -90,7 +90,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a test of ``b`` against ``a`` found.
+    """Result of a test of ``b`` against ``a``.
 
     Attributes:
         difference: score of b minus score of a, averaged over languages and seeds, in points.
@@ -99,9 +99,9 @@ class Comparison:
         p_lower: probability of a difference this low or lower if the systems were exchangeable.
         p_two_sided: probability of a difference this large in either direction.
         n: rows in all.
-        detectable: drop that a one-sided test at ``alpha`` of `power_drop` finds with 95 % power.
-        clusters: what is drawn: items with the passage or document that they belong to.
-        seeds: trainings that the difference is averaged over.
+        detectable: drop that a one-sided test at ``alpha`` of `power_drop` detects with 95 % power.
+        clusters: number of sampling units: items with their passage or document.
+        seeds: number of trainings that the difference is averaged over.
     """
 
     difference: float
@@ -116,7 +116,7 @@ class Comparison:
 
 
 def clusters_of(parts: Sequence[Answered]) -> tuple[list[Int64[np.ndarray, " _"]], int]:
-    """The cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
+    """Return the cluster of every row of every part, int64 (num_rows,) each, and how many clusters there are.
 
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
     and whatever these join.
@@ -158,7 +158,7 @@ def interval(
     blocks: Sequence[Hashable] = (),
     num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % interval of one score: Wilson's for a share, else the bootstrap's percentiles.
+    """Return the 95 % interval of one score: Wilson's for a share, else bootstrap percentiles.
 
     Args:
         stats: (num_rows, num_stats).
@@ -178,7 +178,7 @@ def interval(
 def wilson(
     top: Float64[np.ndarray, " clusters"], bottom: Float64[np.ndarray, " clusters"]
 ) -> tuple[float, float]:
-    """Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
+    """Return Wilson's 95 % interval of the share ``sum(top) / sum(bottom)`` in percent.
 
     The number of trials is the effective one: as many independent ones as give the variance that the clusters have;
     their number where they are all alike.
@@ -207,7 +207,7 @@ def average_interval(
     weights: Sequence[float] = (),
     num_resamples: int = NUM_RESAMPLES,
 ) -> tuple[float, float]:
-    """The 95 % interval of the mean of one system's scores over languages and seeds.
+    """Return the 95 % interval of the mean of one system's scores over languages and seeds.
 
     Resamples of rows that are all right or all wrong are all alike; Wilson's interval over the clusters stands there.
 
@@ -267,7 +267,7 @@ def compare(
 
 
 def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) -> float:
-    """The drop in points that a one-sided test at ``alpha`` finds with probability ``power``.
+    """Return the drop in points that a one-sided test at ``alpha`` detects with probability ``power``.
 
     Args:
         standard_error: of the difference when there is none, in points.
@@ -278,7 +278,7 @@ def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) 
 
 
 def rows_needed(disagreement: float, drop: float, alpha: float = 0.01, power: float = 0.95) -> int:
-    """Rows at which a drop in accuracy is found, by the normal approximation.
+    """Return the number of rows at which a drop in accuracy is detected, by the normal approximation.
 
     Args:
         disagreement: share of rows on which exactly one of the two systems is right.
@@ -296,7 +296,7 @@ def seed_variance(
     shares: Float64[np.ndarray, " parts"],
     seeds: Sequence[int],
 ) -> tuple[float, int]:
-    """Variance of an average due to seeds alone, and its degrees of freedom.
+    """Return the variance of an average due to seeds alone, and its degrees of freedom.
 
     The spread of the seeds' own averages less what items explain of it, which is how far the averages of resamples
     spread around their common mean.
@@ -312,8 +312,8 @@ def seed_variance(
         return 0.0, 0
     of_seed = np.array([[seed == name for name in names] for seed in seeds], dtype=np.float64)
     weights = of_seed * shares[:, None] * len(names)
-    means, found = observed @ weights, draws @ weights
-    around = found - found.mean(axis=1, keepdims=True)
+    means, resampled = observed @ weights, draws @ weights
+    around = resampled - resampled.mean(axis=1, keepdims=True)
     free = len(names) - 1
     explained = float(around.var(axis=0).sum()) / free
     return max(0.0, float(means.var(ddof=1)) - explained) / len(names), free
@@ -322,7 +322,7 @@ def seed_variance(
 def _seed_noise(
     draws: Array, observed: Array, shares: Array, seeds: Sequence[int], key: str
 ) -> npt.NDArray[np.float64]:
-    """What seeds alone add to each resample, float64 (num_resamples,); nothing with one seed."""
+    """Return the seeds' contribution to each resample, float64 (num_resamples,); zeros with one seed."""
     variance, free = seed_variance(draws, observed, shares, seeds)
     if not variance:
         return np.zeros(len(draws))
@@ -331,14 +331,17 @@ def _seed_noise(
 
 
 def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
-    """The percentiles of resamples, widened as Student's t is for few clusters."""
+    """Return the percentiles of resamples, widened as Student's t is for few clusters."""
     low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
     return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
 
 
 def _student(free: int) -> float:
-    """The 97.5 % quantile of Student's t, from three degrees on to within 0.3 % (Cornish and Fisher's expansion)."""
+    """Return the 97.5 % quantile of Student's t (Cornish and Fisher's expansion.
+
+    0.3 % error from three degrees on).
+    """
     z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
@@ -349,7 +352,7 @@ def _student(free: int) -> float:
 
 
 def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
-    """Sums of row statistics by cluster, (num_clusters, num_stats)."""
+    """Return sums of row statistics by cluster, (num_clusters, num_stats)."""
     sums = np.zeros((count, stats.shape[1]))
     np.add.at(sums, own, stats)
     return sums
@@ -358,39 +361,39 @@ def _by_cluster(stats: Array, own: Clusters, count: int) -> Array:
 def _resampled_scores(
     parts: Sequence[Answered], metric: Metric, key: str, num_resamples: int
 ) -> tuple[Array, int]:
-    """Scores of resamples, (num_resamples, num_parts), and the number of clusters."""
+    """Return scores of resamples, (num_resamples, num_parts), and the number of clusters."""
     own, count = clusters_of(parts)
     matrices = [_by_cluster(part.stats, c, count) for part, c in zip(parts, own, strict=True)]
     blocks = [
-        np.stack([metric.reduce(sums) for sums in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(sums) for sums in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(blocks), count
 
 
 def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
-    """Differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
+    """Return differences b - a of resamples, (num_resamples, num_pairs), from statistics of a and b side by side."""
     width = matrices[0].shape[1] // 2
     drawn = [
-        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in found], axis=1)
-        for found in _resampled(matrices, key, num_resamples)
+        np.stack([metric.reduce(x[:, width:]) - metric.reduce(x[:, :width]) for x in block], axis=1)
+        for block in _resampled(matrices, key, num_resamples)
     ]
     return np.concatenate(drawn)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the variance of a difference comes from, in points squared.
+    """Components of the variance of a difference, in points squared.
 
     Attributes:
-        item: of one item, in all languages and seeds alike.
+        item: of one item, shared by all languages and seeds.
         item_lang: of one item in one language.
         item_seed: of one item with one seed.
         rest: of one item in one language with one seed.
-        seed: of one seed, whatever the items.
-        items: clusters that this comes from.
-        langs: languages.
-        seeds: trainings.
+        seed: of one seed, independent of the items.
+        items: number of clusters.
+        langs: number of languages.
+        seeds: number of trainings.
     """
 
     item: float
@@ -403,7 +406,7 @@ class Spread:
     seeds: int
 
     def variance(self, items: float, langs: int, seeds: int) -> float:
-        """Variance of the mean difference over so many."""
+        """Return the variance of the mean difference for a planned number of items, languages and seeds."""
         each = self.item + self.item_lang / langs + self.item_seed / seeds + self.rest / (langs * seeds)
         return each / items + self.seed / seeds
 
@@ -411,7 +414,7 @@ class Spread:
 def spread_of(
     pairs: Sequence[Paired], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
 ) -> Spread:
-    """The parts of the variance of a difference, from the covariances of resampled scores.
+    """Return the parts of the variance of a difference, from the covariances of resampled scores.
 
     Without a second language or seed their parts are in the others.
     """
@@ -429,8 +432,8 @@ def spread_of(
     both = mean(lang & seed, 0.0)
     of_lang, of_seed = mean(lang & ~seed, both), mean(~lang & seed, both)
     item = max(0.0, mean(~lang & ~seed, min(of_lang, of_seed)))
-    found = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
-    observed = np.array(found[1::2], dtype=np.float64) - np.array(found[::2], dtype=np.float64)
+    scores = [metric.reduce(side.stats.sum(axis=0)) for side in sides]
+    observed = np.array(scores[1::2], dtype=np.float64) - np.array(scores[::2], dtype=np.float64)
     shares, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
     alone, _ = seed_variance(draws, observed, shares, seeds.tolist())
     return Spread(
@@ -451,7 +454,7 @@ def _distinct(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:
 
 
 def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Iterator[list[Array]]:
-    """Sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
+    """Yield sums of bootstrap samples of clusters in blocks: per matrix (block, num_stats)."""
     whole = np.hstack(matrices)
     ends = np.cumsum([m.shape[1] for m in matrices])[:-1]
     rows, counts = _distinct(whole)
@@ -471,7 +474,7 @@ def _resampled(matrices: Sequence[Array], key: str, num_resamples: int) -> Itera
 
 
 def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples: int) -> Array:
-    """Mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
+    """Return mean differences b - a after swapping the systems' answers to random clusters, (num_resamples,)."""
     halves = [np.split(m, 2, axis=1) for m in matrices]
     rows, counts = _distinct(np.hstack([b - a for a, b in halves]))
     generator = rng("randomise", key)
@@ -489,7 +492,7 @@ def _swapped(matrices: Sequence[Array], metric: Metric, key: str, num_resamples:
 
 
 def _blocks(num_resamples: int, width: int) -> Iterator[int]:
-    """Numbers of resamples whose numbers fit together in memory."""
+    """Yield block sizes of resamples that fit into memory."""
     most = max(1, VALUES_AT_ONCE // max(width, 1))
     for start in range(0, num_resamples, most):
         yield min(most, num_resamples - start)

@@ -1,4 +1,4 @@
-"""What a suite is, the registry of them, and the one way to read their rows from a data folder.
+"""Suites: their definition, their registry, and the reading of their rows from a data folder.
 
 A suite is one file in ``eval/suites/``. Beside it a table ``<suite>.tsv`` may record the files whose digests
 are known (lang, split, path below the data folder, number of rows, SHA-256); a recorded file must have that
@@ -43,14 +43,14 @@ class SuiteFile:
 
 @dataclass(frozen=True)
 class Online:
-    """Where a suite is in the hub of `datasets`.
+    """Location of a suite on the Hugging Face Hub.
 
     Args:
         name: dataset name.
         config: configuration per language; ``{lang}`` and ``{code}`` are filled in.
         to_example: one record, with class numbers as names, and its index -> example.
         revision: git commit, since a branch moves.
-        splits: our split name -> theirs, where they differ.
+        splits: our split name -> theirs, if they differ.
     """
 
     name: str
@@ -77,16 +77,17 @@ class Suite:
         codes: our language code -> the code in file names, where they differ.
         metrics: names in `xling.eval.metrics.METRICS`, the main one first; default: those of the kind.
         protocol: what a score means, printed under its table.
-        train_from: suite whose training and dev rows serve a suite that has none.
+        train_from: suite whose training and dev rows are used by a suite without its own.
         translated_train: training rows other than English are machine translations of the English ones.
         synthetic: rows are generated; every table says so.
         extra: languages that are not part of the published average.
         pivot: set when there is one file per language: ``de`` pairs de with the pivot, ``de-fr`` de with fr.
         split_codes: our split name -> the one in file names, where they differ.
         keep: (example, split) -> whether the row is in the split, when one file holds several splits.
+        of_language: (example, language) -> whether the row is read in it, when one file holds several languages.
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
         is_parallel: a row has the same id in every language, of which it is a translation.
-        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first at hand.
+        test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Suite:
     pivot: str = ""
     split_codes: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[Example, str], bool] | None = None
+    of_language: Callable[[Example, str], bool] | None = None
     official: tuple[Layout, ...] = ()
     test_sets: tuple[str, ...] = ()
     is_parallel: bool = False
@@ -140,25 +142,25 @@ class Suite:
         return {(f.lang, f.split): f.num_rows for f in self.files}
 
     def recorded(self, lang: str, split: str) -> list[SuiteFile]:
-        """The files of a language and split whose digests are known, in reading order."""
+        """Return the files of a language and split whose digests are known, in reading order."""
         return [f for part in self._parts(lang) for f in self.files if (f.lang, f.split) == (part, split)]
 
     def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
-        """Where the files of a language and split are or, when they are missing, should be."""
+        """Return the paths of a language and split; if files are missing, where they should be."""
         known = tuple(data / f.path for f in self.recorded(lang, split))
         complete = len(known) == len(self._parts(lang)) * len(self.patterns)
         if complete and all(p.is_file() for p in known):
             return known
         for layout in self._layouts(data):
-            found = layout.files(self._parts(lang), split, data)
-            if all(p.is_file() for p in found):
-                return found
+            present = layout.files(self._parts(lang), split, data)
+            if all(p.is_file() for p in present):
+                return present
         rows = data / ROWS / self.name / f"{lang}.{split}.jsonl"
         own = self._own.files(self._parts(lang), split, data)
         return (rows,) if rows.is_file() else known if complete else own
 
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
-        """The rows of files, read by the reader of the layout that they are in."""
+        """Yield the rows of files, read by the reader of the layout that they are in."""
         below = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
         for layout in self.official:
             if layout.reader and any(layout.fits(name) for name in below):
@@ -171,7 +173,7 @@ class Suite:
         return Layout(self.patterns, None, self.codes, self.split_codes, any_code=not self.pairs)
 
     def _layouts(self, data: Path) -> list[Layout]:
-        """The layouts whose folders exist."""
+        """Return the layouts whose folders exist."""
         return [layout for layout in (self._own, *self.official) if layout.is_there(data)]
 
     @property
@@ -180,14 +182,16 @@ class Suite:
         return bool(self.pivot) or self.shape.pairs_languages
 
     def _parts(self, lang: str) -> tuple[str, ...]:
-        """The languages whose files are read together: one, or both sides of a pair."""
+        """Return the languages whose files are read together: one, or both sides of a pair."""
         if not self.pivot:
             return (lang,)
         source, _, target = lang.partition("-")
         return (source, target or self.pivot)
 
     def has(self, lang: str, split: str, data: Path) -> bool:
-        """Whether the files of a language and split are in the data folder."""
+        """Return whether the files of a language and split are in the data folder."""
+        if self.of_language and lang not in (*self.languages, *self.extra):
+            return (data / ROWS / self.name / f"{lang}.{split}.jsonl").is_file()
         return all(p.is_file() for p in self.paths(lang, split, data))
 
 
@@ -198,12 +202,12 @@ SUITES: Registry[Suite] = Registry("suite", "xling.eval.suites", "suite")
 
 
 def suites() -> Registry[Suite]:
-    """Every suite."""
+    """Return every suite."""
     return SUITES
 
 
 def recorded_files(module: str) -> tuple[SuiteFile, ...]:
-    """The table of digests beside the module of a suite, which is in a package; call it with ``__name__``."""
+    """Load the table of digests beside a suite's module, which is in a package; call it with ``__name__``."""
     package, _, name = module.rpartition(".")
     lines = (files(package) / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(lines, delimiter="\t"))
@@ -211,10 +215,10 @@ def recorded_files(module: str) -> tuple[SuiteFile, ...]:
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """The folder given, or the one that XLING_DATA names.
+    """Return the folder given, or the one that XLING_DATA names.
 
     Raises:
-        UserError: neither is given, or it is no folder.
+        UserError: neither is given, or it is not a folder.
     """
     chosen = str(data or os.environ.get("XLING_DATA", ""))
     if not chosen:
@@ -231,29 +235,30 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
-    """The rows of one language and split from the data folder, checked.
+    """Return the rows of one language and split from the data folder, checked.
 
     Raises:
         UserError: language or split missing, digest differs, label outside the set, id twice, no rows.
     """
     paths = suite.paths(lang, split, data)
     for path in paths:
-        if not path.is_file():
+        if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
     _check_digests(suite, lang, split, data, paths)
     plain = data / ROWS in paths[0].parents
-    found = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
-    rows = [r for r in found if plain or suite.keep is None or suite.keep(r, split)]
+    rows_read = checked(suite, read_rows(paths, suite.shape) if plain else suite.read(paths, data))
+    kept = (r for r in rows_read if plain or suite.keep is None or suite.keep(r, split))
+    rows = [r for r in kept if plain or suite.of_language is None or suite.of_language(r, lang)]
     if not rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
     return rows
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
-    """Rows of a kind that `xling.eval.online` or a user wrote, one JSON object a line.
+    """Yield rows in our own JSON format, one object per line, as `xling.eval.online` or a user writes them.
 
     Raises:
-        UserError: a line is no JSON in UTF-8, or a field or the label is not as the kind says.
+        UserError: a line is not JSON in UTF-8, or a field or the label is not as the kind says.
     """
     for number, line in enumerate(paths[0].read_bytes().split(b"\n"), 1):
         if line:
@@ -273,20 +278,20 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
 
 
 def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
-    """What of a row is not as its kind says, and what would be; None if all is."""
+    """Return which part of a row does not match its kind, and what would; None if all does."""
     given: Any = row.id
     if not isinstance(given, str):
         return f"id {row.id!r}", 'a text, for example "id": "1"'
     for name, wanted in kind.fields.items():
         value, is_list = row.fields.get(name), wanted is tuple
         if not (is_texts(value) if is_list else isinstance(value, str)):
-            found = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
-            return f"field {name!r} {found}", "a list of texts" if is_list else "a text"
+            problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
+            return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
     return None if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
 
 
 def frozen(value: Any) -> Any:
-    """Lists as tuples, at any depth, as every reader gives them."""
+    """Convert lists to tuples, at any depth, as every reader does."""
     return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -310,25 +315,25 @@ def checked(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
-    """SHA-256 over the digests of the files of a language and split, for signatures."""
+    """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
     parts = [_file_digest(p, p.stat().st_mtime_ns, p.stat().st_size) for p in suite.paths(lang, split, data)]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
-    """The languages whose files of a split are in the data folder: the published ones first, then others."""
-    found = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
-    found |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
-    found |= _discovered(suite, split, data)
-    found.discard(suite.pivot)
+    """Return the languages with files of a split in the data folder: the published ones first, then others."""
+    langs = {f.lang for f in suite.files if f.split == split and suite.has(f.lang, split, data)}
+    langs |= {lang for lang in (*suite.languages, *suite.extra) if suite.has(lang, split, data)}
+    langs |= _discovered(suite, split, data)
+    langs.discard(suite.pivot)
     order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
-    return sorted(found, key=lambda lang: (order.get(lang, len(order)), lang))
+    return sorted(langs, key=lambda lang: (order.get(lang, len(order)), lang))
 
 
 def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
-    """Languages whose files fit a layout; a recorded file is its language's by any name."""
+    """Return languages whose files match a layout; a recorded file belongs to its language under any name."""
     recorded = {file.path: file.lang for file in suite.files}
-    found = {
+    langs = {
         path.name.removesuffix(f".{split}.jsonl")
         for path in (data / ROWS / suite.name).glob(f"*.{split}.jsonl")
     }
@@ -336,21 +341,21 @@ def _discovered(suite: Suite, split: str, data: Path) -> set[str]:
     own = [suite._own] if "{lang}" in first or "{src}" not in first else []
     for layout in (*own, *suite.official):
         for name, code in layout.languages(split, data):
-            # In a name of ours such as en-sw.train.en the whole is a pair.
+            # In our own file names such as en-sw.train.en the whole prefix is a pair.
             lang = recorded.get(name, code if suite.shape.pairs_languages else languages.canonical(code))
             if suite.has(lang, split, data):
-                found.add(lang)
-    return found
+                langs.add(lang)
+    return langs
 
 
 def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str:
-    """The split that a score is taken on: test where it is at hand, else dev (and tables say which).
+    """Return the split that is scored: test if available, else dev (tables say which).
 
     Args:
         suite: whose rows are scored.
         lang: language or pair.
         data: folder of the suites.
-        test_set: one of the suite's several test sets; default: ``test``, else the first at hand.
+        test_set: one of the suite's several test sets; default: ``test``, else the first that is present.
 
     Raises:
         UserError: the language has neither, or the suite no such test set.
@@ -369,7 +374,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
 
 
 def scorable_splits(suite: Suite) -> tuple[str, ...]:
-    """Its test splits, the one first that is scored where none is named."""
+    """Return the suite's test splits, the default one first."""
     return (*(["test"] if "test" in suite.splits else []), *suite.test_sets)
 
 
@@ -388,10 +393,10 @@ def _check_digests(suite: Suite, lang: str, split: str, data: Path, paths: tuple
         if data / known.path != path:
             continue
         stat = path.stat()
-        found = _file_digest(path, stat.st_mtime_ns, stat.st_size)
-        if found != known.sha256:
+        actual = _file_digest(path, stat.st_mtime_ns, stat.st_size)
+        if actual != known.sha256:
             raise UserError(
-                f"{path} has SHA-256 {found[:16]}..., another file than the one recorded for {suite.name}",
+                f"{path} has SHA-256 {actual[:16]}..., another file than the one recorded for {suite.name}",
                 f"{known.sha256[:16]}...",
                 "restore the file, or save yours under another language code",
             )

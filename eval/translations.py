@@ -1,4 +1,4 @@
-"""Translations by our own model for the protocols that translate, made once and kept on disk."""
+"""Cache of translations by our own model, for the protocols that translate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from xling.eval.backend import SearchConfig
 
 
 class Translations:
-    """A `xling.eval.protocols.Translator` that asks the model only for what it has not translated before.
+    """A `xling.eval.protocols.Translator` that only translates texts that are not in its cache.
 
     Args:
         model: directory of `xling finetune mt`.
-        folder: where translations are kept, a file for every list of texts.
-        search: how texts are looked for.
+        folder: folder of the cache, one file per list of texts.
+        search: search settings.
     """
 
     def __init__(self, model: Path, folder: Path, search: SearchConfig) -> None:
@@ -30,7 +30,7 @@ class Translations:
         self._translator: Any = None
 
     def __call__(self, texts: Sequence[str], src: str, tgt: str) -> list[str]:
-        """One translation per text.
+        """Return one translation per text.
 
         Raises:
             UserError: the model has no decoder, or has never seen one of the languages.
@@ -43,7 +43,7 @@ class Translations:
             return kept
         if self._translator is None:
             self._translator = load("xling.transfer.write:translator")(self.model, self.search)
-        made: list[str] = self._translator(texts, src, tgt)
+        translated: list[str] = self._translator(texts, src, tgt)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(made, ensure_ascii=False))
-        return made
+        write_atomic(path, json.dumps(translated, ensure_ascii=False))
+        return translated

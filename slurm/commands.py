@@ -31,7 +31,7 @@ RECENT_S = 1800.0
 
 
 def main(argv: Sequence[str]) -> Answer:
-    """Run one of the words above and return what to print.
+    """Run one of the subcommands above and return what to print.
 
     Raises:
         UserError: an unknown word, run or step.
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> Answer:
 
 
 def show_status(folder: Path, name: str = "", *more: str) -> Answer:
-    """Every run in ``folder``, or one with its steps."""
+    """Return every run in ``folder``, or one with its steps."""
     _no_more("status [RUN]", more)
     if name:
         run = open_run(folder / name)
@@ -60,7 +60,7 @@ def show_status(folder: Path, name: str = "", *more: str) -> Answer:
 
 
 def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *more: str) -> Answer:
-    """The record and the end of the log of one part."""
+    """Return the record and the end of the log of one part."""
     _no_more("logs RUN [STEP [INDEX]]", more, name)
     run = open_run(folder / name)
     if step and step not in run.steps:
@@ -68,21 +68,21 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *mo
     if index and not index.isdecimal():
         raise UserError(f"part {index!r}", "a whole number from 0")
     steps = [run.steps[step]] if step else list(run.steps.values())
-    found = [(s, *item) for s in steps for item in status.submitted_parts(s)]
+    parts = [(s, *item) for s in steps for item in status.submitted_parts(s)]
     if index:
-        found = [item for item in found if item[1].index == int(index)]
-    if not found:
+        parts = [item for item in parts if item[1].index == int(index)]
+    if not parts:
         raise UserError(
             f"no part {index} of {name} {step} was submitted".replace("  ", " "), fix="see its status"
         )
     # What is in trouble is what the user wants to see; else the newest.
-    trouble = [item for item in found if not item[1].is_done() and item[1].last().get("reason")]
-    chosen, part, identity = (trouble or found)[-1] if not trouble else trouble[0]
+    trouble = [item for item in parts if not item[1].is_done() and item[1].last().get("reason")]
+    chosen, part, identity = (trouble or parts)[-1] if not trouble else trouble[0]
     return _log_text(chosen, part, identity)
 
 
 def cancel(folder: Path, name: str = "", *more: str) -> Answer:
-    """Call a run off."""
+    """Cancel a run."""
     _no_more("cancel RUN", more, name)
     ended, doubt = reconcile.stop(open_run(folder / name))
     text = f"cancelled {name}: {len(ended)} job(s) ended; go on with: xling slurm requeue {name}"
@@ -95,7 +95,7 @@ def cancel(folder: Path, name: str = "", *more: str) -> Answer:
 
 
 def go_on(folder: Path, name: str = "", *more: str) -> Answer:
-    """Reconcile one run, or all that have not ended; one that cannot be read or reached does not stop the others."""
+    """Reconcile one run, or all that have not ended; an unreadable or unreachable one does not stop the others."""
     _no_more("reconcile [RUN]", more)
     runs = [open_run(folder / name)] if name else runs_in(folder)
     doubts = {}
@@ -114,7 +114,7 @@ def go_on(folder: Path, name: str = "", *more: str) -> Answer:
 
 
 def requeue(folder: Path, name: str = "", *more: str) -> Answer:
-    """Go on with the steps of a run that have not ended well; parts that are done stay done.
+    """Resume the steps of a run that have not succeeded; completed parts are kept.
 
     Raises:
         UserError: the run is still under way, or it has ended well.
@@ -123,7 +123,7 @@ def requeue(folder: Path, name: str = "", *more: str) -> Answer:
     run = open_run(folder / name)
     if not Path(run.directory).is_dir():
         raise UserError(
-            f"{name} was started in {run.directory}, which is not there", fix="move it back, or start anew"
+            f"{name} was started in {run.directory}, which is not there", fix="move it back, or start again"
         )
     steps = [step for step in run.steps.values() if step.outcome().get("state") != "done"]
     if not steps:

@@ -8,25 +8,25 @@ from xling.slurm.record import Event, Part, Step
 
 
 def current(step: Step) -> list[Event]:
-    """The submissions since the user last asked for a new beginning."""
+    """Return the submissions since the user last requeued the step."""
     entries = step.jobs()
     last = max((n for n, entry in enumerate(entries) if entry["kind"] == "reset"), default=-1)
     return [entry for entry in entries[last + 1 :] if not entry.get("void")]
 
 
 def newest(step: Step) -> list[tuple[Part, Event, str]]:
-    """The parts of the newest phase with their newest submission and job id."""
+    """Return the parts of the newest phase with their newest submission and job id."""
     arrays = [entry for entry in current(step) if entry["kind"] == "array" and entry["jobs"]]
-    found: dict[int, tuple[Part, Event, str]] = {}
+    parts: dict[int, tuple[Part, Event, str]] = {}
     for entry in arrays:
         if entry["phase"] == arrays[-1]["phase"]:
             for identity, index in zip(entry["jobs"], entry["indices"], strict=True):
-                found[index] = (step.part(entry["phase"], index), entry, identity)
-    return list(found.values())
+                parts[index] = (step.part(entry["phase"], index), entry, identity)
+    return list(parts.values())
 
 
 def decide(step: Step) -> tuple[list[Part], list[Part]]:
-    """Of the first phase that is not complete: the parts to submit, and the parts that have failed for good.
+    """Return the parts of the first incomplete phase to submit, and those that have failed for good.
 
     A part that fails is tried ``max_attempts`` times in all; saving something new starts the count again.
     """
@@ -39,7 +39,7 @@ def decide(step: Step) -> tuple[list[Part], list[Part]]:
 
 
 def _is_hopeless(part: Part, max_attempts: int) -> bool:
-    """Whether a part failed for good: by a mistake of the user, or too often from the same point."""
+    """Return whether a part failed for good: by a mistake of the user, or too often from the same point."""
     saved, failures = part.saved(), 0
     for event in reversed(part.events()):
         if event["event"] == "reset":
@@ -52,12 +52,12 @@ def _is_hopeless(part: Part, max_attempts: int) -> bool:
 
 
 def reason_of(part: Part) -> str:
-    """Why a part has not ended well, as far as it is known."""
+    """Return why a part has not succeeded, as far as known."""
     return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
 
 
 def array_facts(parts: Sequence[Part], round_number: int) -> Event:
-    """What is written down about a submission of parts."""
+    """Return the log entry of a submission of parts."""
     saved = {str(p.index): p.saved() for p in parts if p.saved()}
     return {
         "phase": parts[0].phase,
@@ -68,18 +68,16 @@ def array_facts(parts: Sequence[Part], round_number: int) -> Event:
 
 
 def started_as(step: Step, entry: Event) -> list[str]:
-    """The job that parts of a submission said they run in."""
+    """Return the jobs that parts of a submission reported to run in."""
     if entry["kind"] != "array":
         return []
     parts = (step.part(entry["phase"], index) for index in entry["indices"])
-    found = [
-        str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")
-    ]
-    return found[:1]
+    jobs = [str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")]
+    return jobs[:1]
 
 
 def has_ended(part: Part, key: str) -> bool:
-    """Whether the last thing known of a submission of a part is how it ended."""
+    """Return whether the newest event of a part's submission is its end."""
     last = part.last()
     if last.get("event") not in ("failed", "lost", "stopped"):
         return False

@@ -35,11 +35,11 @@ class Rendezvous:
 
     @property
     def init_method(self) -> str:
-        """For ``torch.distributed.init_process_group``."""
+        """Init method for ``torch.distributed.init_process_group``."""
         return f"tcp://{self.address}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """The same as torchrun's variables."""
+        """Return the rendezvous as torchrun's variables."""
         return {
             "MASTER_ADDR": self.address,
             "MASTER_PORT": str(self.port),
@@ -50,7 +50,7 @@ class Rendezvous:
 
 
 def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | None:
-    """The rendezvous of this process, or None outside a Slurm step of several tasks.
+    """Return the rendezvous of this process, or None outside a Slurm step of several tasks.
 
     The port follows from the job id, so that jobs that share a node do not meet; ``MASTER_PORT`` overrides it.
     """
@@ -69,7 +69,7 @@ def init_from_slurm(environ: Mapping[str, str] | None = None) -> Rendezvous | No
 
 
 def _first_host(env: Mapping[str, str]) -> str:
-    """Host of rank 0: the first node of the step where its name resolves, else the address srun ran on."""
+    """Return the host of rank 0: the first node of the step if its name resolves, else srun's launch address."""
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
     first = nodes
     if "[" in nodes or "," in nodes:

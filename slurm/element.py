@@ -70,7 +70,7 @@ class Element:
             _come_back()
 
     def _lead(self, step: Step, part: Part, began: float) -> bool:
-        """Run the part and write down how it ended; whether the job should come back."""
+        """Run the part and record how it ended; return whether the job should be requeued."""
         try:
             with job.stoppable(step.plan.resources.signal_delay_s * 0.8):
                 result = _run(step, self.phase, self.index)
@@ -89,7 +89,7 @@ class Element:
         return False
 
     def _is_superseded(self, step: Step) -> bool:
-        """Whether the run was cancelled or the part was submitted again meanwhile: then this job does nothing."""
+        """Return whether the run was cancelled or the part resubmitted meanwhile; this job then does nothing."""
         if not self.key:
             return False
         if step.run.is_cancelled:
@@ -100,7 +100,7 @@ class Element:
 
 @contextmanager
 def _owner(name: str) -> Iterator[None]:
-    """Inside, leases are held in the name of this part: its restart elsewhere takes them over."""
+    """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
     before = os.environ.get(lease.OWNER_VARIABLE)
     os.environ[lease.OWNER_VARIABLE] = name
     try:
@@ -112,7 +112,7 @@ def _owner(name: str) -> Iterator[None]:
 
 
 def _end_of(step: Step, began: float) -> float:
-    """When Slurm tells the job to stop because of its time limit, in seconds since the epoch."""
+    """Return when Slurm will signal the time limit, in seconds since the epoch."""
     resources = step.plan.resources
     end = float(os.environ.get("SLURM_JOB_END_TIME") or began + resources.timeout_min * 60)
     return end - resources.signal_delay_s
@@ -126,7 +126,7 @@ def _run(step: Step, phase: str, index: int) -> Any:
 
 
 def _start(part: Part, key: str) -> None:
-    """Write down that the part starts; after `MAX_STALLS` time limits in a row at the same point, give up.
+    """Record the start of the part; after `MAX_STALLS` successive time limits without progress, give up.
 
     Preemption, the loss of a node and a requeue never count: they say nothing about the part.
 
@@ -151,7 +151,7 @@ def _start(part: Part, key: str) -> None:
 
 
 def job_id() -> str:
-    """Id of the job this process runs in; an element of an array never goes by the id of the whole array."""
+    """Return the id of the current job; for an array element its own id, not that of the array."""
     env = os.environ
     if "SLURM_ARRAY_JOB_ID" in env:
         return f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}"
@@ -159,7 +159,7 @@ def job_id() -> str:
 
 
 def _may_come_back() -> bool:
-    """Whether this job may be put back into the queue: not on a laptop, where whoever started it tries again.
+    """Return whether this job may be requeued: not on a laptop, where the caller retries.
 
     A job that is being cancelled is left alone: requeueing would bring it back to life.
     """
@@ -176,7 +176,7 @@ def _may_come_back() -> bool:
 
 
 def _come_back() -> None:
-    """Put this job back into the queue; Slurm then ends it here."""
+    """Requeue this job; Slurm then ends it here."""
     if job_id():
         # The signal that follows is Slurm's way to say yes; waiting for it longer would only cost KillWait.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))

@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
-    """Run parts one after the other, then what the reconciler gives this job to go on with; returns the exit code."""
+    """Run parts one after the other, then those that the reconciler assigns to this job; return the exit code."""
     code = 0
     while parts:
         for part in parts:
@@ -59,12 +59,13 @@ def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:
             if job.stop_requested():
                 return code
         alone = int(os.environ.get("SLURM_NTASKS", "1")) == 1
-        parts = _next(step, entry) if alone and not code else []
+        # A container has no commands of Slurm: the collector, which runs outside, goes on.
+        parts = _next(step, entry) if alone and not code and not step.plan.resources.container else []
     return code
 
 
 def _next(step: Step, entry: Event) -> list[Element]:
-    """What this job goes on with: the reconciler is called by whoever ends, so that the queue is waited for less.
+    """Return the parts that this job runs next; it calls the reconciler itself to reduce queueing.
 
     A controller that was killed may have lost the collector, so this job waits for one that is away.
     """
@@ -73,7 +74,7 @@ def _next(step: Step, entry: Event) -> list[Element]:
     deadline = time.monotonic() + END_PATIENCE_S
     while True:
         try:
-            found = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
+            result = reconcile.reconcile(step.run, wait_s=LEASE_WAIT_S, here=step.name)
             break
         except (TransientError, UserError, OSError) as error:
             waits = time.monotonic() < deadline and _is_away(error, step)
@@ -81,24 +82,24 @@ def _next(step: Step, entry: Event) -> list[Element]:
             if not waits:
                 return []
             time.sleep(END_PAUSE_S)
-    return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in found.inline]
+    return [Element(str(step.run.path), step.name, p.phase, p.index, key) for p, key in result.inline]
 
 
 def _is_away(error: Exception, step: Step) -> bool:
-    """Whether the controller does not answer; a lease is held the longest while another job asks in vain."""
+    """Return whether the controller does not answer, or another job is waiting for it with the lease."""
     if isinstance(error, lease.HeldError):
         return not reconcile.view_of(step.run).answers
     return isinstance(error, reconcile.NoAnswerError)
 
 
 def _entry(step: Step, key: str) -> Event:
-    """The submission with this key; a slow shared file system may show it late."""
+    """Return the submission with this key; a slow shared file system may show it late."""
     deadline = time.monotonic() + RECORD_DELAY_S
-    while not (found := [entry for entry in step.jobs() if entry["key"] == key]):
+    while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):
         if time.monotonic() > deadline:
             raise UserError(f"{step.path}/jobs.jsonl has no submission {key}", fix="see its damaged lines")
         time.sleep(1)
-    return found[0]
+    return entries[0]
 
 
 if __name__ == "__main__":

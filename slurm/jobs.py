@@ -21,6 +21,7 @@ from typing import Any
 from xling.core import config
 from xling.core.errors import UserError, unknown
 from xling.core.stage import STAGES
+from xling.slurm.options import check_container, check_options
 
 SITE_VARIABLE = "XLING_SITE"
 COLLECT = "collect"
@@ -51,6 +52,13 @@ class Resources:
         max_attempts: how often a part that fails is tried in all before the step fails.
         signal_delay_s: seconds before the time limit at which a part is told to save.
         setup: shell lines of the site that run before each job, for example ``module load``.
+        sbatch: further options of sbatch, for example ``slurm.sbatch.exclude=node7``; ``true`` for a flag.
+        srun: further options of srun.
+        container: image in which the parts run; collectors and barriers run outside of it.
+        container_runtime: ``apptainer``, or ``pyxis`` where srun starts containers itself.
+        container_python: Python of the image; xling has to be installed there, or come with ``snapshot``.
+        mounts: further ``SOURCE[:TARGET]`` in the container; the working directory and the records are there.
+        snapshot: copy the package when the run is submitted; its jobs use the copy whatever is edited later.
     """
 
     nodes: int = 1
@@ -70,6 +78,13 @@ class Resources:
     max_attempts: int = 3
     signal_delay_s: int = 90
     setup: tuple[str, ...] = ()
+    sbatch: dict[str, str] = field(default_factory=dict)
+    srun: dict[str, str] = field(default_factory=dict)
+    container: str = ""
+    container_runtime: str = "apptainer"
+    container_python: str = "python3"
+    mounts: tuple[str, ...] = ()
+    snapshot: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what Slurm would misread.
@@ -82,9 +97,9 @@ class Resources:
                 getattr(self, item.name),
                 0 if item.name in ("gpus_per_node", "inline_parts") else 1,
             )
-            if isinstance(value, int) and value < least:
+            if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UserError(f"{item.name}={value}", f"a whole number from {least}")
-            if isinstance(value, str) and not _SAFE.fullmatch(value):
+            if isinstance(value, str) and item.name != "container" and not _SAFE.fullmatch(value):
                 # A line break here would become a line of shell in the batch script.
                 raise UserError(
                     f"{item.name}={value!r}", "letters, digits and . , : ; = & | ( ) [ ] * + @ / -"
@@ -98,6 +113,9 @@ class Resources:
                 f"signal_delay_s={self.signal_delay_s} with timeout_min={self.timeout_min}",
                 "fewer seconds than the time limit has, and than 65,536",
             )
+        check_options("sbatch", self.sbatch)
+        check_options("srun", self.srun)
+        check_container(self.container, self.container_runtime, self.mounts)
 
     @property
     def num_tasks(self) -> int:
@@ -105,7 +123,7 @@ class Resources:
         return self.nodes * self.tasks_per_node
 
     def node_hours(self, num_parts: int = 1) -> float:
-        """The most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
+        """Return the most node-hours that ``num_parts`` parts can take when each runs to its time limit once."""
         return self.nodes * self.timeout_min / 60 * num_parts
 
 
@@ -140,19 +158,23 @@ class Site:
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def resources(self, stage: str, overrides: Mapping[str, Any] | None = None) -> Resources:
-        """The resources of ``stage``: defaults, then the site's default, its stage, then ``overrides``.
+        """Return the resources of ``stage``: defaults, then the site's default, its stage, then ``overrides``.
 
         Raises:
             UserError: a setting is unknown or has the wrong type.
         """
         merged: dict[str, Any] = {}
-        for layer in (DEFAULTS.get(stage, {}), self.default, self.stages.get(stage, {}), overrides or {}):
+        given = [
+            config.nested(key, value) if isinstance(value, str) else {key: value}
+            for key, value in (overrides or {}).items()
+        ]
+        for layer in (DEFAULTS.get(stage, {}), self.default, self.stages.get(stage, {}), *given):
             merged = config.merge(merged, layer)
         return config.from_dict(Resources, merged, f"the resources of {stage!r}")
 
 
 def read_site(path: str = "") -> Site:
-    """The site profile at ``path``, else the one that ``XLING_SITE`` names, else the built-in defaults.
+    """Return the site profile at ``path``, else the one that ``XLING_SITE`` names, else the built-in defaults.
 
     Raises:
         UserError: no such file, a key or a stage that does not exist, or a value of the wrong type.

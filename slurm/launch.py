@@ -31,6 +31,7 @@ from xling.slurm import reconcile
 from xling.slurm.decide import array_facts, decide, reason_of
 from xling.slurm.element import Element
 from xling.slurm.jobs import COLLECT, Site, read_site
+from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
 from xling.slurm.states import cluster_name
 
@@ -85,7 +86,7 @@ def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str
 def submit_stage(
     stage: Stage, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
 ) -> Answer:
-    """Like `submit`, for a stage that need not be registered."""
+    """Submit a stage that need not be registered; see `submit`."""
     site, given, run_name = _settings(settings)
     plans = {stage.name.replace(" ", "-"): _plan(site, stage, cfgs, (), given)}
     return _launch(site, plans, cluster, run_name or new_name(site.folder, stage.name))
@@ -116,6 +117,12 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
     run.create()
     if cluster != "slurm":
         return run_here(run)
+    if any(step.plan.resources.snapshot for step in run.steps.values()):
+        try:
+            snapshot(run.code)
+        except UserError:
+            shutil.rmtree(run.path)
+            raise
     start(run)
     barriers = {step.name: step.barrier() for step in run.steps.values()}
     told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
@@ -124,7 +131,7 @@ def _launch(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> 
 
 
 def start(run: Run) -> None:
-    """Submit a new run. One that Slurm refuses leaves nothing behind.
+    """Submit a new run; if Slurm rejects it, nothing is left behind.
 
     Raises:
         UserError: Slurm refused, or somebody else writes to the place of one of the steps.
@@ -149,7 +156,7 @@ def start(run: Run) -> None:
 
 
 def run_here(run: Run) -> Answer:
-    """The same decisions with submitit's own executors: subprocesses (local) or this process (debug)."""
+    """Run the same steps with submitit's own executors: subprocesses (local) or this process (debug)."""
     for step in run.steps.values():
         if step.outcome().get("state") == "done":
             continue
@@ -178,7 +185,7 @@ def _run_step(step: Step) -> None:
 
 
 def _run_parts(step: Step, elements: Sequence[Element]) -> None:
-    """Run elements and wait for them; how each ended stands in its part's record."""
+    """Run elements and wait for them; the outcome of each is in its part's record."""
     resources = step.plan.resources
     if step.run.cluster == "debug":
         for element in elements:

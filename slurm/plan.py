@@ -17,7 +17,7 @@ KEY = "KEY"
 
 
 def describe(run: Run) -> Answer:
-    """The whole plan as text; the number of parts of a step may be known only when earlier ones have ended."""
+    """Describe the whole plan; the number of parts of a step may only be known when earlier steps have ended."""
     known = {name: _phases(step) for name, step in run.steps.items()}
     hours = sum(_node_hours(run.steps[name], phases) for name, phases in known.items())
     count = len(run.steps)
@@ -39,7 +39,7 @@ def describe(run: Run) -> Answer:
 
 
 def _phases(step: Step) -> Sequence[Phase]:
-    """The phases known now; () when they follow from what an earlier step will make."""
+    """Return the phases known now; () if they depend on the output of an earlier step."""
     try:
         return step.phases()
     except UserError:
@@ -70,7 +70,7 @@ def _line(step: Step, phases: Sequence[Phase]) -> str:
 
 
 def _scripts(step: Step, phases: Sequence[Phase]) -> list[str]:
-    """The batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
+    """Return the batch scripts of a step: each phase, the collector and the barrier; job ids appear as <names>."""
     base = f"{step.run.name}.{step.name}"
     before = ":".join(f"<{name} barrier>" for name in step.plan.after)
     lines = _titled(f"{base}.barrier", jobs_of(step, "barrier", KEY))

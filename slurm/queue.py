@@ -19,6 +19,7 @@ from submitit import SlurmExecutor
 
 from xling.core.errors import UserError
 from xling.core.manifest import write_atomic
+from xling.slurm import options
 from xling.slurm.jobs import Resources
 
 COMMAND_TIMEOUT_S = 120.0
@@ -55,9 +56,11 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 
     Attributes:
         words: arguments of `xling.slurm.entry`.
+        before: words before the Python that runs it, which start a container.
     """
 
     words: Sequence[str] = ()
+    before: Sequence[str] = ()
 
     @classmethod
     def affinity(cls) -> int:
@@ -66,13 +69,32 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
 
     @property
     def _submitit_command_str(self) -> str:
-        return f"{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
+        before = f"{shlex.join(self.before)} " if self.before else ""
+        return f"{before}{self.python} -u -m xling.slurm.entry {shlex.join(self.words)}"
 
 
 def executor(
-    folder: Path, name: str, words: Sequence[str], resources: Resources, dependency: str = "", **more: Any
+    folder: Path,
+    name: str,
+    words: Sequence[str],
+    resources: Resources,
+    dependency: str = "",
+    container: Sequence[str] = (),
+    code: Path | None = None,
+    **more: Any,
 ) -> Executor:
-    """An executor for jobs called ``name`` that run ``words``; their scripts and logs go to ``folder``."""
+    """Return an executor for jobs called ``name`` that run ``words``.
+
+    Args:
+        folder: folder of their scripts and logs.
+        name: name of the jobs.
+        words: arguments of `xling.slurm.entry`.
+        resources: what a job asks for.
+        dependency: as sbatch takes it.
+        container: as `xling.slurm.options.container_words` returns it; empty for none.
+        code: folder with the copy of the package that the jobs import; default: the installed one.
+        more: further parameters of submitit.
+    """
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -84,24 +106,32 @@ def executor(
         "array_parallelism": resources.array_parallelism,
         "wckey": None,
         # srun does not take over cpus-per-task from the batch script since Slurm 22.05.
-        "srun_args": [f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1"],
-        "additional_parameters": {"requeue": True, **more.pop("additional_parameters", {})},
+        "srun_args": [
+            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
+        ],
+        "additional_parameters": {
+            "requeue": True, **options.sbatch_parameters(resources.sbatch), **more.pop("additional_parameters", {})
+        },
         **more,
-    }
+    }  # fmt: skip
     if resources.gpus_per_node:
         parameters["gpus_per_node"] = resources.gpus_per_node
     for key in ("partition", "account", "qos", "gres", "constraint"):
         if value := getattr(resources, key):
             parameters[key] = value
-    if resources.setup:
-        parameters["setup"] = list(resources.setup)
+    if setup := [*resources.setup, *([options.snapshot_setup(code)] if code else [])]:
+        parameters["setup"] = setup
     if dependency:
         parameters["dependency"] = dependency
         parameters["additional_parameters"]["kill-on-invalid-dep"] = "yes"
-    made = Executor(folder)
-    made.words = words
-    made.update_parameters(**parameters)
-    return made
+    built = Executor(folder)
+    built.words = words
+    if container:
+        built.python, runs_it = resources.container_python, resources.container_runtime == "pyxis"
+        built.before = () if runs_it else container
+        parameters["srun_args"] += container if runs_it else []
+    built.update_parameters(**parameters)
+    return built
 
 
 def small(
@@ -111,11 +141,19 @@ def small(
     resources: Resources,
     dependency: str = "",
     hold: bool = False,
+    code: Path | None = None,
 ) -> Executor:
-    """An executor for the jobs that only look after others: no srun, since they submit jobs themselves."""
+    """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
     additional = {"hold": True} if hold else {}
     return executor(
-        folder, name, words, resources, dependency, use_srun=False, additional_parameters=additional
+        folder,
+        name,
+        words,
+        resources,
+        dependency,
+        code=code,
+        use_srun=False,
+        additional_parameters=additional,
     )
 
 
@@ -136,7 +174,7 @@ def submit(jobs: Executor, num_elements: int = 1) -> list[str]:
 
 
 def ids_of(master: str, num_elements: int) -> list[str]:
-    """Ids of the elements of a job: the job's own where there is one element."""
+    """Return the ids of the elements of a job: the job's own id if there is one element."""
     return [f"{master}_{i}" for i in range(num_elements)] if num_elements > 1 else [master]
 
 
@@ -170,13 +208,13 @@ def call(*command: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> None:
-    """Ask Slurm to cancel jobs; ones that have ended already are no error, and whether it did is not known."""
+    """Ask Slurm to cancel jobs; ended ones are not an error, and success is not checked."""
     for first in range(0, len(ids), 500):
         run_quietly("scancel", "--quiet", *ids[first : first + 500])
 
 
 def run_quietly(*command: str) -> bool:
-    """Run one of Slurm's commands; whether it ended well."""
+    """Run one of Slurm's commands; return whether it succeeded."""
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S, env=environment()
@@ -187,7 +225,7 @@ def run_quietly(*command: str) -> bool:
 
 
 def script(jobs: Executor, num_elements: int = 1) -> str:
-    """The batch script as `submit` hands it over."""
+    """Return the batch script as `submit` hands it over."""
     if num_elements > 1:
         jobs.parameters["map_count"] = num_elements
     text: str = jobs._make_submission_file_text(jobs._submitit_command_str, "")
@@ -195,6 +233,6 @@ def script(jobs: Executor, num_elements: int = 1) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Without the variables of the job we may be in: sbatch would read them as settings of the new one."""
+    """Return the environment without the variables of the current job, which sbatch would read as settings."""
     ours = ("SLURM_", "SUBMITIT_")
     return {k: v for k, v in os.environ.items() if not k.startswith(ours) or k == "SLURM_CONF"}

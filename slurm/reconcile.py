@@ -23,6 +23,7 @@ from xling.core.records import DiskError
 from xling.slurm import queue
 from xling.slurm.decide import array_facts, current, decide, has_ended, newest, reason_of, started_as
 from xling.slurm.element import job_id
+from xling.slurm.options import container_words
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NOT_THE_JOBS_FAULT, UNKNOWN, JobState, View, look
@@ -49,7 +50,7 @@ class NotSubmittedError(UserError):
 
 
 def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
-    """Reconcile, and try again while Slurm does not answer or something is in flight: for hours, without a decision.
+    """Reconcile, and retry for hours while Slurm does not answer or a submission is in flight.
 
     Raises:
         TransientError: it was so for longer than ``patience_s`` seconds.
@@ -85,7 +86,7 @@ class Result:
 
 
 def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "") -> Result:
-    """Do what is missing now.
+    """Perform all actions that are due now.
 
     Args:
         run: of Slurm; nothing happens for others.
@@ -103,7 +104,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
     if not Path(run.directory).is_dir():
         raise UserError(
             f"{run.name} was started in {run.directory}, which is not there",
-            fix="move it back, or start anew",
+            fix="move it back, or start again",
         )
     # Jobs start where their submitter stands.
     with (
@@ -128,7 +129,7 @@ def ask(run: Run) -> View:
 
 
 def view_of(run: Run) -> View:
-    """What Slurm says about the jobs of a run; the view of another cluster counts as no answer."""
+    """Ask Slurm about the jobs of a run; an answer from another cluster counts as no answer."""
     view = look(
         identity for step in run.steps.values() for entry in step.jobs() for identity in entry["jobs"]
     )
@@ -179,14 +180,14 @@ class _Reconciler:
         return self.view.state(identity, step.job_name(entry))
 
     def _active(self, step: Step, kind: str) -> list[str]:
-        """Ids of the jobs of one kind that wait or run, this job itself left out."""
+        """Return the ids of waiting or running jobs of one kind, without this job."""
         own = job_id()
         entries = [entry for entry in current(step) if entry["kind"] == kind]
-        found = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
-        return list(dict.fromkeys(found))
+        active = [i for e in entries for i in e["jobs"] if i != own and self.state(step, e, i).is_active]
+        return list(dict.fromkeys(active))
 
     def _adopt(self, step: Step) -> None:
-        """Find the ids of submissions whose submitter did not write them down."""
+        """Find the ids of submissions whose submitter did not record them."""
         for entry in step.jobs():
             if not entry["key"] or entry["jobs"]:
                 continue
@@ -204,13 +205,13 @@ class _Reconciler:
                     self.in_flight = True
 
     def _waits(self, step: Step, kind: str) -> bool:
-        """Whether a submission of this kind is in flight."""
+        """Return whether a submission of this kind is in flight."""
         return any(
             e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void") for e in current(step)
         )
 
     def _submit(self, step: Step, kind: str, dependency: str = "", parts: Sequence[Part] = ()) -> list[str]:
-        """Write the submission down, make it, write its ids down."""
+        """Record the submission, make it, and record its ids."""
         facts = array_facts(parts, len(step.arrays())) if parts else {}
         key = step.intend(kind, **facts)
         try:
@@ -236,7 +237,7 @@ class _Reconciler:
             self._submit(step, "collect", dependency)
 
     def _go_on(self, step: Step) -> None:
-        """Whatever comes next for a step that has not ended."""
+        """Perform the next action for a step that has not ended."""
         before = [self.run.steps[name] for name in step.plan.after]
         if failed := [b for b in before if b.outcome().get("state") not in (None, "done")]:
             self._end(step, "failed", f"not started: step {_cause(failed[0])} failed")
@@ -264,7 +265,7 @@ class _Reconciler:
             self._end(step, "failed", f"cannot go on: {kind}{text}")
 
     def _settle(self, step: Step) -> bool:
-        """Write down for parts that ended without a word what became of their job; False: their records may be late.
+        """Record the job's outcome for parts that ended without a record; return False if records may be late.
 
         A part whose job has COMPLETED has written its record; a slow shared file system may show it late.
         """
@@ -291,7 +292,7 @@ class _Reconciler:
         return True
 
     def _advance(self, step: Step) -> None:
-        """Submit what comes next for a step none of whose parts is queued or runs, or end it."""
+        """Submit the next parts of a step without queued or running parts, or end the step."""
         parts, failed = decide(step)
         if parts and self.here == step.name and len(parts) <= step.plan.resources.inline_parts:
             facts = array_facts(parts, len(step.arrays())) | {"name": os.environ.get("SLURM_JOB_NAME", "")}
@@ -314,7 +315,7 @@ class _Reconciler:
             self._end(step, "done")
 
     def _release_put_aside(self) -> None:
-        """Let jobs try again that Slurm holds since a node could not start them: nobody else would."""
+        """Release jobs that Slurm holds because a node could not start them."""
         for step in self.run.steps.values():
             for identity in (i for kind in ("array", "collect") for i in self._active(step, kind)):
                 if self.view.jobs[identity].is_put_aside:
@@ -334,7 +335,7 @@ class _Reconciler:
         self._tidy(step)
 
     def _tidy(self, step: Step) -> None:
-        """Cancel what a step that has ended left in the queue."""
+        """Cancel the queued jobs of a step that has ended."""
         barriers = self._active(step, "barrier")
         if step.outcome()["state"] == "done":
             self._release(step)  # again, where the controller has forgotten it
@@ -357,7 +358,7 @@ class _Reconciler:
 
 
 def start(run: Run) -> None:
-    """Submit what a new run, or one that goes on, begins with. A short absence of Slurm is waited for.
+    """Submit the first jobs of a new or resumed run, waiting for a short absence of Slurm.
 
     Raises:
         UserError: Slurm refused, or did not answer for longer than that.
@@ -372,7 +373,8 @@ def start(run: Run) -> None:
             why = str(error)
         if time.monotonic() > deadline:
             raise NotSubmittedError(
-                f"{run.name} is not wholly submitted: {why}", fix=f"later: xling slurm reconcile {run.name}"
+                f"{run.name} is not completely submitted: {why}",
+                fix=f"later: xling slurm reconcile {run.name}",
             )
         print(f"xling: {why}; trying again", file=sys.stderr, flush=True)
         time.sleep(pause)
@@ -382,16 +384,24 @@ def start(run: Run) -> None:
 def jobs_of(
     step: Step, kind: str, key: str, dependency: str = "", parts: Sequence[Part] = ()
 ) -> queue.Executor:
-    """The batch script of a submission."""
+    """Return the batch script of a submission."""
     words = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
-    if kind == "array":
-        return queue.executor(step.log, name, words, step.plan.resources, dependency)
-    return queue.small(step.log, name, words, step.plan.collect, dependency, hold=kind == "barrier")
+    asked = step.plan.resources
+    code = step.run.code if asked.snapshot else None
+    if kind != "array":
+        return queue.small(step.log, name, words, step.plan.collect, dependency, kind == "barrier", code)
+    container: list[str] = []
+    if asked.container:
+        container = container_words(
+            asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
+            asked.gpus_per_node > 0,
+        )  # fmt: skip
+    return queue.executor(step.log, name, words, asked, dependency, container, code)
 
 
 def pin(step: Step) -> None:
-    """Hold what a step writes until it has ended.
+    """Hold the leases on a step's outputs until it has ended.
 
     Raises:
         HeldError: somebody else writes there.
@@ -404,7 +414,7 @@ def pin(step: Step) -> None:
 
 
 def unpin(step: Step) -> None:
-    """Give back what `pin` holds."""
+    """Release the leases of `pin`."""
     for out in step.outputs():
         lease.unpin(out, step.path / "outcome.json")
 
@@ -416,7 +426,7 @@ def _cause(step: Step) -> str:
 
 
 def stop(run: Run) -> tuple[list[str], str]:
-    """Call a run off: nothing of it is submitted any more, and what is queued is cancelled.
+    """Cancel a run: submit nothing more and cancel its queued jobs.
 
     Returns:
         The jobs that were cancelled, and why it is not certain that all have ended, "" where it is.
@@ -446,12 +456,12 @@ def stop(run: Run) -> tuple[list[str], str]:
 
 
 def active_jobs(run: Run, view: View) -> list[str]:
-    """The jobs of a run that wait or run."""
-    found = [
+    """Return the waiting or running jobs of a run."""
+    active = [
         identity
         for step in run.steps.values()
         for entry in step.jobs()
         for identity in entry["jobs"]
         if view.state(identity, step.job_name(entry)).is_active
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(active))

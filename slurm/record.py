@@ -75,24 +75,24 @@ class Part:
         return f"{self.step.name} {self.phase}[{self.index}]"
 
     def events(self) -> list[Event]:
-        """Everything that was written down, oldest first."""
+        """Return all recorded events, oldest first."""
         return [event for event in read_lines(self.events_path) if isinstance(event.get("event"), str)]
 
     def append(self, event: str, **facts: Any) -> None:
-        """Write one more line."""
+        """Append an event to the record."""
         append_line(self.events_path, {"event": event, "time": round(time.time(), 1), **facts})
 
     def last(self) -> Event:
-        """The newest event, {} before the part has started."""
+        """Return the newest event, {} before the part has started."""
         events = self.events()
         return events[-1] if events else {}
 
     def is_done(self) -> bool:
-        """Whether the part has ended well."""
+        """Return whether the part has succeeded."""
         return any(event["event"] == "done" for event in self.events())
 
     def saved(self) -> int:
-        """Units of work that a restart does not repeat."""
+        """Return the units of work that a restart does not repeat."""
         heartbeat = job.read(self.heartbeat_path)
         return heartbeat.saved if heartbeat else 0
 
@@ -106,12 +106,12 @@ class Step:
         self.log = self.path / "log"
 
     def config(self, index: int = 0) -> Any:
-        """The configuration dataclass of element ``index`` of a sweep, or of the whole step."""
+        """Return the configuration dataclass of element ``index`` of a sweep, or of the whole step."""
         plain = self.plan.configs[index if self.is_sweep else 0]
         return config.from_dict(load(self.plan.stage.config), plain, f"step {self.name!r}")
 
     def outputs(self) -> list[Path]:
-        """What the step writes, as far as its settings name it."""
+        """Return the outputs of the step, as far as its settings name them."""
         outs = (config.get("out") for config in self.plan.configs if isinstance(config, dict))
         return [Path(self.run.directory) / out for out in outs if isinstance(out, str) and out]
 
@@ -121,18 +121,18 @@ class Step:
         return len(self.plan.configs) > 1
 
     def phases(self) -> Sequence[Phase]:
-        """The phases as far as they are known now."""
+        """Return the phases known so far."""
         if self.is_sweep:
             return (Phase(SWEEP_PHASE, len(self.plan.configs)),)
         return phases_of(self.plan.stage, self.config())
 
     def part(self, phase: str, index: int) -> Part:
-        """The record of one part."""
+        """Return the record of one part."""
         return Part(self, phase, index)
 
     def jobs(self) -> list[Event]:
-        """Every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
-        found: list[Event] = []
+        """Return every submission, oldest first: ``kind``, ``key``, ``jobs`` ([] while the ids are not known)."""
+        entries: list[Event] = []
         by_key: dict[str, Event] = {}
         for line in read_lines(self.path / "jobs.jsonl"):
             kind, key, jobs = line.get("kind"), str(line.get("key", "")), line.get("jobs", [])
@@ -146,34 +146,34 @@ class Step:
             if kind == "array" and not _is_array(line):
                 continue
             entry = {"time": 0.0, "round": 0, "saved": {}, **line, "key": key, "jobs": [str(j) for j in jobs]}
-            found.append(entry)
+            entries.append(entry)
             by_key[key] = entry
-        return found
+        return entries
 
     def arrays(self) -> list[Event]:
         """The submissions of parts: ``phase``, ``indices``, ``jobs`` (one id per index), ``saved``, ``round``."""
         return [entry for entry in self.jobs() if entry["kind"] == "array" and not entry.get("void")]
 
     def intend(self, kind: str, **facts: Any) -> str:
-        """Write down a submission that is about to be made; returns its key."""
+        """Record a submission that is about to be made; return its key."""
         key = secrets.token_hex(4)
         self._write(kind, [], key=key, **facts)
         return key
 
     def accepted(self, key: str, jobs: Sequence[str]) -> None:
-        """Write down the ids that Slurm gave to a submission."""
+        """Record the ids that Slurm gave to a submission."""
         self._write("accepted", jobs, key=key)
 
     def unsure(self, key: str) -> None:
-        """Write down that Slurm gave no answer to a submission: it may have got it."""
+        """Record that Slurm gave no answer to a submission and may have accepted it."""
         self._write("unsure", [], key=key)
 
     def void(self, key: str, reason: str) -> None:
-        """Write down that Slurm never got a submission, or refused it."""
+        """Record that Slurm never received a submission, or rejected it."""
         self._write("void", [], key=key, reason=reason)
 
     def submitted(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
-        """Write down a submission that needs no ids of Slurm, or whose ids are known."""
+        """Record a submission that needs no ids of Slurm, or whose ids are known."""
         self._write(kind, jobs, **facts)
 
     def _write(self, kind: str, jobs: Sequence[str], **facts: Any) -> None:
@@ -191,16 +191,16 @@ class Step:
         return job_name(self.run.name, self.name, word, entry["key"]) if entry["key"] else ""
 
     def barrier(self) -> str:
-        """Job id of the newest barrier: the job that ends well when the step has."""
+        """Return the job id of the newest barrier, which succeeds when the step does."""
         return next((e["jobs"][0] for e in reversed(self.jobs()) if e["kind"] == "barrier" and e["jobs"]), "")
 
     def outcome(self) -> Event:
-        """``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is under way."""
-        found = read_object(self.path / "outcome.json")
-        return found if isinstance(found.get("state"), str) and "reason" in found else {}
+        """Return ``{"state": "done" | "failed" | "cancelled", "reason": ...}``, {} while the step is running."""
+        event = read_object(self.path / "outcome.json")
+        return event if isinstance(event.get("state"), str) and "reason" in event else {}
 
     def end(self, state: str, reason: str = "") -> None:
-        """Write down how the step ended."""
+        """Record how the step ended."""
         facts = {"state": state, "reason": reason, "time": round(time.time(), 1)}
         write_atomic(self.path / "outcome.json", json.dumps(facts, ensure_ascii=False) + "\n")
 
@@ -224,16 +224,21 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """The name chosen by the user."""
         return self.path.name
 
     @property
+    def code(self) -> Path:
+        """Folder of the copy of the package, where ``snapshot`` asks for one."""
+        return self.path / "code"
+
+    @property
     def is_cancelled(self) -> bool:
-        """Whether the user has called it off."""
+        """Whether the user has cancelled it."""
         return (self.path / "cancelled").exists()
 
     def after(self, name: str) -> list[Step]:
-        """The steps that wait for ``name``, directly or not."""
+        """Return the steps that depend on ``name``, directly or indirectly."""
         waiting: list[Step] = []
         reached = {name}
         for step in self.steps.values():  # in an order in which each comes after the ones it needs
@@ -312,18 +317,18 @@ def open_run(path: Path) -> Run:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The runs whose records lie in ``folder``, oldest first; a damaged one is told on standard error."""
-    found = []
+    """Return the runs in ``folder``, oldest first; a damaged one is reported on standard error."""
+    runs = []
     for path in sorted(folder.glob("*/run.json")):
         try:
-            found.append(open_run(path.parent))
+            runs.append(open_run(path.parent))
         except UserError as error:
             print(f"xling: {error}", file=sys.stderr, flush=True)
-    return sorted(found, key=lambda run: run.created)
+    return sorted(runs, key=lambda run: run.created)
 
 
 def check_names(*names: str) -> None:
-    """Refuse names of runs and steps that could not stand in a path and in a job name."""
+    """Reject names of runs and steps that are not valid in a path and in a job name."""
     for name in names:
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
             raise UserError(
@@ -333,7 +338,7 @@ def check_names(*names: str) -> None:
 
 
 def new_name(folder: Path, stem: str) -> str:
-    """A free name such as ``pretrain-1121-0942``, with a letter behind it when two fall into one minute."""
+    """Return an unused name such as ``pretrain-1121-0942``, with a letter added if two fall into one minute."""
     base = f"{re.sub(r'[^A-Za-z0-9]+', '-', stem).strip('-')}-{time.strftime('%m%d-%H%M')}"
     suffixes: Iterable[str] = ("", *(f".{n}" for n in range(2, 1000)))
     return next(base + s for s in suffixes if not (folder / (base + s)).exists())

@@ -78,16 +78,16 @@ class View:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
 
     def state(self, identity: str, name: str = "") -> JobState:
-        """The state of a job of ours; one of another name is not ours, so Slurm has forgotten ours."""
-        found = self.jobs.get(identity)
-        if found is not None and name and found.name and found.name != name:
-            found = None
-        if found is not None and (self.answers or not found.is_active):
-            return found
+        """Return the state of our job; a job with another name is not ours, so Slurm has forgotten ours."""
+        job = self.jobs.get(identity)
+        if job is not None and name and job.name and job.name != name:
+            job = None
+        if job is not None and (self.answers or not job.is_active):
+            return job
         return JobState() if self.answers else JobState(NO_ANSWER, self.why)
 
     def named(self, name: str) -> list[str]:
-        """Ids of the jobs called ``name``, elements of arrays each."""
+        """Return the ids of the jobs called ``name``, including array elements."""
         return sorted(identity for identity, job in self.jobs.items() if job.name == name)
 
 
@@ -106,7 +106,7 @@ def look(ids: Iterable[str] = ()) -> View:
 
 
 def job_states(ids: Iterable[str]) -> dict[str, JobState]:
-    """State by job id (``12`` or ``12_3``); ids that Slurm does not know are UNKNOWN."""
+    """Return state by job id (``12`` or ``12_3``); ids that Slurm does not know are UNKNOWN."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}
@@ -122,13 +122,13 @@ def cluster_name() -> str:
 
 
 def has_accounting() -> bool:
-    """Whether sacct answers here."""
+    """Return whether sacct answers here."""
     return _output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
 
 
 def parse_sacct(text: str) -> dict[str, JobState]:
-    """States from ``sacct -n -X -P -o JobID,State,ExitCode,NodeList,JobName``."""
-    found = {}
+    """Return states from ``sacct -n -X -P -o JobID,State,ExitCode,NodeList,JobName``."""
+    states = {}
     for line in text.splitlines():
         fields = line.split("|", 4)
         if len(fields) < 4:
@@ -137,13 +137,13 @@ def parse_sacct(text: str) -> dict[str, JobState]:
         word = state.split()[0] if state else UNKNOWN  # "CANCELLED by 1000"
         node = "" if node.startswith("None") else node
         for each in _expand(identity):
-            found[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
-    return found
+            states[each] = JobState(word, _exit_reason(code), node, name="".join(fields[4:]))
+    return states
 
 
 def parse_squeue(text: str) -> dict[str, JobState]:
-    """States from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%j'``."""
-    found = {}
+    """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%j'``."""
+    states = {}
     for line in text.splitlines():
         fields = line.split("|", 7)
         if len(fields) < 7:
@@ -152,13 +152,13 @@ def parse_squeue(text: str) -> dict[str, JobState]:
         reason = "" if reason == "None" else reason
         told = JobState(state, reason, node, _seconds(left), "".join(fields[7:]))
         for each in _expand(identity if elements == "N/A" else f"{master}_[{elements}]"):
-            found[each] = told
-    return found
+            states[each] = told
+    return states
 
 
 def parse_scontrol(text: str) -> dict[str, JobState]:
-    """States from ``scontrol -o show job``."""
-    found = {}
+    """Return states from ``scontrol -o show job``."""
+    states = {}
     for line in text.splitlines():
         facts = dict(re.findall(r"(\w+)=(\S*)", line))
         if "JobId" not in facts:
@@ -171,8 +171,8 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
         reason = _exit_reason(facts.get("ExitCode", "0:0")) if waits == "None" else waits
         node = facts.get("NodeList", "").replace("(null)", "")
         for each in _expand(identity):
-            found[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
-    return found
+            states[each] = JobState(state, reason, node, name=facts.get("JobName", ""))
+    return states
 
 
 def _from_sacct(masters: list[str]) -> dict[str, JobState]:
@@ -182,7 +182,7 @@ def _from_sacct(masters: list[str]) -> dict[str, JobState]:
 
 
 def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
-    """What is in the queue now, None and why where Slurm does not answer."""
+    """Return the jobs in the queue; None and the reason if Slurm does not answer."""
     # The reason for waiting and the time left are nowhere else.
     command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%j"]
     text, why = _output(command)
@@ -190,13 +190,13 @@ def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
 
 
 def _from_scontrol() -> tuple[dict[str, JobState] | None, str]:
-    """What the controller still remembers, None and why where it does not answer; one call shows every job."""
+    """Return the jobs that the controller remembers; None and the reason if it does not answer."""
     text, why = _output(["scontrol", "-o", "show", "job"])
     return (None, why) if text is None else (parse_scontrol(text), "")
 
 
 def _output(command: list[str]) -> tuple[str | None, str]:
-    """What a command printed, None and the reason when it failed or does not exist."""
+    """Return a command's output; None and the reason if it failed or does not exist."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace")
     except FileNotFoundError:
@@ -211,7 +211,7 @@ def _output(command: list[str]) -> tuple[str | None, str]:
 
 
 def _expand(identity: str) -> Iterator[str]:
-    """``12_[0-2,5%4]`` as ``12_0 12_1 12_2 12_5``; any other id as it is."""
+    """Expand ``12_[0-2,5%4]`` to ``12_0 12_1 12_2 12_5``; yield any other id unchanged."""
     match = re.fullmatch(r"(\d+)_\[?([\d,-]+)(?::\d+)?(?:%\d+)?\]?", identity)
     if not match:
         yield identity
@@ -223,7 +223,7 @@ def _expand(identity: str) -> Iterator[str]:
 
 
 def _exit_reason(code: str) -> str:
-    """``137:0`` as words; "" for ``0:0``."""
+    """Describe an exit code such as ``137:0`` in words; "" for ``0:0``."""
     status, _, number = code.partition(":")
     if number not in ("", "0"):
         return f"killed by {_signal_name(int(number))}"
@@ -240,7 +240,7 @@ def _signal_name(number: int) -> str:
 
 
 def _seconds(clock: str) -> int:
-    """``1-02:03:04`` as seconds; -1 for UNLIMITED, N/A and the like."""
+    """Convert ``1-02:03:04`` to seconds; -1 for UNLIMITED, N/A and the like."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", clock)
     if not match:
         return -1

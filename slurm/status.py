@@ -35,7 +35,7 @@ class StepStatus:
 
 
 def submitted_parts(step: Step) -> list[tuple[Part, str]]:
-    """The parts that were submitted at least once, each with its newest job id."""
+    """Return the parts that were submitted at least once, each with its newest job id."""
     newest: dict[tuple[str, int], str] = {}
     for entry in step.arrays():
         if entry["jobs"]:
@@ -44,7 +44,7 @@ def submitted_parts(step: Step) -> list[tuple[Part, str]]:
 
 
 def of_runs(runs: Sequence[Run]) -> Answer:
-    """One line per run."""
+    """Return one line per run."""
     rows = [["run", "submitted", "state", "steps", "now"]]
     for run in runs:
         try:
@@ -61,11 +61,13 @@ def of_runs(runs: Sequence[Run]) -> Answer:
 
 
 def of_run(run: Run) -> Answer:
-    """One line per step, and below it one per part in trouble."""
+    """Return one line per step, and below it one per part with problems."""
     view = view_of(run) if run.cluster == "slurm" else View()
-    found = [of_step(step, view) for step in run.steps.values()]
+    statuses = [of_step(step, view) for step in run.steps.values()]
     rows = [["step", "stage", "state", "parts", "progress", "tokens/s", "left", "reason"]]
-    rows += [[s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in found]
+    rows += [
+        [s.step, s.stage, s.state, s.parts, s.progress, s.tokens_per_s, s.left, s.reason] for s in statuses
+    ]
     lines = [
         f"{run.name} on {run.cluster}, submitted {clock(run.created)}, records in {run.path}",
         table(rows),
@@ -75,12 +77,12 @@ def of_run(run: Run) -> Answer:
         lines += ["", "parts in trouble:", *troubles[:_MAX_TROUBLES]]
     if len(troubles) > _MAX_TROUBLES:
         lines.append(f"  ... and {len(troubles) - _MAX_TROUBLES} more")
-    facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in found]}
+    facts = {"run": run.name, "cluster": run.cluster, "steps": [asdict(step) for step in statuses]}
     return Answer("\n".join(lines), facts | {"trouble": [text.strip() for text in troubles]})
 
 
 def of_step(step: Step, view: View) -> StepStatus:
-    """The state of one step from its record and from what Slurm says about its jobs."""
+    """Return the state of one step from its record and from what Slurm says about its jobs."""
     stage, outcome = step.plan.stage.name, step.outcome()
     newest = decide.newest(step)
     counted = Counter(_part_state(part, view.state(j, step.job_name(entry))) for part, entry, j in newest)
@@ -107,7 +109,7 @@ def of_step(step: Step, view: View) -> StepStatus:
 
 
 def _between(step: Step, view: View, parts: str) -> StepStatus:
-    """The state of a step of which no part waits or runs."""
+    """Return the state of a step without waiting or running parts."""
     stage = step.plan.stage.name
     if step.run.is_cancelled:
         return StepStatus(step.name, stage, "CANCELLING", parts)
@@ -136,7 +138,7 @@ def _part_state(part: Part, state: JobState) -> str:
 
 
 def _troubles(step: Step, view: View) -> list[str]:
-    """What is wrong with parts that are not done; one that runs again is in trouble no more."""
+    """Return the problems of parts that are not done, except those that run again."""
     lines = []
     states = {str(part): view.state(j, step.job_name(entry)) for part, entry, j in decide.newest(step)}
     for part, identity in submitted_parts(step):
@@ -173,18 +175,18 @@ def _silence(beats: Sequence[job.Heartbeat]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``3661`` as ``1:01:01``."""
+    """Format seconds: ``3661`` as ``1:01:01``."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def clock(seconds: float) -> str:
-    """Local time to the second."""
+    """Format local time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell; an empty column is left out."""
+    """Format columns padded to their widest cell, without empty columns."""
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     lines = zip(*columns, strict=True)

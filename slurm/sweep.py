@@ -11,7 +11,7 @@ PREFIX = "sweep."
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
-    """The words of every configuration of a sweep, the last axis fastest.
+    """Return the arguments of every configuration of a sweep, the last axis fastest.
 
     ``{key}`` in another word is replaced by the value of the axis ``key``.
 

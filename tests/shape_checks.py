@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, ForwardRef, cast
 
 import jaxtyping
+import numpy as np
 from beartype import BeartypeConf, beartype
 
 NAMES = {
@@ -99,7 +100,7 @@ def _built(function: Callable[..., Any], scope: Mapping[str, Any]) -> Callable[.
     for name, hint in function.__annotations__.items():
         text = hint.__forward_arg__ if isinstance(hint, ForwardRef) else hint
         if isinstance(text, str) and _NAMED.search(text):
-            found[name] = eval(text, dict(scope) | NAMES)
+            found[name] = eval(text, {"np": np} | dict(scope) | NAMES)
     copy = types.FunctionType(
         function.__code__,
         function.__globals__,

@@ -222,7 +222,7 @@ def test_install_goes_in_order_and_only_when_something_changed(copy, python):
         f" {constrained} torch==2.13.0",
         f" {constrained} numpy cython setuptools<81 wheel setuptools_scm",
         f" {constrained} --no-build-isolation fairseq-fixed==0.12.3.1 seqeval==1.2.2",
-        f" {constrained} --no-build-isolation --editable .[dev]",
+        f" {constrained} --no-build-isolation --editable .[dev,docs]",
     ]
     assert make(copy, "install").returncode == 0
     assert len(pip_log(copy)) == 5

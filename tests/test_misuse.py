@@ -88,7 +88,7 @@ def by_hand() -> Iterator[tuple[list[str], str]]:
 
 CASES = [*of_stages(), *by_hand()]
 RECIPES = {
-    "twice": (b"data: a\ndata: b\n", "stands twice"),
+    "twice": (b"data: a\ndata: b\n", "is given twice"),
     "list": (b"- a\n- b\n", "no settings"),
     "latin": (b"data: \xe9t\xe9\n", "not YAML"),
     "binary": (bytes(range(256)), "not YAML"),

@@ -53,7 +53,7 @@ VERSION = "--version"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 done, 1 something is wrong, 2 a mistake of the user, 130 interrupted."""
+    """Run the command line; return 0 (done), 1 (a problem), 2 (a user's mistake) or 130 (interrupted)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
@@ -88,17 +88,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered for a closed or full standard output go nowhere, so that exit does not fail on it."""
+    """Discard buffered output for a closed or full standard output, so that exit does not fail on it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _of_machine(error: Exception) -> bool:
-    """Whether an error is of the disk or the memory; torch has no class for memory that a CPU lacks."""
+    """Return whether an error comes from disk or memory; torch has no exception for missing CPU memory."""
     return not isinstance(error, RuntimeError) or bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
-    """A failure of the disk, the file system or the memory, with its path and what to do about it.
+    """Describe a failure of the disk, the file system or the memory, with its path and a fix.
 
     Args:
         error: what the system raised.
@@ -141,7 +141,7 @@ def asked_by_environment(arguments: list[str]) -> Iterator[list[str]]:
 
 
 def dispatch(arguments: list[str]) -> Any:
-    """Run what the words say and return what it answers."""
+    """Run the command given by the words and return its answer."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
     only_why = os.environ.get(manifest.ONLY_WHY) == "true"
     if (not arguments and not only_why) or (arguments[:1] and arguments[0] in (*HELP, "help")):
@@ -198,7 +198,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
 
 
 def show(result: Any, as_json: bool) -> int:
-    """Print what a command answers; returns the exit code."""
+    """Print a command's answer; return the exit code."""
     if isinstance(result, Rows):
         for line in result.json_lines() if as_json else result.lines():
             print(visible(line))
@@ -210,12 +210,12 @@ def show(result: Any, as_json: bool) -> int:
 
 
 def values_of(result: Any) -> Any:
-    """What a command answers as JSON-ready values: of a finished output its manifest."""
+    """Return a command's answer as JSON-ready values; for a finished output its manifest."""
     return config.to_dict(result.data if isinstance(result, Answer) else result)
 
 
 def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
-    """The stage that the first one or two words name, and the words behind it."""
+    """Return the stage named by the first one or two words, and the remaining words."""
     for length in (2, 1):
         name = " ".join(words[:length]).replace(" --", " ")
         if name in STAGES:
@@ -226,18 +226,18 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
 
 
 def recipe_path(name: str) -> Path:
-    """A recipe by path, or by its bare name in recipes/."""
+    """Return a recipe by path, or by its bare name in recipes/."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path if path.is_file() or not (RECIPES / path.name).is_file() else RECIPES / path.name
-    found = RECIPES / f"{name}.yaml"
-    if not found.is_file():
+    recipe = RECIPES / f"{name}.yaml"
+    if not recipe.is_file():
         raise unknown("recipe", name, [p.stem for p in RECIPES.glob("*.yaml")])
-    return found
+    return recipe
 
 
 def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
-    """The configuration of ``stage`` and the launch settings (``cluster``, ``workers``) from the words."""
+    """Return the configuration of ``stage`` and the launch settings (``cluster``, ``workers``) from the words."""
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
@@ -275,14 +275,14 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
 
 
 def _is_flag(cls: Any, name: str) -> bool:
-    """Whether ``--name`` stands alone: what is no setting does so too, and is refused under its name."""
+    """Return whether ``--name`` takes no value; also for unknown settings, which are then rejected by name."""
     known = {key.name: key for key in schema.keys(cls)}
     inside = any(key.is_open and name.startswith(f"{key.name}.") for key in known.values())
     return known[name].kind == "true or false" if name in known else not inside
 
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Where to run (``cluster``, ``workers``, ``slurm.*``), and the other words."""
+    """Split off the launch settings (``cluster``, ``workers``, ``slurm.*``) from the other words."""
     launch = {"cluster": "local", "workers": "1"}
     rest = []
     for word in words:
@@ -299,7 +299,7 @@ def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
-    """``slurm.nodes=2`` as ``{"nodes": "2"}``."""
+    """Convert ``slurm.nodes=2`` to ``{"nodes": "2"}``."""
     return {k.removeprefix("slurm."): v for k, v in launch.items() if k.startswith("slurm.")}
 
 
@@ -316,7 +316,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
 
 
 def refuse_slurm_settings(launch: dict[str, str]) -> None:
-    """Tell who forgets ``cluster=`` that nothing of ``slurm.*`` counts without it (UserError)."""
+    """Raise UserError for ``slurm.*`` settings without ``cluster=``, which would have no effect."""
     if given := slurm_settings(launch):
         key, value = next(iter(given.items()))
         raise UserError(
@@ -335,6 +335,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph."""
     from xling.core import pipeline
+    from xling.core.concurrent import run_steps
 
     launch, overrides = split_launch(words)
     if stage := manual.stage_of(path):
@@ -350,11 +351,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
     refuse_slurm_settings(launch)
     configs = {name: plan.settings(name) for name in plan.steps}
     answers: dict[str, Any] = {}
-    for position, (name, cfg) in enumerate(configs.items(), 1):
-        print(
-            f"[{position}/{len(configs)}] {name}: xling {plan.steps[name].stage}", file=sys.stderr, flush=True
-        )
-        result = execute(plan.steps[name].stage, cfg, launch)
+    for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
@@ -362,7 +359,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
 
 
 def usage() -> str:
-    """The help of the whole command."""
+    """Return the help of the whole command."""
     width = max(len(name) for name in STAGES)
     lines = [f"  {name:<{width}}  {stage.help}" for name, stage in STAGES.items()]
     return "\n".join(

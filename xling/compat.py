@@ -57,7 +57,7 @@ def install() -> None:
 
 
 def repairs() -> list[Repair]:
-    """Every repair that `install` makes, and whether it holds now."""
+    """Return every patch that `install` applies, and whether it is active now."""
     import torch
     from fairseq import utils
     from fairseq.distributed import utils as distributed
@@ -176,7 +176,7 @@ def check_new(kind: str, name: str) -> None:
 
 
 def leave_out_batches(epoch_itr: Any, count: int) -> None:
-    """Take the first ``count`` batches out of the present epoch of an iterator.
+    """Remove the first ``count`` batches from the current epoch of an iterator.
 
     Cause: fairseq's own resuming counts the batches of one process, so that another number of processes would
     repeat some and leave out others; and its list of batches has no setter.
@@ -185,7 +185,7 @@ def leave_out_batches(epoch_itr: Any, count: int) -> None:
 
 
 def is_at_the_end(epoch_itr: Any) -> bool:
-    """Whether the present epoch of an iterator has no batch left.
+    """Return whether the current epoch of an iterator has no batch left.
 
     Cause: fairseq's own question fails before the first epoch has begun.
     """
@@ -232,7 +232,7 @@ _NAME_FIELDS = (
 
 
 def lighten() -> None:
-    """Let an import of fairseq load only what is asked for; everything of its own when a name is looked up.
+    """Make fairseq import modules on demand, and all of them only when a name is looked up.
 
     Cause: ``import fairseq`` imports all of its models, tasks, criterions and data sets, and with them scipy,
     pandas, wandb and tensorboard: 5 s and 2500 modules, of which training here uses a tenth. Where fairseq is
@@ -275,7 +275,7 @@ class _LightPackage(_WithLookups):
     """Loads a package without the files that its ``__init__`` imports: each follows when its name is used."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of ``__init__`` without imports of files beside it; never cached, the cache is the original's."""
+        """Return the code of ``__init__`` without imports of files beside it; it is never cached."""
         tree = ast.parse(self.get_data(self.path))
         self._homes = _homes(tree) if fullname in _COLLECTIONS else {}
         tree.body = [node for node in tree.body if not self._imports_all(node)]
@@ -284,7 +284,7 @@ class _LightPackage(_WithLookups):
         return compile(tree, self.path, "exec", dont_inherit=True)
 
     def _imports_all(self, node: ast.stmt) -> bool:
-        """Whether a statement imports files beside ``__init__`` only to have them imported."""
+        """Return whether a statement imports files beside ``__init__`` only for their side effects."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return ast.unparse(node.value.func) in ("import_models", "import_tasks")
         if isinstance(node, ast.Import):
@@ -302,12 +302,12 @@ class _LightPackage(_WithLookups):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             home = f"{module.__name__}.{homes.get(name, name)}"
             try:
-                found = importlib.import_module(home)
+                submodule = importlib.import_module(home)
             except ModuleNotFoundError as error:
                 if error.name != home:
                     raise
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
-            return getattr(found, name) if name in homes else found
+            return getattr(submodule, name) if name in homes else submodule
 
         module.__getattr__ = of_submodule  # type: ignore[method-assign]
         for name, home in homes.items():
@@ -326,7 +326,7 @@ def _leave_out_progress_bar(tree: ast.Module) -> None:
 
 
 def _homes(tree: ast.Module) -> dict[str, str]:
-    """Names that a package imports from files beside it, and those files."""
+    """Map the names that a package imports from files beside it to those files."""
     return {
         alias.asname or alias.name: node.module
         for node in tree.body
@@ -336,7 +336,7 @@ def _homes(tree: ast.Module) -> dict[str, str]:
 
 
 def _with_everything(lookup: Callable[..., Any], known: typing.Container[str]) -> Callable[..., Any]:
-    """``lookup(cfg, ...)``, for which all of fairseq is imported first unless ``known`` has what ``cfg`` names."""
+    """Wrap ``lookup(cfg, ...)``: import all of fairseq first, unless ``known`` has the name in ``cfg``."""
 
     @functools.wraps(lookup)
     def looked_up(cfg: Any = None, *args: Any, **settings: Any) -> Any:

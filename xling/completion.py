@@ -1,7 +1,7 @@
 """``xling completion bash|zsh|fish``: a script that completes commands, settings and their values in a shell.
 
 The script holds every word, made from the stages and their configurations, so a press of the Tab key starts no Python.
-Which words fit is decided by one AWK program, the same in every shell. Make the script anew after an update.
+Which words fit is decided by one AWK program, the same in every shell. Generate the script again after an update.
 
     xling completion bash > ~/.local/share/bash-completion/completions/xling
     xling completion zsh > ~/.zfunc/_xling         # a folder of $fpath
@@ -95,7 +95,7 @@ complete -c xling -n 'count (__xling_found) >/dev/null' -f -a '(__xling_found)'
 
 
 def run(words: Sequence[str]) -> Answer:
-    """The script for a shell.
+    """Return the completion script for a shell.
 
     Raises:
         UserError: no shell is named, or one that is not known.
@@ -109,7 +109,7 @@ def run(words: Sequence[str]) -> Answer:
 
 
 def script(shell: str, rows: Sequence[tuple[str, str]]) -> str:
-    """The script of a shell around the words."""
+    """Build the completion script of a shell around the words."""
     lines = [f"{command}\t{word}" for command, word in rows]
     if shell == "fish":
         quoted = "\n".join(f"    {_quoted(line, fish=True)} \\" for line in lines)
@@ -122,14 +122,14 @@ def script(shell: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _quoted(text: str, fish: bool = False) -> str:
-    """Text in single quotes; fish knows an escaped quote in them, the others do not."""
+    """Quote text in single quotes; only fish allows escaped quotes in them."""
     if fish:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def table() -> Iterator[tuple[str, str]]:
-    """Every command with each word that may follow it, "" for the first word."""
+    """Yield every command with each word that may follow it, "" for the first word."""
     from xling.slurm.commands import ACTIONS
 
     others = {
@@ -153,7 +153,7 @@ def table() -> Iterator[tuple[str, str]]:
 
 
 def settings(cls: Any) -> Iterator[str]:
-    """``key=`` of every setting of a configuration, or ``key=value`` where its values are a closed list."""
+    """Yield ``key=`` of every setting of a configuration, or ``key=value`` where its values are a closed list."""
     for key in schema.keys(cls):
         if key.choices:
             yield from (f"{key.name}={value}" for value in key.choices)

@@ -81,7 +81,7 @@ def run(cfg: DoctorConfig) -> Answer:
 
 
 def guarded(check: Callable[[DoctorConfig], Iterator[Finding]], cfg: DoctorConfig) -> Iterator[Finding]:
-    """The findings of a check; one that fails itself is a finding."""
+    """Yield the findings of a check; a crash of the check becomes a finding."""
     try:
         yield from check(cfg)
     except Exception as error:
@@ -91,7 +91,7 @@ def guarded(check: Callable[[DoctorConfig], Iterator[Finding]], cfg: DoctorConfi
 
 
 def python(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Python itself and xling."""
+    """Check Python and the version of xling."""
     version, fits = platform.python_version(), (3, 11) <= sys.version_info[:2] <= (3, 12)
     fix = "" if fits else "make install PYTHON=python3.11"
     yield Finding("python", OK if fits else BROKEN, f"{version} at {sys.executable}", fix)
@@ -99,7 +99,7 @@ def python(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def packages(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Every package that xling asks for, against what is installed."""
+    """Check the installed packages against xling's requirements."""
     wanted = [Requirement(line) for line in metadata.requires("xling") or []]
     wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
     wrong = []
@@ -120,7 +120,7 @@ def packages(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
-    """PyTorch, and whether it sees the accelerators that the machine has."""
+    """Check PyTorch, and whether it sees the machine's accelerators."""
     torch, error = imported("torch")
     if torch is None:
         yield Finding("torch", BROKEN, error, "make install")
@@ -138,16 +138,16 @@ def torch_and_gpus(cfg: DoctorConfig) -> Iterator[Finding]:
             "gpu", BROKEN, f"{cards.splitlines()[0]} is here, this torch is built for processors alone", fix
         )
     elif cards:
-        found = f"{cards.splitlines()[0]} is here, torch for CUDA {torch.version.cuda} cannot use it"
+        problem = f"{cards.splitlines()[0]} is here, torch for CUDA {torch.version.cuda} cannot use it"
         yield Finding(
-            "gpu", BROKEN, found, "update the driver, or install torch for an older CUDA (README.md)"
+            "gpu", BROKEN, problem, "update the driver, or install torch for an older CUDA (README.md)"
         )
     else:
         yield Finding("gpu", OK, "none: training runs on the processor")
 
 
 def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
-    """What processes of one training talk through."""
+    """Check the communication backend of distributed training."""
     torch, error = imported("torch")
     if torch is None or not torch.distributed.is_available():
         yield Finding("processes", BROKEN, error or "torch.distributed is not built in", "make install")
@@ -164,7 +164,7 @@ def nccl(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
-    """The package fairseq and each of its repairs."""
+    """Check the package fairseq and each of its patches."""
     module, error = imported("fairseq")
     if module is None:
         yield Finding("fairseq", BROKEN, error, "make install")
@@ -173,13 +173,13 @@ def fairseq(cfg: DoctorConfig) -> Iterator[Finding]:
     compat = importlib.import_module("xling.compat")
     compat.install()
     for repair in compat.repairs():
-        found = f"{'mended' if repair.holds else 'not mended'}: {repair.cause}"
+        state = f"{'patched' if repair.holds else 'not patched'}: {repair.cause}"
         fix = "" if repair.holds else "the repairs are for fairseq-fixed 0.12.3.1 alone: make install"
-        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, found, fix)
+        yield Finding(f"repair: {repair.name}", OK if repair.holds else BROKEN, state, fix)
 
 
 def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:
-    """The torchaudio that fairseq asks for and nothing here uses; one that cannot be loaded stops transformers."""
+    """Check torchaudio: fairseq requires it, nothing here uses it, and a broken one stops transformers."""
     try:
         version = metadata.version("torchaudio")
     except metadata.PackageNotFoundError:
@@ -193,13 +193,13 @@ def torchaudio(cfg: DoctorConfig) -> Iterator[Finding]:
         yield Finding("torchaudio", OK, version)
     else:
         last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        found = f"{version} cannot be loaded with this torch, so transformers cannot either: {last}"
+        problem = f"{version} cannot be loaded with this torch, so transformers cannot either: {last}"
         fix = "python -m pip uninstall torchaudio (fairseq asks for it, nothing here uses it)"
-        yield Finding("torchaudio", WARNING, found, fix)
+        yield Finding("torchaudio", WARNING, problem, fix)
 
 
 def optional(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Packages that only some commands need."""
+    """Check the packages that only some commands need."""
     for name, use in (
         ("transformers", "to load what xling export hf writes"),
         ("tensorboard", "for log=tensorboard"),
@@ -212,7 +212,7 @@ def optional(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def slurm(cfg: DoctorConfig) -> Iterator[Finding]:
-    """The cluster, where there is one."""
+    """Check the Slurm cluster, if there is one."""
     if not shutil.which("sbatch"):
         yield Finding("slurm", OK, "not here: cluster=slurm is for a machine that has sbatch")
         return
@@ -226,7 +226,7 @@ def slurm(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def disk(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Room to write runs, and leave to do so."""
+    """Check free space and write permission for runs."""
     place = cfg.where.absolute()
     while not place.is_dir():
         place = place.parent
@@ -242,7 +242,7 @@ def disk(cfg: DoctorConfig) -> Iterator[Finding]:
 
 
 def memory(cfg: DoctorConfig) -> Iterator[Finding]:
-    """Memory, shared memory and open files."""
+    """Check memory, shared memory and the limit of open files."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
     yield Finding("memory", OK, f"{total:,.1f} GiB")
     shm = Path("/dev/shm")
@@ -269,7 +269,7 @@ CHECKS: tuple[Callable[[DoctorConfig], Iterator[Finding]], ...] = (
 
 
 def imported(name: str) -> tuple[Any, str]:
-    """A module, or None and why it cannot be loaded."""
+    """Import a module; return None and the reason if it cannot be loaded."""
     try:
         return importlib.import_module(name), ""
     except Exception as error:
@@ -281,7 +281,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _output(command: list[str]) -> str:
-    """What a program prints, "" where it is missing, fails or takes too long."""
+    """Return a program's output, "" if it is missing, fails or takes too long."""
     if not shutil.which(command[0]):
         return ""
     try:

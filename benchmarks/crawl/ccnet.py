@@ -23,7 +23,7 @@ THRESHOLD = 0.5
 
 
 def pages(path: Path) -> Iterator[str]:
-    """The text after the title of every page long enough."""
+    """Yield the text after the title of every page long enough."""
     header, body, in_header = [], [], True
     with gzip.open(path, "rt", encoding="utf-8") as handle:
         for raw in handle:
@@ -47,7 +47,7 @@ def _page(header: list[str], body: list[str]) -> Iterator[str]:
 
 
 def hashes(text: str) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Keys of the paragraphs of a document."""
+    """Return keys of the paragraphs of a document."""
     lines = text.split("\n")
     digests = (hashlib.sha1(for_dedup(line).encode()).digest()[:8] for line in lines)
     keys = np.fromiter(digests, dtype=np.dtype((bytes, 8)), count=len(lines))

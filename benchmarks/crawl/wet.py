@@ -1,7 +1,7 @@
-"""A synthetic crawl as WET files, from real lines when a data folder is at hand, else from invented words.
+"""A synthetic crawl as WET files, from real lines if there is a data folder, else from invented words.
 
 Every document has a title, short lines that other pages share (menus), and paragraphs of its own. A paragraph
-is one to four source lines with one word made unique, so that it is no duplicate. Everything is keyed by the
+is one to four source lines with one word made unique, so that it is not a duplicate. Everything is keyed by the
 seed and the number of the document.
 """
 
@@ -25,7 +25,7 @@ _HEAD = (
 
 
 def source_lines(data: str, lang: str) -> list[str]:
-    """Lines to build from: the ``mono`` files of ``lang`` in the folder ``data``, or invented ones."""
+    """Return lines to build from: the ``mono`` files of ``lang`` in the folder ``data``, or invented ones."""
     lines: list[str] = []
     for path in sorted(Path(data).glob(f"mono/*.{lang}*.txt.gz")) if data else []:
         with gzip.open(path, "rt", encoding="utf-8") as handle:
@@ -42,7 +42,7 @@ def source_lines(data: str, lang: str) -> list[str]:
 
 
 def documents(lines: list[str], seed: int, first: int = 0) -> Iterator[tuple[str, str]]:
-    """URL and text of page after page, without end."""
+    """Yield URL and text of page after page, without end."""
     menu = [" ".join(line.split()[:4]) for line in random.Random(seed).choices(lines, k=NUM_MENU_LINES)]
     number = first
     while True:

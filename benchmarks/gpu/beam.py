@@ -36,8 +36,8 @@ def run(settings: dict[str, str]) -> None:
     for batch in (512,) if tiny else (int(settings["batch"]),) if "batch" in settings else (4096, 16_384):
 
         def ours(which: Any, batch: int = batch) -> list[tuple[list[int], float]]:
-            made = generate_all(which, sources, src, tgt, symbols, search, batch)
-            return [(hypotheses[0].tokens.tolist(), hypotheses[0].score) for hypotheses in made]
+            results = generate_all(which, sources, src, tgt, symbols, search, batch)
+            return [(hypotheses[0].tokens.tolist(), hypotheses[0].score) for hypotheses in results]
 
         def theirs(which: Any, batch: int = batch) -> list[tuple[list[int], float]]:
             return search_stock(which, dictionary, symbols, sources, search, batch)
@@ -71,14 +71,14 @@ def _compare(systems: dict[str, Any], batch: int, args: Namespace, search: Searc
             wait()
             seconds.setdefault(name, []).append(time.perf_counter() - begin)
     first = "fairseq fp32"
-    for name, made in outputs.items():
+    for name, results in outputs.items():
         middle = statistics.median(seconds[name])
-        pairs = list(zip(outputs[first], made, strict=True))
+        pairs = list(zip(outputs[first], results, strict=True))
         same = sum(a == b for (a, _), (b, _) in pairs)
         ties = sum(a != b and abs(x - y) < TIE for (a, x), (b, y) in pairs)
         peer = f"fairseq {name.split()[1]}"
         table.add(
-            system=name, sentences_s=args.sentences / middle, tokens_s=sum(len(t) + 1 for t, _ in made) / middle,
+            system=name, sentences_s=args.sentences / middle, tokens_s=sum(len(t) + 1 for t, _ in results) / middle,
             s=middle, spread=f"{min(seconds[name]):.3f} to {max(seconds[name]):.3f}", equal=same, ties=ties,
             times_fp32_stock=statistics.median(seconds[first]) / middle,
             times_stock=statistics.median(seconds[peer]) / middle if peer in seconds else 0.0,

@@ -19,12 +19,12 @@ ROWS = 34  # of a profile
 
 
 def device() -> torch.device:
-    """``DEVICE``, or the GPU where there is one."""
+    """Return ``DEVICE``, or the GPU if there is one."""
     return torch.device(os.environ.get("DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def device_name() -> str:
-    """What the device calls itself."""
+    """Return the name of the device."""
     return torch.cuda.get_device_name() if device().type == "cuda" else "cpu"
 
 
@@ -35,26 +35,26 @@ def wait() -> None:
 
 
 def seconds(work: Callable[[], Any], times: int = 5, warm: int = 2) -> float:
-    """Median of ``times`` calls, after ``warm`` others."""
-    found = []
+    """Return the median of ``times`` calls, after ``warm`` others."""
+    times_s = []
     for number in range(warm + times):
         wait()
         begin = time.perf_counter()
         work()
         wait()
         if number >= warm:
-            found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+            times_s.append(time.perf_counter() - begin)
+    return statistics.median(times_s)
 
 
 def product_rate(dtype: torch.dtype, size: int) -> float:
-    """FLOP/s of a product of two random square matrices."""
+    """Return the FLOP/s of a product of two random square matrices."""
     left, right = (torch.randn(size, size, device=device(), dtype=dtype) for _ in range(2))
     return 2 * size**3 / seconds(lambda: left @ right, 10)
 
 
 def peak() -> float:
-    """Bfloat16 FLOP/s that the data sheet promises; 0 where the device is not in `PEAKS`."""
+    """Return the bfloat16 FLOP/s of the data sheet; 0 if the device is not in `PEAKS`."""
     return next((rate for name, rate in PEAKS.items() if name in device_name()), 0.0)
 
 
@@ -78,18 +78,18 @@ def profile(work: Callable[[], Any], times: int) -> None:
     )
     kinds = torch.profiler.ProfilerActivity
     on_gpu = device().type == "cuda"
-    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if on_gpu else [])]) as made:
+    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if on_gpu else [])]) as profiled:
         for _ in range(times):
             work()
         wait()
-    found = made.key_averages()
-    on_device = sum(each.self_device_time_total for each in found)
+    averages = profiled.key_averages()
+    on_device = sum(each.self_device_time_total for each in averages)
     print(f"on the device {on_device / 1e6:.3f} s")
     order = (lambda each: each.self_device_time_total) if on_gpu else (lambda each: each.self_cpu_time_total)
-    for each in sorted(found, key=order, reverse=True)[:ROWS]:
+    for each in sorted(averages, key=order, reverse=True)[:ROWS]:
         times_ms = f"{each.self_device_time_total / 1e3:9.2f} {each.self_cpu_time_total / 1e3:9.2f}"
         print(f"{times_ms} ms {each.count:6} {each.key[:90]}")
-    slow = sorted(found, key=lambda each: each.self_cpu_time_total, reverse=True)[:8]
+    slow = sorted(averages, key=lambda each: each.self_cpu_time_total, reverse=True)[:8]
     print(
         "processor:",
         "; ".join(f"{e.key[:30]} {e.self_cpu_time_total / 1e3:.1f} ms {e.count}" for e in slow),
@@ -98,7 +98,7 @@ def profile(work: Callable[[], Any], times: int) -> None:
 
 
 class Table:
-    """Rows of one measurement; written anew after each, so that a stage that is stopped leaves what it has.
+    """Rows of one measurement; written again after each, so that a stage that is stopped leaves what it has.
 
     Args:
         stage: name of the files.
@@ -117,8 +117,8 @@ class Table:
         self._rows.append(row)
         print("  " + ", ".join(f"{key} {_shown(value)}" for key, value in row.items()), flush=True)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        made = {"about": self._about, "facts": self._facts, "rows": self._rows}
-        self._path.with_suffix(".json").write_text(json.dumps(made, indent=1, default=str) + "\n")
+        content = {"about": self._about, "facts": self._facts, "rows": self._rows}
+        self._path.with_suffix(".json").write_text(json.dumps(content, indent=1, default=str) + "\n")
         self._path.with_suffix(".md").write_text(self._markdown())
 
     def _markdown(self) -> str:

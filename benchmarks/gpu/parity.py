@@ -36,9 +36,9 @@ def run(settings: dict[str, str]) -> None:
     done = subprocess.run(words, env=environment, check=False)
     table = Table("parity", "losses and gradients against float32 on a CPU, relative differences")
     for case in ElementTree.parse(report).iter("testcase"):
-        found = {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
+        properties = {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
         failed = case.find("failure") is not None or case.find("error") is not None
         outcome = "failed" if failed else "skipped" if case.find("skipped") is not None else "passed"
-        table.add(test=case.get("name"), outcome=outcome, **found)
+        table.add(test=case.get("name"), outcome=outcome, **properties)
     if done.returncode:
         sys.exit(f"parity: pytest ended with {done.returncode}")

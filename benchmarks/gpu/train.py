@@ -62,8 +62,8 @@ def run(settings: dict[str, str]) -> None:
         if tiny:
             shape = replace(shape, layers=2, dim=64, heads=2, vocab=2_502, length=128, tokens=60_000)
         with tempfile.TemporaryDirectory() as folder:
-            made = write_data(Path(folder), shape)
-            data = made / ("pairs" if objective == "translation" else "mono")
+            folder_of_data = write_data(Path(folder), shape)
+            data = folder_of_data / ("pairs" if objective == "translation" else "mono")
             _case(name, shape, objective, data, product, settings)
 
 
@@ -96,16 +96,20 @@ def _case(
                 table.add(system=system, batch=batch, error=f"{type(error).__name__}: {error}"[:200])
                 break
             done = (own or flops) * rate.tokens_s
-            found = {"tokens_s": rate.tokens_s, "spread": rate.spread, "mflop_token": (own or flops) / 1e6}
-            found |= {"tflops": done / 1e12, "mfu": done / (peak() or product), "of_product": done / product}
-            table.add(system=system, batch=batch, **found, peak_gib=rate.gib)
+            figures = {"tokens_s": rate.tokens_s, "spread": rate.spread, "mflop_token": (own or flops) / 1e6}
+            figures |= {
+                "tflops": done / 1e12,
+                "mfu": done / (peak() or product),
+                "of_product": done / product,
+            }
+            table.add(system=system, batch=batch, **figures, peak_gib=rate.gib)
             update = None
             free()
             break
 
 
 def counted(data: Path, shape: Shape, objective: str) -> float:
-    """FLOPs of a real token, forward and backward, in one update of at most 8 sequences."""
+    """Return FLOPs of a real token, forward and backward, in one update of at most 8 sequences."""
     small = replace(shape, batch_tokens=min(shape.batch_tokens, 8 * shape.length))
     trainer = ours(data, small, 1, "bf16", objective)
     stream = batches(trainer)
@@ -118,14 +122,14 @@ def counted(data: Path, shape: Shape, objective: str) -> float:
 
 
 def built(data: Path, shape: Shape, objective: str, system: str) -> tuple[Update, float]:
-    """An update of a system, and the FLOPs of its tokens where they are its own, else 0."""
+    """Return an update function of a system, and the FLOPs of its tokens if it has its own count, else 0."""
     if system.startswith("transformers"):
         return _transformers(shape, "modernbert" if "ModernBERT" in system else "xlm-roberta")
     return trainer_update(data, shape, objective, system), 0.0
 
 
 def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Update:
-    """Updates of ours or of stock by fairseq's Trainer."""
+    """Return the update function of our or stock fairseq's Trainer."""
     if system.startswith("stock"):
         trainer = stock(data, shape, 1, objective, "bf16" if "bf16" in system else "fp32")
     else:
@@ -144,7 +148,7 @@ def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Upd
 
 
 def timed(update: Update, updates: int) -> Rate:
-    """Real tokens a second of whole updates, in `BLOCKS` blocks after `WARM` updates."""
+    """Return the real tokens per second of whole updates, in `BLOCKS` blocks after `WARM` updates."""
     for _ in range(WARM):
         update()
     if device().type == "cuda":
@@ -167,7 +171,7 @@ def timed(update: Update, updates: int) -> Rate:
 
 
 def _transformers(shape: Shape, kind: str) -> tuple[Update, float]:
-    """Masked LM of transformers; the head sees the chosen positions alone, where the model can do that."""
+    """Return the masked LM of transformers; its head only sees the chosen positions if the model supports that."""
     from transformers import AutoConfig, AutoModelForMaskedLM
 
     known: dict[str, Any] = {

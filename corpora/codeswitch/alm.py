@@ -78,7 +78,7 @@ def switch(
 
 
 def _says_something(span: Span, words: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether a phrase pair has a letter on both sides and is not the same text."""
+    """Return whether a phrase pair has letters on both sides and differs."""
     left, right = words[span.src_start : span.src_end], other[span.tgt_start : span.tgt_end]
     has_letters = all(any(char.isalpha() for word in side for char in word) for side in (left, right))
     return has_letters and [w.lower() for w in left] != [w.lower() for w in right]
@@ -92,7 +92,7 @@ def draw_sentence(
     settings: AlmSettings,
     *key: int | str,
 ) -> tuple[str, int, Switched]:
-    """One draw from a pair: its kind (``switched``, ``source`` or ``target``), the side it began as and the sentence.
+    """Draw from a pair: a kind (``switched``, ``source`` or ``target``), the starting side and the sentence.
 
     Args:
         src: words of the source sentence.

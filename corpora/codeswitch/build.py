@@ -137,13 +137,13 @@ def run(cfg: CodeswitchConfig) -> Answer:
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
     ledger, tally, counts = Ledger(), Tally(), _Counts()
-    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
-        (made.path / "shards").mkdir()
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as publication:
+        (publication.path / "shards").mkdir()
         with (
             Progress("switch", unit="sentences") as bar,
-            (made.path / TEXT).open("w", encoding="utf-8") as text,
-            (made.path / LANGS).open("w", encoding="utf-8") as langs,
-            TableWriter(made.path / "shards" / "train.parquet", SCHEMA) as table,
+            (publication.path / TEXT).open("w", encoding="utf-8") as text,
+            (publication.path / LANGS).open("w", encoding="utf-8") as langs,
+            TableWriter(publication.path / "shards" / "train.parquet", SCHEMA) as table,
         ):
             for item in items(ledger):
                 source = ", ".join(map(str, inputs[:1]))
@@ -165,12 +165,12 @@ def run(cfg: CodeswitchConfig) -> Answer:
         for event, count in counts.kinds.items():
             ledger.note(event, count)
         stats = _stats(cfg, inputs, ledger, tally)
-        write_json(made.path / "stats.json", stats)
-        card.write(made.path, stats)
-        made.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
+        write_json(publication.path / "stats.json", stats)
+        card.write(publication.path, stats)
+        publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
     told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
-    return Answer(told, {"out": str(out), **made.counts})
+    return Answer(told, {"out": str(out), **publication.counts})
 
 
 class _Counts:
@@ -189,7 +189,7 @@ class _Counts:
                 self.replaced[item.base, lang] += count
 
     def rates(self) -> dict[str, float]:
-        """``en>sw`` -> share of the words of switched English sentences that became Swahili."""
+        """Return ``en>sw`` -> share of the words of switched English sentences that became Swahili."""
         return {
             f"{base}>{lang}": round(count / max(self.words[base], 1), 5)
             for (base, lang), count in sorted(self.replaced.items())
@@ -203,7 +203,7 @@ Found = tuple[list[Path], Any]
 
 
 def _alignment(cfg: CodeswitchConfig) -> Path:
-    """The directory of the alignment; a parallel corpus without one is aligned first."""
+    """Return the directory of the alignment; align a parallel corpus first if it has none."""
     pair = "-".join(cfg.langs)
     given = [Path(path) for path in cfg.source[:1]] or [
         Path(f"runs/align/{pair}"),
@@ -235,8 +235,8 @@ def _alm(cfg: CodeswitchConfig) -> Found:
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
             ledger.enter("read", pair)
-            found = parse_pharaoh(links)
-            if not found:
+            pairs_of_words = parse_pharaoh(links)
+            if not pairs_of_words:
                 ledger.enter("switch", pair)
                 ledger.drop("switch", "no_links", pair)
                 continue
@@ -246,7 +246,7 @@ def _alm(cfg: CodeswitchConfig) -> Found:
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
-                    sides[0], sides[1], found, cfg.langs, cfg.alm, cfg.seed, number, copy
+                    sides[0], sides[1], pairs_of_words, cfg.langs, cfg.alm, cfg.seed, number, copy
                 )
                 text = render(sentence, texts[side], places[side], spaced)
                 yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
@@ -316,7 +316,7 @@ _MODES = {"alm": _alm, "dictionary": _dictionary, "documents": _documents}
 
 
 def _spaced(langs: Iterable[str]) -> frozenset[str]:
-    """Those languages that put spaces between words."""
+    """Return the languages that put spaces between words."""
     return frozenset(lang for lang in langs if languages.get(lang).spaces)
 
 

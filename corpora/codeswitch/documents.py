@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def alternate(pairs: Sequence[tuple[str, str]], first: int) -> list[tuple[int, str]]:
-    """The sentences of a document in turn from side ``first`` (0 or 1) and from the other, each with its side."""
+    """Yield a document's sentences alternately from side ``first`` (0 or 1) and the other, with their side."""
     return [((first + index) % 2, pair[(first + index) % 2]) for index, pair in enumerate(pairs)]
 
 

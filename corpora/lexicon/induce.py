@@ -54,7 +54,7 @@ class Cues:
 
 
 def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> Float[np.ndarray, "src tgt"]:
-    """How well each pair of words fits, float64 (num_src, num_tgt): the best of a row is its translation."""
+    """Return a score of each pair of words, float64 (num_src, num_tgt): the best of a row is its translation."""
     telling = np.outer(tells(src.words), tells(tgt.words))
     best = alike = spelling(src.words, tgt.words) * telling
     known = cue_scores(src, tgt, cues, alike)
@@ -80,7 +80,7 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> F
 
 
 def nearby(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
-    """How alike the words nearby are (CSLS) when they are translated by ``scores``; all (num_src, num_tgt)."""
+    """Return the similarity (CSLS) of neighbouring words, translated by ``scores``; all (num_src, num_tgt)."""
     rows, columns = src.contexts.shape[1], tgt.contexts.shape[1]
     there, back = likely(scores[:rows, :columns]), likely(scores[:rows, :columns].T)
     close = of_length_one(src.contexts @ there) @ tgt.contexts.T
@@ -89,7 +89,7 @@ def nearby(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"]) -> Floa
 
 
 def likely(scores: Float[np.ndarray, "src tgt"]) -> Float32[np.ndarray, "src tgt"]:
-    """Probabilities of the best `LIKELY` of each row, 0 elsewhere, float32 (n, m)."""
+    """Return the probabilities of the best `LIKELY` of each row, 0 elsewhere, float32 (n, m)."""
     k = min(LIKELY, scores.shape[1])
     least = np.partition(scores, -k, axis=1)[:, -k][:, None]
     odds = np.where(scores >= least, np.exp(SHARPNESS * (scores - scores.max(1, keepdims=True))), 0)
@@ -102,7 +102,7 @@ def letters(
     second: Sequence[str],
     pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]],
 ) -> dict[str, str]:
-    """What each letter becomes most often, by its place, in translations of the same length.
+    """Return the most frequent replacement of each letter, by position, in translations of equal length.
 
     So one script is read in another from the dictionary found so far; of two languages in one script a letter mostly
     stays what it is.
@@ -112,29 +112,29 @@ def letters(
         if len(first[row]) == len(second[column]):
             for one, other in zip(first[row], second[column], strict=True):
                 seen.setdefault(one, Counter())[other] += 1
-    return {one: found.most_common(1)[0][0] for one, found in seen.items()}
+    return {one: counted.most_common(1)[0][0] for one, counted in seen.items()}
 
 
 def respelt(words: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
-    """Words with their letters replaced; letters that the mapping does not know stay."""
+    """Return words with their letters replaced; letters without a mapping are kept."""
     return ["".join(mapping.get(letter, letter) for letter in word) for word in words]
 
 
 def seeds(
     src: Words, tgt: Words, at_least: int
 ) -> tuple[Int[np.ndarray, " seeds"], Int[np.ndarray, " seeds"]]:
-    """Rows of words taken for translations at the start, int64 (n,) twice."""
+    """Return index pairs of words that serve as initial translations, int64 (n,) twice."""
     there = {word: i for i, word in enumerate(tgt.words)}
     alike = [(i, there[word]) for i, word in enumerate(src.words) if word in there and tells([word])[0]]
     if len(alike) < at_least:
         first, second = mutual(-distances(profiles(src), profiles(tgt)))
         alike += [p for p in zip(first.tolist(), second.tolist(), strict=True) if p not in alike]
-    found = np.array(alike, dtype=np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    rows = np.array(alike, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
 
 
 def tells(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
-    """Whether the same spelling in another language says something, bool (num_words,)."""
+    """Return whether equal spelling in another language is informative, bool (num_words,)."""
     return np.array(
         [len(w) >= TELLING_LETTERS or not w.isalpha() or any(c >= IDEOGRAPHS for c in w) for w in words],
         dtype=bool,
@@ -142,7 +142,7 @@ def tells(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
 
 
 def profiles(words: Words) -> Float[np.ndarray, "words features"]:
-    """What a word is like in any language, float64 (num_words, features)."""
+    """Return language-independent features of each word, float64 (num_words, features)."""
     near = np.sort(words.vectors @ words.vectors.T, axis=1)
     cuts = np.linspace(0, near.shape[1] - 1, QUANTILES).astype(int)
     frequency = np.log(words.counts / words.counts.sum())[:, None]
@@ -152,7 +152,7 @@ def profiles(words: Words) -> Float[np.ndarray, "words features"]:
 def distances(
     first: Float[np.ndarray, "src features"], second: Float[np.ndarray, "tgt features"]
 ) -> Float[np.ndarray, "src tgt"]:
-    """Squared, between all rows, (n, m)."""
+    """Return squared distances between all rows, (n, m)."""
     squares = (first**2).sum(1)[:, None] + (second**2).sum(1)
     out: np.ndarray = squares - 2 * first @ second.T
     return out
@@ -161,7 +161,7 @@ def distances(
 def rotation(
     src: Float[np.ndarray, "pairs src_dim"], tgt: Float[np.ndarray, "pairs tgt_dim"]
 ) -> Float[np.ndarray, "src_dim tgt_dim"]:
-    """The orthogonal map that takes rows of ``src`` nearest to those of ``tgt``, both (n, dim).
+    """Return the orthogonal map that best maps rows of ``src`` to those of ``tgt``, both (n, dim).
 
     Vectors of two widths are met by the map of the singular vectors that both have.
     """
@@ -171,7 +171,7 @@ def rotation(
 
 
 def csls(cosines: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
-    """Twice the cosine less the mean of each side's nearest, (n, m); Conneau et al. 2018, equation 7."""
+    """Return twice the cosine minus the mean of each side's nearest, (n, m); Conneau et al. 2018, equation 7."""
     k = min(NEIGHBOURS, *cosines.shape)
     rows = np.partition(cosines, -k, axis=1)[:, -k:].mean(1)
     columns = np.partition(cosines, -k, axis=0)[-k:].mean(0)
@@ -182,7 +182,7 @@ def csls(cosines: Float[np.ndarray, "src tgt"]) -> Float[np.ndarray, "src tgt"]:
 def mutual(
     scores: Float[np.ndarray, "src tgt"],
 ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Rows and columns that are each other's best."""
+    """Return rows and columns that are each other's best."""
     best, back = scores.argmax(1), scores.argmax(0)
     rows = np.flatnonzero(back[best] == np.arange(len(best)))
     return rows, best[rows]
@@ -191,7 +191,7 @@ def mutual(
 def cue_scores(
     src: Words, tgt: Words, cues: Cues, alike: Float[np.ndarray, "src tgt"]
 ) -> Float[np.ndarray, "src tgt"]:
-    """Spelling (``alike``), frequency and place of all pairs, each (num_src, num_tgt)."""
+    """Return similarities of spelling (``alike``), frequency and position of all pairs, each (num_src, num_tgt)."""
     total = cues.spelling * alike
     rates = [np.log(words.counts / words.counts.sum()) for words in (src, tgt)]
     total -= cues.frequency * np.abs(rates[0][:, None] - rates[1])
@@ -200,7 +200,7 @@ def cue_scores(
 
 
 def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "src tgt"]:
-    """Cosine of the counts of character 2- and 3-grams, (n, m), 0 where none is shared."""
+    """Return the cosine of the counts of character 2- and 3-grams, (n, m), 0 if none is shared."""
     index: dict[str, int] = {}
     matrices = []
     for words in (first, second):
@@ -212,9 +212,9 @@ def spelling(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, "
                     rows.append(row)
                     columns.append(index.setdefault(marked[i : i + n], len(index)))
         matrices.append((rows, columns, len(words)))
-    made = []
+    normalised = []
     for rows, columns, count in matrices:
         counts = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (count, len(index))).tocsr()
         length = np.sqrt(counts.multiply(counts).sum(1))
-        made.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
-    return np.asarray((made[0] @ made[1].T).todense())
+        normalised.append(scipy.sparse.csr_matrix(counts.multiply(1 / length)))
+    return np.asarray((normalised[0] @ normalised[1].T).todense())

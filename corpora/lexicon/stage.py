@@ -84,8 +84,8 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     lines = {lang: [line for path in files[lang] for line in _lines(path)] for lang in langs}
     src, tgt = (learn(lines[lang], cfg.size, cfg.dim, cfg.window, cfg.min_count) for lang in langs)
     scores = induce(src, tgt, cfg.cues, cfg.rounds, cfg.min_seeds)
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        made.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
+        publication.counts |= {"words": {langs[0]: len(src.words), langs[1]: len(tgt.words)}}
         for (a, b), one, two, table in (
             (langs, src, tgt, scores),
             (langs[::-1], tgt, src, scores.T),
@@ -93,18 +93,20 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             others = cased(two.words, lines[b])
             rows = zip(one.words, table.argmax(1), strict=True)
             text = "".join(f"{word}\t{others[best]}\n" for word, best in rows)
-            (made.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
-            (made.path / f"{a}-{b}.tsv").write_text(several(one.words, others, table), encoding="utf-8")
+            (publication.path / f"{a}-{b}.txt").write_text(text, encoding="utf-8")
+            (publication.path / f"{a}-{b}.tsv").write_text(
+                several(one.words, others, table), encoding="utf-8"
+            )
         for lang in langs:
             read = (" ".join(tokens(line)) for line in lines[lang])
-            train_builtin(read, made.path / f"{lang}.arpa", cfg.order)
+            train_builtin(read, publication.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
-            made.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
+            publication.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
     result = manifest.read(out)
     if cfg.gold:
-        found = result.counts["gold"]
+        gold = result.counts["gold"]
         print(
-            f"{cfg.pair}: P@1 {100 * found['p1']:.2f} on {found['scored']} of {found['entries']} words of {cfg.gold} "
+            f"{cfg.pair}: P@1 {100 * gold['p1']:.2f} on {gold['scored']} of {gold['entries']} words of {cfg.gold} "
             "(the others are not in the text of both languages)",
             flush=True,
         )
@@ -112,14 +114,14 @@ def run(cfg: BliConfig) -> manifest.Manifest:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, or the paragraphs of a corpus."""
+    """Yield the lines of a text file, or the paragraphs of a corpus."""
     if path.suffix != ".parquet":
         return reader.lines(path)
     return (paragraph for document in reader.documents([str(path)]) for paragraph in document)
 
 
 def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "src tgt"]) -> str:
-    """The likely translations of each word with log10 of their probabilities, the best first, one a line."""
+    """Format the likely translations of each word with log10 of their probabilities, best first, one per line."""
     lines = []
     for word, row in zip(src, likely(scores), strict=True):
         there = np.flatnonzero(row)
@@ -129,7 +131,7 @@ def several(src: Sequence[str], tgt: Sequence[str], scores: Float[np.ndarray, "s
 
 
 def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The most frequent spelling of each word, first words of lines only where it is seen nowhere else."""
+    """Return the most frequent spelling of each word, using line-initial words only if there are no others."""
     seen: dict[str, Counter[str]] = {}
     for line in lines:
         for place, word in enumerate(WORD.findall(line)):
@@ -138,10 +140,12 @@ def cased(words: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 
 def precision(src: Words, tgt: Words, scores: Float[np.ndarray, "src tgt"], gold: Path) -> dict[str, float]:
-    """Share of the gold dictionary's words, of those in both texts, whose best translation is right."""
+    """Return the share of the gold dictionary's words, of those in both texts, with a correct best translation."""
     rows = {word: i for i, word in enumerate(src.words)}
     there = set(tgt.words)
-    entries = {word: {t.lower() for t in found} for word, found in read_dictionary(gold).items()}
-    scored = [word for word, found in entries.items() if word in rows and found & there]
+    entries = {
+        word: {t.lower() for t in translations} for word, translations in read_dictionary(gold).items()
+    }
+    scored = [word for word, translations in entries.items() if word in rows and translations & there]
     right = sum(tgt.words[int(scores[rows[word]].argmax())] in entries[word] for word in scored)
     return {"p1": right / max(len(scored), 1), "scored": len(scored), "entries": len(entries)}

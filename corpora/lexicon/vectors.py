@@ -84,7 +84,7 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
 
 
 def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_matrix:
-    """How often a word (row) has another (column) so many places behind it, (size, size)."""
+    """Count how often a word (row) has another (column) at a given distance after it, (size, size)."""
     left, right = stream[:-distance], stream[distance:]
     both = (left >= 0) & (right >= 0)
     ones = np.ones(int(both.sum()))
@@ -105,8 +105,8 @@ def _positive_pmi(counts: scipy.sparse.coo_matrix) -> scipy.sparse.coo_matrix:
     columns = np.asarray(counts.sum(0)).ravel() ** SMOOTHING
     share = columns / max(columns.sum(), 1e-12)
     values = np.log(counts.data / (rows[counts.row] * share[counts.col]))
-    found = scipy.sparse.coo_matrix((np.maximum(values, 0), (counts.row, counts.col)), counts.shape)
-    return found
+    pmi = scipy.sparse.coo_matrix((np.maximum(values, 0), (counts.row, counts.col)), counts.shape)
+    return pmi
 
 
 def _factorise(matrix: scipy.sparse.csr_matrix, dim: int) -> np.ndarray:
@@ -117,13 +117,13 @@ def _factorise(matrix: scipy.sparse.csr_matrix, dim: int) -> np.ndarray:
 
 
 def unit(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
-    """Rows centred and of length 1; zeros stay."""
+    """Return rows centred and scaled to length 1; zeros are kept."""
     rows = of_length_one(rows)
     return of_length_one(rows - rows.mean(0))
 
 
 def of_length_one(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
-    """Rows by their length; zeros stay."""
+    """Return rows divided by their length; zeros are kept."""
     out: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return out
 
@@ -131,7 +131,7 @@ def of_length_one(rows: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "wo
 def _places(rows: list[np.ndarray], size: int) -> np.ndarray:
     flat = np.concatenate(rows)
     place = np.concatenate([np.arange(len(row)) * BINS // len(row) for row in rows])
-    found = np.full((size, BINS), 0.5)
-    np.add.at(found, (flat[flat >= 0], place[flat >= 0]), 1)
-    out: np.ndarray = found / found.sum(1, keepdims=True)
+    counts_of = np.full((size, BINS), 0.5)
+    np.add.at(counts_of, (flat[flat >= 0], place[flat >= 0]), 1)
+    out: np.ndarray = counts_of / counts_of.sum(1, keepdims=True)
     return out

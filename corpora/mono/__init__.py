@@ -13,7 +13,7 @@ __all__ = ["MonoConfig", "phases", "run_part"]
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """The phases that are known by now."""
+    """Return the phases known so far."""
     return (many if cfg.is_many else one).phases(cfg)
 
 

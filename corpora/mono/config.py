@@ -152,7 +152,7 @@ class MonoConfig:
             if name not in named:
                 raise unknown("stage in settings", name, named)
         if Perplexity.name in named:
-            raise UserError("perplexity is no stage to list", fix="it runs by itself; set it up with lm.*")
+            raise UserError("perplexity is not a stage to list", fix="it runs by itself; set it up with lm.*")
         if len(self.lm.percentiles) != 2:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
         self.stages(named)
@@ -174,7 +174,7 @@ class MonoConfig:
         return Path(self.out or "runs/mono")
 
     def for_lang(self, code: str) -> MonoConfig:
-        """The settings of one of several languages, which reads what was routed."""
+        """Return the settings of one of several languages, which reads the routed documents."""
         return replace(
             self,
             lang=code,
@@ -188,7 +188,7 @@ class MonoConfig:
         )
 
     def router(self) -> LangId:
-        """The stage that identifies the documents of several languages; each language has its own threshold later."""
+        """Return the stage that identifies documents of several languages, without each language's own threshold."""
         own = {k: v for k, v in self.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
         every = self.lang == ALL or self.others == "keep"
         own |= {"langs": [] if every else list(self.langs), "threshold": 0.0, "min_script_share": 0.0}
@@ -206,14 +206,16 @@ class MonoConfig:
                 stage.check()
 
     def route_content(self) -> dict[str, Any]:
-        """The settings that decide what is routed."""
+        """Return the settings that determine the routing."""
         reading = ("uris", "size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
-        found = {
+        content = {
             name: config.to_dict(getattr(self, name)) for name in (*reading, "before_dedup", "dedup_scope")
         }
-        found["lang"] = ALL if self.others == "keep" else self.lang
-        found["settings"] = {name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)}
-        return found | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
+        content["lang"] = ALL if self.others == "keep" else self.lang
+        content["settings"] = {
+            name: self.settings.get(name, {}) for name in (*self.before_dedup, LangId.name)
+        }
+        return content | {"files": manifest.digests_in([*self.stages(self.before_dedup), self.router()])}
 
     @property
     def directory(self) -> Path:
@@ -226,26 +228,26 @@ class MonoConfig:
         return self.source or ("wiki:", f"cc:{self.dump}")
 
     def is_reference(self, uri: str) -> bool:
-        """Whether the text of a source is clean enough to train a language model on."""
+        """Return whether the text of a source is clean enough to train a language model on."""
         return uri.startswith(self.lm.reference)
 
     def content(self) -> dict[str, Any]:
-        """The settings that decide what the corpus holds, with digests of the files that they name."""
+        """Return the settings that determine the corpus, with digests of the files that they name."""
         settings = {k: v for k, v in config.to_dict(self).items() if k not in _NOT_CONTENT}
         model = [] if self.lm.model in ("auto", "none") else [Path(self.lm.model)]
         files = manifest.digests_in([model, self.stages((*self.before_dedup, *self.after_dedup))])
         return settings | ({"files": files} if files else {})
 
     def work(self) -> Work:
-        """The intermediate parts of this build."""
+        """Return the intermediate parts of this build."""
         return Work.beside(self.directory, self.content())
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
-        """The stage that scores with ``model`` and splits at the cut-offs."""
+        """Return the stage that scores with ``model`` and splits at the cut-offs."""
         return Perplexity(model, head, tail, self.lm.keep, self.lm.max_perplexity)
 
     def context(self) -> Context:
-        """What the sources need to know."""
+        """Return the context that the sources need."""
         return Context(
             lang=self.lang,
             size=self.size,
@@ -257,7 +259,7 @@ class MonoConfig:
         )
 
     def stages(self, names: tuple[str, ...]) -> list[Stage]:
-        """The streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
+        """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
         Raises:
             UserError: an unknown stage, or a setting that the stage does not have.

@@ -29,7 +29,7 @@ _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """The phases that are known by now."""
+    """Return the phases known so far."""
     work = _work(cfg)
     if not work.root.is_dir() and overview.published(cfg):
         return (Phase("plan"), Phase("overview"))
@@ -90,8 +90,8 @@ def _run_plan(cfg: MonoConfig, work: Work) -> None:
 
 def _run_plans(cfg: MonoConfig, work: Work) -> None:
     """Plan each language, and write down which parts each phase has."""
-    found = read_json(cfg.root / route.FOLDER / INDEX)
-    langs = [lang for lang in (sorted(found) if cfg.lang == ALL else cfg.langs) if lang in found]
+    index = read_json(cfg.root / route.FOLDER / INDEX)
+    langs = [lang for lang in (sorted(index) if cfg.lang == ALL else cfg.langs) if lang in index]
     packed: dict[str, list[tuple[str, int]]] = {}
     for lang in langs:
         own = cfg.for_lang(lang)
@@ -104,9 +104,9 @@ def _run_plans(cfg: MonoConfig, work: Work) -> None:
 
 
 def _packed(work: Work, phase: str) -> list[tuple[str, int]]:
-    """Language and part of each part of a phase."""
-    found: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
-    return found.get(phase, [])
+    """Return language and part for each part of a phase."""
+    packed: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
+    return packed.get(phase, [])
 
 
 def _run_one(cfg: MonoConfig, work: Work, lang: str, phase: str, part: int) -> None:

@@ -57,7 +57,7 @@ _STEPS = {
 
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
-    """The phases that are known by now: the plan, and behind it what the plan says."""
+    """Return the phases known so far: the plan, and then those that it determines."""
     path = _plan_path(cfg)
     if not path.is_file():
         return (Phase("plan"), Phase("publish")) if _published(cfg) else (Phase("plan"),)
@@ -116,9 +116,9 @@ def _plan_path(cfg: MonoConfig) -> Path:
 
 
 def _published(cfg: MonoConfig) -> Plan | None:
-    """The plan of the published corpus if it was made with these settings from these files, else None."""
-    found = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
-    if found is None:
+    """Return the plan of the published corpus if it was made with these settings from these files, else None."""
+    published = manifest.up_to_date(cfg.directory, STAGE_NAME, cfg.content())
+    if published is None:
         return None
     plan = read_plan(cfg.directory / FILE_NAME)
     return plan if still_true(plan, cfg) else None

@@ -48,7 +48,7 @@ _TEXTS = {
 
 
 def published(cfg: MonoConfig) -> bool:
-    """Whether this crawl was built with these settings from these files, in all its languages."""
+    """Return whether this crawl was built with these settings from these files, in all its languages."""
     if manifest.up_to_date(
         cfg.root / FOLDER, STAGE_NAME, cfg.content(), replaceable=True
     ) is None or not route.routed(cfg):
@@ -65,19 +65,19 @@ def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str])
         missing: languages that were asked for and not found.
     """
     routed = read_json(cfg.root / route.FOLDER / route.STATS)
-    found = read_json(cfg.root / route.FOLDER / INDEX)
-    rows = [_row(lang, found[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
+    index = read_json(cfg.root / route.FOLDER / INDEX)
+    rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
     rows += [_row(lang, {}, Ledger()) for lang in missing]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as made:
-        write_json(made.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
-        _write(cfg.root, made.path, rows, routed)
-        made.counts |= {row["lang"]: row["kept_documents"] for row in rows}
+    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.content()) as publication:
+        write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": cfg.content()})
+        _write(cfg.root, publication.path, rows, routed)
+        publication.counts |= {row["lang"]: row["kept_documents"] for row in rows}
     return summary(cfg.root / FOLDER)
 
 
 def summary(out: Path) -> Answer:
-    """A line a language of a published overview."""
+    """Return one line per language of a published overview."""
     rows = read_json(out / STATS)["languages"]
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _line(root: Path, lang: str) -> str:
-    """A line of a corpus to look at: a sentence of the samples on its card, nearest to 120 characters."""
+    """Return a sample sentence of a corpus: that of the card nearest to 120 characters."""
     samples = read_json(root / lang / STATS)["tally"]["samples"]
     lines = [line for *_, text in samples for line in text.split("\n")]
     lines = [line for line in lines if is_ended(line)] or lines
@@ -121,20 +121,20 @@ def _line(root: Path, lang: str) -> str:
 
 
 def _tiles(rows: list[dict[str, Any]]) -> str:
-    found, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
+    read, kept = (sum(row[f"{name}_characters"] for row in rows) for name in ("found", "kept"))
     documents = sum(row["kept_documents"] for row in rows)
     tiles = (
         (f"{sum(bool(row['kept_documents']) for row in rows):,}", "languages with a corpus"),
         (f"{documents:,}", "documents"),
         (f"{kept:,}", "characters"),
-        (f"{100 * kept / max(1, found):.1f} %", f"of the {found:,} characters found"),
+        (f"{100 * kept / max(1, read):.1f} %", f"of the {read:,} characters found"),
     )
     body = "".join(f'<div class="tile"><b>{number}</b><span>{name}</span></div>' for number, name in tiles)
     return f'<div class="tiles">{body}</div>'
 
 
 def _linked(shown: str, rows: list[dict[str, Any]]) -> str:
-    """The table of languages with each name as a link to the card of its corpus."""
+    """Return the table of languages with each name as a link to the card of its corpus."""
     for row in rows:
         name = html.escape(row["name"])
         shown = shown.replace(f">{name}</th>", f'><a href="../{row["lang"]}/{card.HTML}">{name}</a></th>', 1)
@@ -152,7 +152,7 @@ def _quotes(lines: dict[str, str], rows: list[dict[str, Any]]) -> str:
 def _body(
     rows: list[dict[str, Any]], routed: dict[str, Any], lines: dict[str, str], lead: str, losses: str
 ) -> Iterator[str]:
-    """The page, section by section."""
+    """Yield the page, section by section."""
     kept = [row for row in rows if row["kept_documents"]]
     gone = [row for row in rows if not row["kept_documents"]]
     steps = [
@@ -194,7 +194,7 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
 
 
 def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Declared and found languages, the commonest of each, and their counts; the others together."""
+    """Return the most frequent declared and identified languages, and their counts; the others together."""
     pairs = Counter({tuple(key.split("\t")): n for key, n in tally.confusion.items()})
     sides: list[list[str]] = []
     for side in (0, 1):
@@ -204,9 +204,9 @@ def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str]
         sides.append([name for name, _ in totals.most_common(_MAX_CELLS)])
     gathered: Counter[tuple[str, str]] = Counter()
     for pair, n in pairs.items():
-        declared, found = (
+        declared, identified = (
             name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
         )
-        gathered[declared, found] += n
+        gathered[declared, identified] += n
     more = [["other"] if any(pair[side] == "other" for pair in gathered) else [] for side in (0, 1)]
     return sides[0] + more[0], sides[1] + more[1], dict(gathered)

@@ -45,22 +45,22 @@ _MB = 1 << 20
 
 
 def partial_reasons() -> set[tuple[str, str]]:
-    """The stages and reasons that drop a piece of a document and keep the rest."""
+    """Return the stages and reasons that drop only a part of a document."""
     pairs = {(dedup.STAGE, reason) for reason in dedup.PARTIAL}
     pairs |= {(near.STAGE, reason) for reason in near.PARTIAL}
     return pairs | {(name, reason) for name, cls in STREAMING.items() for reason in cls.partial}
 
 
 def meanings() -> dict[str, str]:
-    """``stage<TAB>reason`` -> what it means, of every stage."""
-    found = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
-    found |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
-    found |= {f"{READ}\t{reason}": text for reason, text in READ_REASONS.items()}
+    """Map ``stage<TAB>reason`` to its explanation, for every stage."""
+    explained = {f"{dedup.STAGE}\t{reason}": text for reason, text in dedup.REASONS.items()}
+    explained |= {f"{near.STAGE}\t{reason}": text for reason, text in near.REASONS.items()}
+    explained |= {f"{READ}\t{reason}": text for reason, text in READ_REASONS.items()}
     for source in SOURCES.values():
-        found |= {f"{READ}\t{reason}": text for reason, text in source.reasons.items()}
+        explained |= {f"{READ}\t{reason}": text for reason, text in source.reasons.items()}
     for name, cls in STREAMING.items():
-        found |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
-    return found
+        explained |= {f"{name}\t{reason}": text for reason, text in cls.reasons.items()}
+    return explained
 
 
 def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -68,12 +68,12 @@ def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
     work, shards = cfg.work(), plan.parts[index]
     context = cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with work.making("read", index) as made, open_log(cfg, made) as log:
-        write_json(made / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
+    with work.making("read", index) as part_folder, open_log(cfg, part_folder) as log:
+        write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
-        docs = _written(docs, made / DOCS)
+        docs = _written(docs, part_folder / DOCS)
         if cfg.dedup:
-            dedup.hash_shard(docs, made / HASHES, plan.scope_of(index).num_ranges)
+            dedup.hash_shard(docs, part_folder / HASHES, plan.scope_of(index).num_ranges)
         else:
             _exhaust(docs)
 
@@ -82,37 +82,37 @@ def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Find the paragraphs of one range of keys that occur in an earlier part of their scope."""
     work = cfg.work()
     scope, number = plan.range_at(index)
-    with work.making("dedup", index) as made:
+    with work.making("dedup", index) as part_folder:
         folders = [work.part("read", i) / HASHES for i in scope.parts]
-        dedup.find_duplicates(folders, number, scope.num_ranges, made / DUPLICATES)
+        dedup.find_duplicates(folders, number, scope.num_ranges, part_folder / DUPLICATES)
 
 
 def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
     work = cfg.work()
     read = work.part("read", index)
-    with work.making("filter", index) as made, open_log(cfg, made) as log:
+    with work.making("filter", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterable[Document] = read_documents(read / DOCS)
         if cfg.dedup:
             scope = plan.scope_of(index)
-            found = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
-            docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, found, log)
+            duplicates = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
+            docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, duplicates, log)
         if LangId.name not in cfg.after_dedup:
             docs = _named(docs, cfg.lang)  # the limits of the filters are by language
-        docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), made / DOCS)
+        docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), part_folder / DOCS)
         if cfg.near_dedup:
-            near.sketch_shard(docs, made / SKETCH, cfg.near)
+            near.sketch_shard(docs, part_folder / SKETCH, cfg.near)
         else:
             _exhaust(docs)
     _spare(cfg, read / DOCS)
 
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
-    """Pair the documents of all parts that share the hash of one band."""
+    """Pair documents of all parts that share the hash of one band."""
     work = cfg.work()
-    with work.making("near", index) as made:
+    with work.making("near", index) as part_folder:
         near.find_pairs(
-            [work.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, made / PAIRS
+            [work.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, part_folder / PAIRS
         )
 
 
@@ -120,21 +120,21 @@ def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
     work = cfg.work()
     pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
-    with work.making("shingle", index) as made:
+    with work.making("shingle", index) as part_folder:
         docs = read_documents(work.part("filter", index) / DOCS)
-        near.shingle_shard(docs, index, pairs, made / SHINGLES, cfg.near)
+        near.shingle_shard(docs, index, pairs, part_folder / SHINGLES, cfg.near)
 
 
 def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
     work = cfg.work()
-    with work.making("fit", index) as made:
+    with work.making("fit", index) as part_folder:
         if cfg.near_dedup:
             pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
             checked = range(len(plan.parts)) if cfg.near.min_jaccard else ()
             shingles = [work.part("shingle", i) / SHINGLES for i in checked]
-            near.choose(pairs, len(plan.parts), made / CHOICE, cfg.near, shingles)
-        write_json(made / "lm.json", _train(cfg, plan, made / "lm"))
+            near.choose(pairs, len(plan.parts), part_folder / CHOICE, cfg.near, shingles)
+        write_json(part_folder / "lm.json", _train(cfg, plan, part_folder / "lm"))
 
 
 def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
@@ -167,14 +167,14 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
     work = cfg.work()
     source, fit = work.part("filter", index), work.part("fit", 0)
-    with work.making("score", index) as made, open_log(cfg, made) as log:
+    with work.making("score", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterable[Document] = read_documents(source / DOCS)
         if cfg.near_dedup:
             docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
         model = read_json(fit / "lm.json")["model"]
         if model:  # drops nothing as yet: the cut-offs are not known before every part is scored
             docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
-        _exhaust(_written(docs, made / DOCS))
+        _exhaust(_written(docs, part_folder / DOCS))
     _spare(cfg, source / DOCS)
 
 
@@ -187,9 +187,9 @@ def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
     others = table.filter(~is_reference)
     values = (others if len(others) else table)["perplexity"]
     low, high = cfg.lm.percentiles
-    with work.making("cut", index) as made:
+    with work.making("cut", index) as part_folder:
         head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
-        write_json(made / CUTOFFS, {"head": head, "tail": tail} if tail else {})
+        write_json(part_folder / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
 
 def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
@@ -197,7 +197,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     work = cfg.work()
     source = work.part("score", index)
     cutoffs = read_json(work.part("cut", 0) / CUTOFFS)
-    with work.making("finish", index) as made, open_log(cfg, made) as log:
+    with work.making("finish", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterator[Document] = read_documents(source / DOCS)
         if cutoffs:
             docs = cfg.perplexity(**cutoffs)(docs, log)
@@ -207,8 +207,8 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
             if first is None:
                 break
             piece = _take(itertools.chain([first], docs), cfg.shard_mb * _MB)
-            with _open_export(cfg, made, number) as text:
-                for doc in _written(piece, made / f"{number:05d}.parquet"):
+            with _open_export(cfg, part_folder, number) as text:
+                for doc in _written(piece, part_folder / f"{number:05d}.parquet"):
                     log.enter("corpus", doc)
                     log.tally.published(doc, cfg.num_samples)
                     text(doc)
@@ -216,12 +216,12 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 
 def open_log(cfg: MonoConfig, folder: Path) -> RejectLog:
-    """The ledger of a part in the making, which keeps what is dropped."""
+    """Return the ledger of a part being built, which keeps dropped samples."""
     return RejectLog(folder, partial_reasons(), cfg.num_samples, cfg.reject_chars)
 
 
 def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[Document]:
-    """The documents of several shards, counted by source; endless ones are dropped here."""
+    """Yield the documents of several shards, counted by source; oversized ones are dropped here."""
     context = cfg.context()
     for shard in shards:
         limit = cfg.max_docs or None
@@ -235,7 +235,7 @@ def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[
 
 
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:
-    """Where a shard came from, and the size and digest of its file if it has one."""
+    """Return the origin of a shard, and the size and digest of its file if it has one."""
     if shard.checksum and not shard.remote:  # known already
         algorithm, _, digest = shard.checksum.partition(":")
         return {
@@ -250,7 +250,7 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
 
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
-    """The documents that pass all stages; the tally counts languages found and values of the filters."""
+    """Yield the documents that pass all stages; the tally counts identified languages and filter values."""
     counts = {LangId.name: log.tally.identified, Filters.name: log.tally.measured}
     for stage in stages:
         docs = stage(docs, log)
@@ -282,7 +282,7 @@ def _named(docs: Iterable[Document], lang: str) -> Iterator[Document]:
 
 
 def _take(docs: Iterator[Document], num_chars: float) -> Iterator[Document]:
-    """Documents until they hold about ``num_chars``; at least one."""
+    """Yield documents until they hold about ``num_chars``; at least one."""
     taken = 0
     while taken < num_chars and (doc := next(docs, None)) is not None:
         taken += len(doc.text)
@@ -302,7 +302,7 @@ def _spare(cfg: MonoConfig, path: Path) -> None:
 
 @contextmanager
 def _open_export(cfg: MonoConfig, folder: Path, number: int) -> Iterator[Callable[[Document], object]]:
-    """A function that appends a document in CC-100's format, or does nothing when no export is asked for."""
+    """Provide a function that appends a document in CC-100's format, or does nothing when no export is asked for."""
     if not cfg.export:
         yield lambda doc: None
         return
@@ -311,7 +311,7 @@ def _open_export(cfg: MonoConfig, folder: Path, number: int) -> Iterator[Callabl
 
 
 def _compressed(raw: BinaryIO, ending: str) -> BinaryIO:
-    """A writer of streams that may be joined end to end; the same text gives the same bytes."""
+    """Return a writer whose compressed streams can be concatenated; equal text gives equal bytes."""
     match ending.rpartition(".")[2]:
         case "gz":
             return cast(BinaryIO, gzip.GzipFile("", "wb", 6, raw, mtime=0))

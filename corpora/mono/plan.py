@@ -74,17 +74,17 @@ class Plan:
         return sum(scope.num_ranges for scope in self.scopes)
 
     def scope_of(self, part: int) -> Scope:
-        """The scope of part number ``part``."""
+        """Return the scope of part number ``part``."""
         return next(scope for scope in self.scopes if part in scope.parts)
 
     def range_at(self, index: int) -> tuple[Scope, int]:
-        """The scope of a range of all scopes, and the number of the range in it."""
+        """Return the scope of a deduplication range, and its number within that scope."""
         scope = next(scope for scope in self.scopes if index in scope.ranges)
         return scope, index - scope.first_range
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file."""
+    """Return the plan in a file."""
     data = read_json(path)
     parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
     scopes = [Scope(**scope) for scope in data.pop("scopes")]
@@ -105,17 +105,17 @@ def make_plan(cfg: MonoConfig) -> Plan:
             shards += source.shards()
             sources += source.origins()
             continue
-        found = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
-        sizes = [shard.num_bytes for shard in found]
+        new = [shard for shard in source.shards() if not (_local(shard) and _is_again(shard, seen))]
+        sizes = [shard.num_bytes for shard in new]
         sources.append(
             {
                 "uri": uri,
                 "licence": source.licence,
-                "num_shards": len(found),
+                "num_shards": len(new),
                 "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
             }
         )
-        shards += found
+        shards += new
     shards = unique_names(shards)
     # The first copy of a paragraph stays, so what is clean comes first; the order is otherwise as given.
     shards.sort(key=lambda shard: not cfg.is_reference(shard.source))
@@ -129,7 +129,7 @@ def make_plan(cfg: MonoConfig) -> Plan:
 
 
 def _is_again(shard: Shard, seen: set[Path]) -> bool:
-    """Whether an earlier source has named the file: read twice, all of it would be a duplicate."""
+    """Return whether an earlier source names the same file: reading it twice would only give duplicates."""
     path = Path(shard.location).resolve()
     if path in seen:
         print(f"{shard.location}: named twice, read once", file=sys.stderr, flush=True)
@@ -147,12 +147,12 @@ def _bytes(shard: Shard) -> int:
 
 
 def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
-    """The shards in scopes of deduplication, in order."""
+    """Group the shards into scopes of deduplication, in order."""
     if cfg.dedup_scope == "all":
         return [shards]
     if any(shard.scope for shard in shards):  # as it was when they were routed
-        return [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.scope)]
-    scopes = [list(found) for _, found in itertools.groupby(shards, key=lambda shard: shard.source)]
+        return [list(group) for _, group in itertools.groupby(shards, key=lambda shard: shard.scope)]
+    scopes = [list(group) for _, group in itertools.groupby(shards, key=lambda shard: shard.source)]
     if cfg.dedup_scope == "group":
         size = cfg.dedup_group
         scopes = [scope[i : i + size] for scope in scopes for i in range(0, len(scope), size)]
@@ -160,9 +160,9 @@ def _scoped(shards: list[Shard], cfg: MonoConfig) -> list[list[Shard]]:
 
 
 def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]], list[Scope]]:
-    """Parts of about ``part_mb``, none of which holds shards of two scopes."""
+    """Return parts of about ``part_mb``; no part holds shards of two scopes."""
     parts: list[list[Shard]] = []
-    made: list[Scope] = []
+    grouped: list[Scope] = []
     num_ranges = 0
     for shards in scopes:
         first, size = len(parts), 0.0
@@ -174,13 +174,13 @@ def _group(scopes: list[list[Shard]], cfg: MonoConfig) -> tuple[list[list[Shard]
             size += _bytes(shard)
         keys_mb = sum(map(_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
         ranges = max(1, math.ceil(keys_mb / (cfg.memory_mb / 4)))
-        made.append(Scope(first, len(parts) - first, num_ranges, ranges))
+        grouped.append(Scope(first, len(parts) - first, num_ranges, ranges))
         num_ranges += ranges
-    return parts, made
+    return parts, grouped
 
 
 def still_true(plan: Plan, cfg: MonoConfig) -> bool:
-    """Whether the local files are as they were planned; what is remote is not asked again."""
+    """Return whether the local files are unchanged since planning; remote ones are not checked."""
     for location, stamp in plan.stamps.items():
         path = Path(location)
         if not path.is_file() or path.stat().st_mtime_ns != stamp:

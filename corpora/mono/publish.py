@@ -54,13 +54,13 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     for folder in folders:
         tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
     stats = _stats(cfg, plan, ledger, tally)
-    with publish(out, STAGE_NAME, cfg.content()) as made:
-        _link_shards(cfg, plan, work, made.path)
-        _link_rejects(folders, made.path)
-        save_plan(plan, made.path / PLAN)
-        write_json(made.path / STATS, stats)
-        card.write(made.path, stats)
-        made.counts |= {
+    with publish(out, STAGE_NAME, cfg.content()) as publication:
+        _link_shards(cfg, plan, work, publication.path)
+        _link_rejects(folders, publication.path)
+        save_plan(plan, publication.path / PLAN)
+        write_json(publication.path / STATS, stats)
+        card.write(publication.path, stats)
+        publication.counts |= {
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
@@ -72,7 +72,7 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
 
 
 def summary(out: Path) -> Answer:
-    """One paragraph on a published corpus."""
+    """Return a paragraph that summarises a published corpus."""
     stats = read_json(out / STATS)
     seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
     share = 100 * chars["corpus"] / max(1, chars["read"])
@@ -107,13 +107,13 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[st
 
 
 def _limits(cfg: MonoConfig) -> dict[str, float]:
-    """The limits of the filters for the language; none where they do not run."""
+    """Return the filters' limits for the language; empty if they do not run."""
     stages = [stage for stage in cfg.stages(cfg.after_dedup) if isinstance(stage, Filters)]
     return asdict(stages[0].limits_for(cfg.lang)) if stages else {}
 
 
 def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:
-    """The stages in the order in which documents meet them."""
+    """Return the stages in the order of processing."""
     return [
         "read",
         *cfg.before_dedup,
@@ -147,7 +147,7 @@ def _link_rejects(folders: list[Path], out: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """The same file under a second name, so that a kill in between loses nothing; a copy where links fail."""
+    """Link a file under a second name, so that a kill in between loses nothing; copy if links fail."""
     try:
         os.link(source, target)
     except OSError:
@@ -162,7 +162,7 @@ def _join(pieces: Iterable[Path], target: Path) -> None:
 
 
 def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
-    """Wall and processor seconds of all parts together and the largest memory, by phase."""
+    """Return wall and processor seconds of all parts together and the largest memory, by phase."""
     facts = {}
     for phase in sorted(p for p in work.root.iterdir() if p.is_dir()):
         parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]

@@ -60,10 +60,10 @@ class _RoutedWriter:
     def _flush(self, lang: str) -> None:
         rows = self._rows.pop(lang)
         self._file.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), row_group_size=len(rows))
-        found = self.index.setdefault(lang, {"groups": [], "documents": 0, "characters": 0})
-        found["groups"].append(self._num_groups)
-        found["documents"] += len(rows)
-        found["characters"] += self._chars.pop(lang)
+        entry = self.index.setdefault(lang, {"groups": [], "documents": 0, "characters": 0})
+        entry["groups"].append(self._num_groups)
+        entry["documents"] += len(rows)
+        entry["characters"] += self._chars.pop(lang)
         self._num_groups += 1
 
     def close(self) -> None:
@@ -77,16 +77,16 @@ def run_route(cfg: MonoConfig, work: Work, plan: Plan, index: int) -> None:
     """Read, repair and identify the shards of one part, and write them by language."""
     shards, context = plan.parts[index], cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with work.making("route", index) as made, open_log(cfg, made) as log:
-        write_json(made / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
+    with work.making("route", index) as part_folder, open_log(cfg, part_folder) as log:
+        write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs: Iterable[Document] = documents(cfg, shards, log)
         docs = chain(cfg.stages(cfg.before_dedup), docs, log)
         docs = chain([cfg.router()], docs, log)
-        writer = _RoutedWriter(made / DOCS)
+        writer = _RoutedWriter(part_folder / DOCS)
         for doc in docs:
             writer.add(doc)
         writer.close()
-        write_json(made / INDEX, writer.index)
+        write_json(part_folder / INDEX, writer.index)
 
 
 def run_gather(cfg: MonoConfig, work: Work, plan: Plan) -> None:
@@ -100,25 +100,25 @@ def run_gather(cfg: MonoConfig, work: Work, plan: Plan) -> None:
         tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
         inputs |= read_json(folder / "inputs.json")
         digest = sha256(folder / DOCS)
-        for lang, found in read_json(folder / INDEX).items():
-            index.setdefault(lang, {})[f"{number:05d}"] = found | {"sha256": digest}
-    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) as made:
-        (made.path / PARTS).mkdir()
+        for lang, entry in read_json(folder / INDEX).items():
+            index.setdefault(lang, {})[f"{number:05d}"] = entry | {"sha256": digest}
+    with publish(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) as publication:
+        (publication.path / PARTS).mkdir()
         for number, folder in enumerate(folders):
-            link(folder / DOCS, made.path / PARTS / f"{number:05d}.parquet")
-        save_plan(plan, made.path / PLAN)
-        write_json(made.path / INDEX, dict(sorted(index.items())))
+            link(folder / DOCS, publication.path / PARTS / f"{number:05d}.parquet")
+        save_plan(plan, publication.path / PLAN)
+        write_json(publication.path / INDEX, dict(sorted(index.items())))
         stats = {"sources": plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
-        write_json(made.path / STATS, stats | {"tally": tally.to_json()})
-        made.counts |= {
+        write_json(publication.path / STATS, stats | {"tally": tally.to_json()})
+        publication.counts |= {
             "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
         }
 
 
 def _total(parts: dict[str, dict[str, Any]], name: str) -> int:
-    return sum(found[name] for found in parts.values())
+    return sum(part[name] for part in parts.values())
 
 
 def routed(cfg: MonoConfig) -> bool:
-    """Whether the published folder was routed with these settings."""
+    """Return whether the published folder was routed with these settings."""
     return manifest.up_to_date(cfg.root / FOLDER, STAGE_NAME, cfg.route_content()) is not None

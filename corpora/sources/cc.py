@@ -36,7 +36,7 @@ class CommonCrawl(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A dump of one file in a folder."""
+        """Return an example dump of one file in a folder."""
         files = {
             "crawl-data/CC-MAIN-2024-22/wet.paths.gz": gzip.compress(b"wet/a.warc.wet\n", mtime=0),
             "wet/a.warc.wet": Wet.example().files["a.wet"],
@@ -44,7 +44,7 @@ class CommonCrawl(Source):
         return SourceExample("CC-MAIN-2024-22", Wet.example().texts, files, base_urls={"cc": "{folder}"})
 
     def shards(self) -> list[Shard]:
-        """The chosen files in the order of the dump's own list."""
+        """Return the chosen files in the order of the dump's list."""
         paths = self._paths()
         order = rng(self.context.seed, "cc", self._dump).permutation(len(paths))
         chosen = sorted(order[: self.context.size or len(paths)].tolist())

@@ -27,13 +27,13 @@ class CC100(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """The file of a language in a folder."""
+        """Return the file of a language in a folder."""
         texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
         content = lzma.compress("\n\n".join(texts).encode())
         return SourceExample("", texts, {"sw.txt.xz": content}, base_urls={"cc100": "{folder}"})
 
     def shards(self) -> list[Shard]:
-        """One shard: the language's file."""
+        """Return one shard: the language's file."""
         location = self.context.resolve("cc100", f"{self._name}.txt.xz")
         if is_url(location):
             return [Shard(f"cc100.{self._name}", location, self.uri)]

@@ -80,12 +80,12 @@ class HuggingFace(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A local folder of one file."""
+        """Return a local folder of one file."""
         rows = b'{"text": "Habari za leo"}\n{"text": "Mji mkuu"}\n'
         return SourceExample("{folder}", ("Habari za leo", "Mji mkuu"), {"train.jsonl": rows})
 
     def shards(self) -> list[Shard]:
-        """One shard a file of the data set."""
+        """Return one shard per file of the data set."""
         count = self._load().num_shards
         chosen = min(count, self.context.size or count)
         name = "-".join([Path(self._arguments["path"]).name, *filter(None, [self._arguments.get("name")])])

@@ -33,7 +33,7 @@ class Jsonl(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Two rows, with different names of the text's field."""
+        """Return an example of two rows, with different names of the text field."""
         rows = '{"text": "Habari za leo"}\n{"content": "Mji mkuu", "url": "http://a.example/"}\n'
         return SourceExample("{folder}/a.jsonl", ("Habari za leo", "Mji mkuu"), {"a.jsonl": rows.encode()})
 
@@ -51,7 +51,7 @@ class Jsonl(LocalFiles):
 
 
 def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
-    """The document in a row of JSON, Parquet or a data set; None, and a drop, when it holds none."""
+    """Return the document in a row of JSON, Parquet or a data set; None, and count a drop, if it has none."""
     if not isinstance(row, dict):
         _refuse(name, source, "not a JSON object", ledger)
         return None

@@ -16,7 +16,7 @@ class Lines(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Two lines and an empty one."""
+        """Return an example of two lines and an empty one."""
         content = b"Habari za leo\n\n Mji mkuu \n"
         return SourceExample("{folder}/a.txt", ("Habari za leo", "Mji mkuu"), {"a.txt": content})
 

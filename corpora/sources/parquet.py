@@ -23,7 +23,7 @@ class Parquet(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A table of two rows."""
+        """Return an example table of two rows."""
         texts = ("Habari za leo", "Mji mkuu")
         file = io.BytesIO()
         pq.write_table(pa.table({"text": texts}), file)

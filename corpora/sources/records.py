@@ -80,7 +80,7 @@ class _Buffer:
         return True
 
     def starts_record(self) -> bool:
-        """Whether a record starts at the read position."""
+        """Return whether a record starts at the read position."""
         self.ensure(_MAX_VERSION_BYTES)
         return bool(_START.match(self.data, self.at))
 
@@ -108,14 +108,14 @@ class _Buffer:
         passed: list[bytes] = []
         num = 0
         while True:
-            found = _NEXT.search(self.data, self.at)
+            match = _NEXT.search(self.data, self.at)
             stopped = self.ended or self.damaged
-            end = found.end() if found else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
+            end = match.end() if match else len(self.data) - (0 if stopped else _MAX_VERSION_BYTES)
             end = min(max(end, self.at), self.at + most - num)
             passed.append(self.data[self.at : min(end, self.at + max(0, limit - num))])
             num += end - self.at
             self.at = end
-            if found or stopped or num >= most:
+            if match or stopped or num >= most:
                 return b"".join(passed), num
             self.grow()
 
@@ -141,12 +141,12 @@ def records(chunks: Iterable[bytes], ledger: Ledger) -> Iterator[Record]:
 
 
 def is_wanted(record: Record, kind: str, what: str, ledger: Ledger) -> bool:
-    """Whether the record is of the type ``kind``; one of another type is accounted for here."""
-    found = record.headers.get("warc-type", "")
-    if found == kind:
+    """Return whether the record is of the type ``kind``; records of other types are counted here."""
+    record_type = record.headers.get("warc-type", "")
+    if record_type == kind:
         return True
-    if found in TYPES:
-        ledger.note(f"WARC record of type {found}, no {what}")
+    if record_type in TYPES:
+        ledger.note(f"WARC record of type {record_type}, no {what}")
         ledger.account(UNPACKED, OTHER, record.num_bytes)
     else:
         ledger.lose("record of an unknown type", record.num_bytes, UNPACKED)
@@ -168,13 +168,13 @@ def _record(buffer: _Buffer, number: int, ledger: Ledger) -> Record | None:
 
 
 def _headers(buffer: _Buffer, ledger: Ledger) -> dict[str, str] | None:
-    """The fields of a record's head; None, and nothing read, where the next record starts before it ends."""
-    while (found := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
+    """Return the header fields of a record; None, reading nothing, if the next record starts before its end."""
+    while (end := _HEADER_END.search(buffer.data, buffer.at + 1, buffer.at + _MAX_HEADER_BYTES)) is None:
         if len(buffer.data) - buffer.at > _MAX_HEADER_BYTES or not buffer.grow():
             return None
-    if found.end() == found.start() + 1:
+    if end.end() == end.start() + 1:
         return None
-    head = buffer.data[buffer.at : found.end()]
+    head = buffer.data[buffer.at : end.end()]
     buffer.take(len(head))
     if b"\r" not in head:
         ledger.note("WARC record with LF-only header lines")
@@ -188,7 +188,7 @@ def _lower(name: str) -> str:
 
 
 def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None:
-    """The record with the content block that starts at the read position; None, and a loss, if it is too long."""
+    """Return the record with the content block at the read position; None, counting a loss, if it is too long."""
     length = record.headers.get("content-length", "")
     size = int(length) if _LENGTH.fullmatch(length) else -1
     if size > _MAX_BODY_BYTES:  # or a wrong length: no further than to the next record
@@ -220,7 +220,7 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
 
 
 def _is_whole(buffer: _Buffer, size: int) -> bool:
-    """Whether a block of ``size`` bytes is followed by a record or by nothing."""
+    """Return whether a block of ``size`` bytes is followed by a record or by nothing."""
     if not buffer.ensure(size + 2 * _MAX_VERSION_BYTES) and len(buffer.data) - buffer.at < size:
         return False
     end = buffer.at + size
@@ -230,7 +230,7 @@ def _is_whole(buffer: _Buffer, size: int) -> bool:
 
 
 def _taken(buffer: _Buffer, record: Record, size: int, num_bytes: int) -> Record:
-    """The record with a block of ``size`` bytes, of ``num_bytes`` to pass over."""
+    """Return the record with a block of ``size`` bytes, ``num_bytes`` after the read position."""
     record.body = buffer.data[buffer.at : buffer.at + size]
     if num_bytes > size:
         record.body = record.body.rstrip(b"\r\n")

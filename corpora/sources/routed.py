@@ -36,34 +36,34 @@ class Routed(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A part with a row group a language."""
+        """Return an example part with one row group per language."""
         texts = {"en": "Good morning\nto all", "sw": "Habari za leo\nMji mkuu"}
         part = io.BytesIO()
         with pq.ParquetWriter(part, SCHEMA) as file:
             for lang, text in texts.items():
                 row = to_row(Document(f"a/{lang}", text, lang=lang))
                 file.write_table(pa.Table.from_pylist([row], schema=SCHEMA))
-        found = {
+        index = {
             lang: {"00000": {"groups": [i], "documents": 1, "characters": len(text), "sha256": ""}}
             for i, (lang, text) in enumerate(texts.items())
         }
         plan = {"sources": [], "scopes": [{"first_part": 0, "num_parts": 1}]}
-        files = {INDEX: json.dumps(found).encode(), PLAN: json.dumps(plan).encode()}
+        files = {INDEX: json.dumps(index).encode(), PLAN: json.dumps(plan).encode()}
         return SourceExample(
             "{folder}", (texts["sw"],), files | {f"{PARTS}/00000.parquet": part.getvalue()}, lang="sw"
         )
 
     def _index(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(self._folder / INDEX).get(self._lang, {})
-        return found
+        entry: dict[str, Any] = read_json(self._folder / INDEX).get(self._lang, {})
+        return entry
 
     def origins(self) -> list[dict[str, Any]]:
-        """The sources that were read, as the plan of a build states them."""
-        found: list[dict[str, Any]] = read_json(self._folder / PLAN)["sources"]
-        return found
+        """Return the sources that were read, as recorded in a build's plan."""
+        sources: list[dict[str, Any]] = read_json(self._folder / PLAN)["sources"]
+        return sources
 
     def shards(self) -> list[Shard]:
-        """One shard a routed part that holds the language.
+        """Return one shard per routed part that contains the language.
 
         Raises:
             UserError: no part does.
@@ -82,11 +82,11 @@ class Routed(Source):
                 f"routed-{part}",
                 str(self._folder / PARTS / f"{part}.parquet"),
                 self.uri,
-                max(1, found["characters"] // _CHARS_PER_BYTE),
-                f"sha256:{found['sha256']}",
+                max(1, entry["characters"] // _CHARS_PER_BYTE),
+                f"sha256:{entry['sha256']}",
                 scopes[part],
             )
-            for part, found in sorted(index.items())
+            for part, entry in sorted(index.items())
         ]
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:

@@ -36,7 +36,7 @@ REASONS = {
     "record of an unknown type": "the WARC type is none of the standard's, in bytes",
     "line too long": "a line over 64 MiB, in bytes",
     "line cut by damage": "the beginning of a line whose end is damaged, in bytes",
-    "damaged page": "a page of a dump that is no XML, or has no end, in bytes",
+    "damaged page": "a page of a dump that is not XML, or has no end, in bytes",
     "bytes outside any page": "stretches between the pages of a dump, in bytes",
     "redirect": "a page that only names another one",
     "not an article": "a talk, user, template or other page of the wiki beside its articles",
@@ -44,7 +44,7 @@ REASONS = {
     "damaged HTTP body": "its chunks or its compression are broken",
     "page over 16 MiB": "too large to be a page",
     "no text field": "none of the fields that may hold the text",
-    "not a JSON object": "a line that is no JSON object",
+    "not a JSON object": "a line that is not a JSON object",
 }
 
 
@@ -99,20 +99,20 @@ class Context:
     max_chars: int = 1_000_000
 
     def base_url(self, scheme: str) -> str:
-        """Where the files of ``scheme`` are found, ending in a slash."""
+        """Return the base URL of the files of ``scheme``, ending in a slash."""
         return self.base_urls.get(scheme, SOURCES[scheme].publisher).rstrip("/") + "/"
 
     def resolve(self, scheme: str, path: str) -> str:
-        """URL or local path of the publisher's file ``path``."""
+        """Return URL or local path of the publisher's file ``path``."""
         return self.base_url(scheme) + path
 
     def download(self, shard: Shard) -> Download:
-        """Where a remote shard comes from and where it is kept."""
+        """Return the URL of a remote shard and its local path."""
         path = self.cache / shard.name.replace("/", "_")
         return Download(shard.location, path, shard.num_bytes, shard.checksum)
 
     def local(self, shard: Shard) -> Path:
-        """The shard as a file here, fetched if it is not yet.
+        """Return the shard as a local file, downloading it if necessary.
 
         Raises:
             UserError: it cannot be fetched, or it is gone.
@@ -169,11 +169,11 @@ class Source:
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A small input."""
+        """Return a small example input."""
         raise NotImplementedError(f"{cls.__name__} has no example")
 
     def shards(self) -> list[Shard]:
-        """The pieces it is made of, in a stable order.
+        """Return the shards of the source, in a stable order.
 
         Raises:
             UserError: there are none, or the list cannot be fetched.
@@ -189,7 +189,7 @@ SOURCES: Registry[type[Source]] = Registry("source", "xling.corpora.sources", pl
 
 
 def open_source(uri: str, context: Context) -> Source:
-    """The source that ``uri`` names.
+    """Return the source that ``uri`` names.
 
     Raises:
         UserError: no scheme, an unknown scheme, or a location that the source cannot use.
@@ -202,7 +202,7 @@ def open_source(uri: str, context: Context) -> Source:
 
 
 def is_bare(uri: str) -> bool:
-    """Whether ``uri`` is a scheme that needs nothing behind it."""
+    """Return whether ``uri`` is a scheme that needs no argument."""
     return uri in SOURCES and SOURCES[uri].bare
 
 
@@ -210,7 +210,7 @@ _URI = re.compile(r"[a-z][a-z0-9]*:")
 
 
 def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
-    """URIs that were cut at commas: what starts with no scheme goes on from the word before it."""
+    """Rejoin URIs that were split at commas: a part without a scheme continues the previous one."""
     uris: list[str] = []
     for word in words:
         if uris and not _URI.match(word) and not is_bare(word):
@@ -221,7 +221,7 @@ def joined_uris(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_url(location: str) -> bool:
-    """Whether ``location`` is fetched over HTTP."""
+    """Return whether ``location`` is fetched over HTTP."""
     return location.startswith(("http://", "https://"))
 
 
@@ -231,7 +231,7 @@ class LocalFiles(Source):
     licence = "as the files' own"
 
     def shards(self) -> list[Shard]:
-        """One shard a file, by name.
+        """Return one shard per file, by name.
 
         Raises:
             UserError: no file matches.
@@ -240,7 +240,7 @@ class LocalFiles(Source):
 
 
 def local_shards(uri: str, pattern: str) -> list[Shard]:
-    """One shard for each local file that ``pattern``, a path or a glob, names, sorted by path.
+    """Return one shard for each local file that ``pattern``, a path or a glob, names, sorted by path.
 
     Raises:
         UserError: no file matches.
@@ -251,12 +251,12 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
     if path.is_dir():
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     anchor = Path(path.anchor or ".")
-    found = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
-    if not found:
+    paths = [path] if path.is_file() else [p for p in anchor.glob(_relative(pattern)) if p.is_file()]
+    if not paths:
         raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
-    if odd := next((p for p in found if SURROGATE.search(str(p))), None):
+    if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
         raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
-    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(found)]
+    return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in sorted(paths)]
 
 
 def _relative(pattern: str) -> str:
@@ -268,14 +268,14 @@ _ENDINGS = (".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".j
 
 
 def stem(name: str) -> str:
-    """A file's name without the endings that only say how it is stored."""
+    """Return a file's name without suffixes of formats and compression."""
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     return name
 
 
 def unique_names(shards: list[Shard]) -> list[Shard]:
-    """The shards with names made unique: a name seen before gets ``~2``, ``~3``, ... in order."""
+    """Return the shards with unique names: repeated names get ``~2``, ``~3``, ... in order."""
     seen: dict[str, int] = {}
     renamed = []
     for shard in shards:
@@ -285,13 +285,13 @@ def unique_names(shards: list[Shard]) -> list[Shard]:
 
 
 def paragraphs(text: str) -> str:
-    """``text`` in the shape of `Document.text`: one stripped paragraph a line, no empty lines."""
+    """Normalise ``text`` to the form of `Document.text`: one stripped paragraph per line, no empty lines."""
     return "\n".join([line for raw in text.splitlines() if (line := raw.strip())])
 
 
 @functools.cache
 def declared_lang(code: str, scheme: str = "") -> str:
-    """Our code of the language that a source declares, or "" when it declares none that we know."""
+    """Return our code of the language that a source declares, or "" if it is missing or unknown."""
     try:
         return languages.get(code, scheme).code
     except UserError:
@@ -299,7 +299,7 @@ def declared_lang(code: str, scheme: str = "") -> str:
 
 
 def decode(data: bytes, ledger: Ledger) -> str:
-    """UTF-8 text of ``data``; what is not UTF-8 becomes U+FFFD and is noted."""
+    """Decode ``data`` as UTF-8; invalid bytes become U+FFFD and are counted."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -30,7 +30,7 @@ class Text(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Two documents."""
+        """Return an example of two documents."""
         texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
         return SourceExample("{folder}/a.txt", texts, {"a.txt": "\n\n".join(texts).encode()})
 
@@ -46,7 +46,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 
 
 def _blocks(rows: Iterator[bytes], room: int, ledger: Ledger) -> Iterator[list[bytes]]:
-    """The lines between blank lines, at most ``room`` bytes at once if no single line is longer."""
+    """Yield the lines between blank lines, at most ``room`` bytes at once if no single line is longer."""
     block: list[bytes] = []
     size = 0
     for row in rows:

@@ -29,12 +29,12 @@ class Toyworld(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """Two documents."""
+        """Return an example of two documents."""
         texts = mono("sw", 2, Context("sw").seed)
         return SourceExample("2", tuple(map(paragraphs, texts)))
 
     def shards(self) -> list[Shard]:
-        """One shard."""
+        """Return one shard."""
         return [Shard(f"toyworld.{self.context.lang}", self.uri, self.uri)]
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:

@@ -32,7 +32,7 @@ class Warc(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A file of one page."""
+        """Return an example file with one page."""
         text = "Mji mkuu wa nchi yetu uko karibu na bahari kubwa."
         page = f"<html><body><article><p>{text}</p></article></body></html>"
         answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{page}"
@@ -57,7 +57,7 @@ class Warc(LocalFiles):
                 yield kept
 
     def _page(self, record: Record, ledger: Ledger) -> tuple[str, str]:
-        """The text of a response, and the reason when there is none."""
+        """Return the text of a response, and the reason if there is none."""
         if not record.complete:
             return "", "truncated record"
         head, body = _split(record.body)
@@ -79,10 +79,10 @@ class Warc(LocalFiles):
 
 
 def _split(block: bytes) -> tuple[dict[str, str], bytes]:
-    """HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
+    """Return HTTP header fields by lower-cased name (``:status`` holds the code) and the body."""
     for gap in (b"\r\n\r\n", b"\n\n"):
-        head, found, body = block.partition(gap)
-        if found:
+        head, separator, body = block.partition(gap)
+        if separator:
             break
     first, *rest = head.decode("latin-1").splitlines() or [""]
     fields = {":status": first.split(" ")[1] if first.startswith("HTTP/") and " " in first else ""}
@@ -93,7 +93,7 @@ def _split(block: bytes) -> tuple[dict[str, str], bytes]:
 
 
 def _unpack(body: bytes, head: dict[str, str]) -> bytes:
-    """The body without its transfer and content codings.
+    """Decode the transfer and content encodings of the body.
 
     Common Crawl stores bodies unpacked but leaves the fields of the wire, so the bytes decide.
     """

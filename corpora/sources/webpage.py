@@ -41,7 +41,7 @@ _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def text_of(html: str, main: bool) -> tuple[str, str]:
-    """The text of a page and "", or "" and the reason why it has no text, one of `REASONS`.
+    """Return the text of a page and "", or "" and one of `REASONS`.
 
     Args:
         html: the page.
@@ -73,11 +73,11 @@ def _extracted(html: str, main: bool) -> tuple[str, str]:
 
 
 def _depth(html: str) -> int:
-    """How deep elements that need an end tag stand inside each other; one that is never closed counts to the end."""
+    """Return the nesting depth of elements that need an end tag; one that is never closed extends to the end."""
     deepest = depth = 0
     is_open: Counter[str] = Counter()
-    for found in _TAG.finditer(html):
-        end, name = found.group(1), (found.group(2) or "").lower()
+    for tag in _TAG.finditer(html):
+        end, name = tag.group(1), (tag.group(2) or "").lower()
         if not name or name in _FLAT_NAMES:
             continue
         if not end:
@@ -91,7 +91,7 @@ def _depth(html: str) -> int:
 
 
 def _worker() -> subprocess.Popen[bytes]:
-    """The process that reads pages for this one; a forked process has its own."""
+    """Return this process's helper process for reading pages; a forked process has its own."""
     pid = os.getpid()
     if pid not in _workers:
         command = [sys.executable, "-c", f"from {__name__} import _serve; _serve({MAX_SECONDS})"]

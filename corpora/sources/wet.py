@@ -31,7 +31,7 @@ class Wet(LocalFiles):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A file of two pages behind its head."""
+        """Return an example file of two pages after its header."""
         head = record_of("warcinfo", b"software: x")
         texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
         pages = b"".join(record_of("conversion", text.encode()) for text in texts)
@@ -65,11 +65,11 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
 
 
 def record_of(kind: str, body: bytes) -> bytes:
-    """A record of WARC 1.0, for examples."""
+    """Return a record of WARC 1.0, for examples."""
     head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 def target(record: Record) -> str:
-    """The address the record was captured from; some writers put it in angle brackets."""
+    """Return the URL that the record was captured from; some writers put it in angle brackets."""
     return record.headers.get("warc-target-uri", "").strip("<>")

@@ -44,14 +44,14 @@ class Wiki(Source):
 
     @classmethod
     def example(cls) -> SourceExample:
-        """A dump of one article."""
+        """Return an example dump of one article."""
         text = "Nairobi ni mji mkuu wa [[Kenya]]."
         page = f"<page><title>T</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>"
         content = f"<mediawiki>{page}</mediawiki>".encode()
         return SourceExample("{folder}/a.xml", ("Nairobi ni mji mkuu wa Kenya.",), {"a.xml": content})
 
     def shards(self) -> list[Shard]:
-        """One shard a dump file."""
+        """Return one shard per dump file."""
         if self.rest:
             return local_shards(self.uri, self.rest)
         wiki = languages.code_for(self.context.lang, "wiki").replace("-", "_") + "wiki"
@@ -65,7 +65,7 @@ class Wiki(Source):
         ]
 
     def _checksum(self, folder: str, name: str) -> str:
-        """The SHA-1 that the publisher states for the dump; its list dates the files it calls latest."""
+        """Return the SHA-1 that the publisher states for the dump; its list gives the dates of latest files."""
         wiki = name.partition("-")[0]
         sums = f"{wiki}-latest-sha1sums.txt"
         path = fetch(Download(folder + sums, self.context.cache / sums))
@@ -101,12 +101,12 @@ class Wiki(Source):
 
 
 def stem_of(name: str) -> str:
-    """``swwiki`` of ``swwiki-latest-pages-articles.xml.bz2``: ids stay the same from dump to dump."""
+    """Return ``swwiki`` for ``swwiki-latest-pages-articles.xml.bz2``: ids stay the same from dump to dump."""
     return name.partition("-latest")[0]
 
 
 def _not_an_article(page: ET.Element) -> str:
-    """Why a page is left out, or ""."""
+    """Return why a page is skipped, or ""."""
     if (page.findtext("ns") or "0") != "0":
         return "not an article"
     if page.find("redirect") is not None:
@@ -126,7 +126,7 @@ class _Dump:
         self.names = Names()
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
-        """Yield ``<page>`` elements; what stands outside any page, or is no XML, is lost and accounted for."""
+        """Yield ``<page>`` elements; what stands outside any page, or is not XML, is lost and counted."""
         data = b""
         is_head = True
         try:
@@ -179,7 +179,7 @@ class _Dump:
 
 
 def _parsed(page: bytes, ledger: Ledger) -> ET.Element | None:
-    """The element; None, and a loss, if it is no XML."""
+    """Return the element; None, counting a loss, if it is not valid XML."""
     try:
         try:
             element = ET.fromstring(page)

@@ -71,12 +71,12 @@ class Names:
 
     @staticmethod
     def of(names: Iterable[str]) -> Names:
-        """The wiki's own names beside the English ones, which work everywhere."""
+        """Return the wiki's own names besides the English ones, which work everywhere."""
         return Names(Names().dropped | {name.lower() for name in names})
 
 
 def clean(wikitext: str, names: Names = Names()) -> str:
-    """The running text of an article, one paragraph a line.
+    """Return the running text of an article, one paragraph per line.
 
     Args:
         wikitext: source of a page.
@@ -106,16 +106,16 @@ def clean(wikitext: str, names: Names = Names()) -> str:
 
 
 def _without_gone(text: str) -> str:
-    """``text`` without the elements that are no prose, each up to its end tag, in linear time; unclosed ones stay."""
+    """Remove the non-prose elements, each up to its end tag, in linear time; unclosed ones stay."""
     ends: dict[str, list[tuple[int, int]]] = {}
-    for found in _GONE_END.finditer(text):
-        ends.setdefault(found[1].lower(), []).append(found.span())
+    for tag in _GONE_END.finditer(text):
+        ends.setdefault(tag[1].lower(), []).append(tag.span())
     kept, at = [], 0
-    for found in _GONE_START.finditer(text):
-        of_name = ends.get(found[1].lower(), [])
-        following = bisect_left(of_name, (found.end(), 0))
-        if found.start() >= at and following < len(of_name):
-            kept.append(text[at : found.start()])
+    for tag in _GONE_START.finditer(text):
+        of_name = ends.get(tag[1].lower(), [])
+        following = bisect_left(of_name, (tag.end(), 0))
+        if tag.start() >= at and following < len(of_name):
+            kept.append(text[at : tag.start()])
             at = of_name[following][1]
     return "".join([*kept, text[at:]])
 
@@ -207,7 +207,7 @@ def _template(inner: str, names: Names) -> str:
 
 
 def _arguments(rest: str) -> list[str]:
-    """Unnamed arguments of a template; ``1=``-style numbers count as unnamed."""
+    """Return unnamed arguments of a template; ``1=``-style numbers count as unnamed."""
     values = []
     for part in rest.split("|"):
         key, sign, value = part.partition("=")
@@ -226,7 +226,7 @@ _RENDER: dict[str, Callable[[str, Names], str]] = {"[[": _link, "{{": _template,
 
 
 def _variant(inner: str) -> str:
-    """The text of a converter's ``-{zh-hans:A; zh-hant:B}-``: the first variant, or the plain text."""
+    """Return the text of a converter's ``-{zh-hans:A; zh-hant:B}-``: the first variant, or the plain text."""
     inner = inner.rpartition("|")[2]
     first = inner.partition(";")[0]
     prefix, colon, value = first.partition(":")
@@ -234,7 +234,7 @@ def _variant(inner: str) -> str:
 
 
 def _prose(lines: list[str]) -> list[str]:
-    """Paragraphs of cleaned lines; a heading stays only when prose follows before the next heading."""
+    """Return paragraphs of cleaned lines; a heading stays only when prose follows before the next heading."""
     kept: list[str] = []
     pending: list[tuple[int, str]] = []
     for raw in lines:
@@ -258,7 +258,7 @@ def _prose(lines: list[str]) -> list[str]:
 
 
 def _tidy(line: str) -> str:
-    """One paragraph without the holes that removed markup left."""
+    """Return one paragraph without the gaps that removed markup left."""
     line = _SPACE.sub(" ", line.replace("\x01", ""))
     if _HOLE in line:
         line = _STOP_AT_HOLE.sub("", line).replace(_HOLE, "")

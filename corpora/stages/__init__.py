@@ -69,15 +69,15 @@ class Stage:
     at_once: ClassVar[int] = 1  # documents that `edits` is given: more where many cost less than one by one
 
     def judge(self, doc: Document) -> str | None:
-        """Why ``doc`` is dropped, None where it stays."""
+        """Return the reason why ``doc`` is dropped, None if it is kept."""
         raise NotImplementedError(f"{type(self).__name__} has neither judge nor edit")
 
     def edit(self, doc: Document) -> Verdict:
-        """What is done to ``doc``; a stage that changes nothing but ``meta`` and ``lang`` needs only `judge`."""
+        """Apply the stage to ``doc``; a stage that only changes ``meta`` and ``lang`` needs only `judge`."""
         return Verdict(self.judge(doc))
 
     def edits(self, docs: Sequence[Document]) -> Iterable[Verdict]:
-        """What is done to each of a few documents."""
+        """Yield example documents with the stage's result for each."""
         return map(self.edit, docs)
 
     def __call__(self, docs: Iterable[Document], ledger: Ledger) -> Iterator[Document]:

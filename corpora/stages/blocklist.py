@@ -67,7 +67,7 @@ class Blocklist(Stage):
     )
 
     def judge(self, doc: Document) -> str | None:
-        """Why a document is blocked."""
+        """Return why a document is blocked, or None."""
         url, text = doc.url, doc.text
         if url and self.domains and self._is_blocked(url):
             return "blocked_domain"
@@ -92,22 +92,22 @@ class Blocklist(Stage):
 
     def _has_blocked_words(self, text: str) -> bool:
         words, phrases = _words(self.words)
-        found = units(text)
-        hits = [word for word in found if word in words]
+        text_units = units(text)
+        hits = [word for word in text_units if word in words]
         distinct = len(set(hits))
         num_hits = len(hits)
         if phrases:
             # A phrase, and any word of a script without spaces, is a run of units.
-            joined = f" {' '.join(found)} "
+            joined = f" {' '.join(text_units)} "
             counts = [count for phrase in phrases if (count := joined.count(f" {phrase} "))]
             distinct += len(counts)
             num_hits += sum(counts)
-        return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(found), 20)
+        return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(text_units), 20)
 
 
 @cache
 def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
-    """The lower-cased entries of list files; of an URL what follows the scheme."""
+    """Return the lower-cased entries of list files; of a URL the part after the scheme."""
     lines: list[str] = []
     for path in map(Path, paths):
         try:
@@ -122,7 +122,7 @@ def _entries(paths: tuple[Path, ...]) -> frozenset[str]:
 
 @cache
 def _words(paths: tuple[Path, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Entries that are one unit, and entries that are several, their units joined by spaces."""
+    """Split entries into those of one unit and those of several, whose units are joined by spaces."""
     split = [units(entry) for entry in _entries(paths)]
     single = frozenset(parts[0] for parts in split if len(parts) == 1)
     return single, tuple(sorted(" ".join(parts) for parts in split if len(parts) > 1))

@@ -67,8 +67,8 @@ class Contamination(Stage):
         """See `edit`."""
         texts = [doc.text for doc in docs]
         index = read_leaks(self.leaks) if self.leaks else None
-        found = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
-        for text, rows in zip(texts, found, strict=True):
+        rows_of = [rows.tolist() for rows in index.find_each(texts)] if index else [[] for _ in docs]
+        for text, rows in zip(texts, rows_of, strict=True):
             file = self._index.find(text) if self._index else ""
             notes = {f"overlap with {file}": 1} if file else {}
             if index and rows:
@@ -93,7 +93,7 @@ class Index:
     grams: dict[int, dict[tuple[int, ...], str]]
 
     def find(self, text: str) -> str:
-        """The name of a file that ``text`` overlaps, or ""."""
+        """Return the name of a file that overlaps with ``text``, or ""."""
         numbers = self.numbers
         run: list[int] = []
         # A foreign word ends a run: only runs of known units are looked up, which are few and short.
@@ -115,7 +115,7 @@ Stamped: TypeAlias = tuple[Path, int]
 
 
 def stamped(files: Iterable[Path]) -> tuple[Stamped, ...]:
-    """The files with their times in ns, 0 for one that is missing."""
+    """Return the files with their modification times in ns, 0 for a missing one."""
     return tuple((Path(f), Path(f).stat().st_mtime_ns if Path(f).exists() else 0) for f in files)
 
 
@@ -141,7 +141,7 @@ def _index(files: tuple[Stamped, ...], n: int, min_units: int) -> Index:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Every text in an evaluation file.
+    """Yield every text in an evaluation file.
 
     Raises:
         UserError: the file is missing, damaged, empty, not UTF-8 text or not the JSON that its name says.
@@ -163,7 +163,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Every string inside a JSON value."""
+    """Yield every string inside a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -95,7 +95,7 @@ _BY_LANG: dict[str, dict[str, float]] = {
 
 
 def _examples() -> dict[str, str]:
-    """A text of eight lines that every rule accepts, and reason -> one changed so that a rule refuses it."""
+    """Return a text of eight lines that every rule accepts, and reason -> a variant that this rule rejects."""
     words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in ("lmo", "nta", "rsi", "pol")]
     good = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
     first = good.partition("\n")[0]
@@ -164,7 +164,7 @@ class Filters(Stage):
                     raise unknown("filter limit", name, names)
 
     def judge(self, doc: Document) -> str | None:
-        """The first rule that a document fails; ``lang`` decides the limits."""
+        """Return the first rule that a document fails; ``lang`` decides the limits."""
         if doc.lang not in self._by_lang:
             self._by_lang[doc.lang] = self.limits_for(doc.lang)
         limits = self._by_lang[doc.lang]
@@ -177,7 +177,7 @@ class Filters(Stage):
         return {}
 
     def limits_for(self, lang: str) -> Limits:
-        """The limits of one language: the general ones, the built-in changes, then ``per_lang``."""
+        """Return the limits of one language: the general ones, the built-in changes, then ``per_lang``."""
         if not lang:
             return self.limits
         language = languages.get(lang)
@@ -233,12 +233,12 @@ STATISTICS = {
 
 
 def failed(text: str, limits: Limits) -> str:
-    """The first rule of ``limits`` that ``text`` fails, or ""."""
+    """Return the first rule of ``limits`` that ``text`` fails, or ""."""
     return judged(text, measured(text, limits), limits)
 
 
 def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
-    """The first rule that a text with these `measured` values fails, or ""."""
+    """Return the first rule that a text with these `measured` values fails, or ""."""
     for reason, statistic, name, side in RULES:
         value = values.get(statistic)
         limit = getattr(limits, name)
@@ -248,28 +248,28 @@ def judged(text: str, values: Mapping[str, float], limits: Limits) -> str:
 
 
 def measured(text: str, limits: Limits) -> dict[str, float]:
-    """The values of `STATISTICS`; ``limits`` gives short lines and the units of a word."""
-    found = units(text)
-    if not found:
+    """Compute the values of `STATISTICS`; ``limits`` defines short lines and the units of a word."""
+    words = units(text)
+    if not words:
         return {"words": 0}
     per_word = limits.units_per_word if unspaced_share(text) > 0.5 else 1
-    lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-    num_words = len(found) / per_word
+    lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+    num_words = len(words) / per_word
     symbols = text.count("#") + text.count("…") + text.count("...")
     values = {
         "words": num_words,
         "symbols": symbols / num_words,
-        "lettered": 1 - sum(map(str.isnumeric, found)) / len(found),
+        "lettered": 1 - sum(map(str.isnumeric, words)) / len(words),
         "braces": (text.count("{") + text.count("}")) / len(text),
     }
     if per_word == 1:
         values["mean_word"] = float(lengths.mean())
     short_line = limits.short_line if per_word == 1 else limits.short_unspaced_line
-    return values | _lines(text.split("\n"), short_line) | _repetition(found, lengths, per_word)
+    return values | _lines(text.split("\n"), short_line) | _repetition(words, lengths, per_word)
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
-    """Statistics of lines, that is of paragraphs."""
+    """Compute statistics of lines, that is of paragraphs."""
     num, unique = len(lines), set(lines)
     num_chars = sum(map(len, lines))
     body = lines[1:] or lines  # the first is the title
@@ -285,15 +285,15 @@ def _lines(lines: list[str], short_line: int) -> dict[str, float]:
 
 
 def is_ended(line: str) -> bool:
-    """Whether a line ends a sentence, in any script."""
+    """Return whether a line ends a sentence, in any script."""
     return line.rstrip(_CLOSING).endswith(_ENDS)
 
 
-def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
-    """Statistics of runs of words; runs are compared by a 64-bit hash, rolled with numpy."""
+def _repetition(text_units: list[str], lengths: NDArray[np.int64], per_word: int) -> dict[str, float]:
+    """Compute statistics of word n-grams, compared by a 64-bit hash rolled with numpy."""
     total = int(lengths.sum())
     # Python's hash of a string differs between processes, but which hashes are equal does not.
-    words = np.fromiter(map(hash, found), dtype=np.int64, count=len(found)).view(np.uint64)
+    words = np.fromiter(map(hash, text_units), dtype=np.int64, count=len(text_units)).view(np.uint64)
     values = {
         f"top_{name}": _top_run_chars(words, lengths, n * per_word) / total
         for n, name in ((2, "bigram"), (3, "trigram"), (4, "fourgram"))
@@ -308,7 +308,7 @@ def _repetition(found: list[str], lengths: NDArray[np.int64], per_word: int) -> 
 
 
 def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Characters in all occurrences of the most frequent run of ``n``; 0 if none occurs twice."""
+    """Return the characters in all occurrences of the most frequent n-gram; 0 if none occurs twice."""
     hashes = runs(words, n)
     if not len(hashes):
         return 0
@@ -323,7 +323,7 @@ def _top_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int
 
 
 def _repeated_run_chars(words: NDArray[np.uint64], lengths: NDArray[np.int64], n: int) -> int:
-    """Characters covered by runs of ``n`` that occurred before, each character counted once."""
+    """Return the characters covered by n-grams that occurred before, each character counted once."""
     hashes = runs(words, n)
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():

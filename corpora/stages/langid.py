@@ -92,7 +92,7 @@ class LangId(Stage):
         return Verdict(None, "\n".join(kept), {"paragraphs_in_other_languages": foreign}, notes)
 
     def _reason(self, doc: Document, base: str, score: float) -> str:
-        """Why all of a document goes, or ""."""
+        """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
         if self._wanted and base not in self._wanted:
@@ -113,7 +113,7 @@ class LangId(Stage):
         for base, code in self._wanted.items():
             if base not in known:
                 raise UserError(
-                    f"no model at hand identifies {code} ({languages.get(code).name})",
+                    f"no available model identifies {code} ({languages.get(code).name})",
                     f"one of {len(known)} languages",
                     f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
                     f"text.{code}=FILES), or leave langid out of after_dedup",
@@ -139,7 +139,7 @@ class LangId(Stage):
 
 
 def identify(text: str, second_opinion: bool = True) -> tuple[str, float]:
-    """The language code of ``text`` and its score in [0, 1]; ``("", 0.0)`` without letters.
+    """Return the language code of ``text`` and its score in [0, 1]; ``("", 0.0)`` without letters.
 
     Args:
         text: any text in any case; `body_of` it is read.

@@ -32,6 +32,6 @@ class Length(Stage):
     )
 
     def judge(self, doc: Document) -> str | None:
-        """Why a document is dropped: its body has fewer than ``min_chars`` characters."""
+        """Return why a document is dropped: its text has fewer than ``min_chars`` characters."""
         _, _, body = doc.text.partition("\n")
         return "short" if len(body) < self.min_chars or "\n" not in doc.text else None

@@ -77,7 +77,7 @@ class NearDedup:
 
 
 def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:
-    """Sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
+    """Return the sorted distinct hashes of the shingles of ``text``; a shorter text is one shingle."""
     hashes, _ = hashed_units(text)
     size = cfg.shingle_chars if unspaced_share(text) > 0.5 else cfg.shingle_words
     return np.unique(runs(hashes, max(1, min(size, len(hashes)))))
@@ -106,7 +106,7 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup) -> int:
 
 
 def _band_frame(batch: list[tuple[int, Hashes]], cfg: NearDedup) -> pl.DataFrame:
-    """Band hashes of a batch: one column a band."""
+    """Return the band hashes of a batch, one column per band."""
     offsets = np.cumsum([0, *(len(hashes) for _, hashes in batch)], dtype=np.uint64)
     flat = np.concatenate([np.zeros(0, dtype=np.uint64), *(hashes for _, hashes in batch)])
     matrix = RMinHash.digest_matrix_from_flat_token_hashes(flat, offsets, cfg.bands * cfg.rows, cfg.seed)
@@ -127,7 +127,7 @@ def _write(frame: pl.DataFrame, out: Path) -> None:
 
 
 def _node(shard: int) -> pl.Expr:
-    """Document number over all shards: shard in the upper half, position in the lower."""
+    """Return the document number over all shards: shard in the upper half, position in the lower."""
     return pl.col("doc").cast(pl.UInt64) + pl.lit(shard << 32, dtype=pl.UInt64)
 
 
@@ -160,7 +160,7 @@ def find_pairs(sketch_files: Sequence[Path], band: int, out: Path) -> int:
 
 
 def ends_file(pair_file: Path) -> Path:
-    """Where `find_pairs` writes the documents of its pairs, by shard."""
+    """Return the folder to which `find_pairs` writes the documents of its pairs, by shard."""
     return pair_file.with_suffix(".u64")
 
 
@@ -211,7 +211,7 @@ def choose(
 
 
 def _roots(first: NDArray[np.int64], second: NDArray[np.int64], num: int) -> NDArray[np.int64]:
-    """The least number that is connected with each of ``num`` numbers."""
+    """Return for each of ``num`` numbers the smallest number that it is connected with."""
     roots = np.arange(num)
     while True:
         before = roots.copy()
@@ -224,16 +224,16 @@ def _roots(first: NDArray[np.int64], second: NDArray[np.int64], num: int) -> NDA
 
 
 def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: float) -> pl.Series:
-    """Which pairs reach the exact Jaccard similarity; a bounded number of shingles is in memory at a time."""
+    """Return which pairs reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
     stored = pl.scan_parquet(list(shingle_files))
     sizes = dict(stored.select("node", pl.col("shingles").list.len()).collect().iter_rows())
     reached: list[bool] = []
     for batch in _batches(pairs, sizes):
         needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
-        found = stored.filter(pl.col("node").is_in(needed.implode())).collect()
-        flat = found["shingles"].explode().to_numpy()
-        parts = np.split(flat, np.cumsum(found["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
-        sets = dict(zip(found["node"].to_list(), parts, strict=True))
+        documents = stored.filter(pl.col("node").is_in(needed.implode())).collect()
+        flat = documents["shingles"].explode().to_numpy()
+        parts = np.split(flat, np.cumsum(documents["shingles"].list.len().to_numpy(), dtype=np.int64)[:-1])
+        sets = dict(zip(documents["node"].to_list(), parts, strict=True))
         for first, second in batch:
             a, b = sets[first], sets[second]
             shared = len(np.intersect1d(a, b, assume_unique=True))
@@ -242,7 +242,7 @@ def _exact(pairs: pl.DataFrame, shingle_files: Sequence[Path], min_jaccard: floa
 
 
 def _batches(pairs: pl.DataFrame, sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
-    """Pairs in their order, as many at a time as have `_BATCH_SHINGLES` together."""
+    """Yield pairs in order, grouped so that a group has `_BATCH_SHINGLES` shingles."""
     batch: list[tuple[int, int]] = []
     seen: set[int] = set()
     num_shingles = 0

@@ -64,7 +64,7 @@ class ShardHashes:
 
 
 def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
-    """CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
+    """Return CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
     sha1 = hashlib.sha1
     digests = b"".join([sha1(line).digest() for line in for_dedup_batch(text)])
     table = np.frombuffer(digests, dtype=np.uint8).reshape(-1, 20)
@@ -113,7 +113,7 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
 
 
 def _spills(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]]]:
-    """Keys and paragraph counts of whole documents, a few million keys at a time."""
+    """Yield keys and paragraph counts of whole documents, a few million keys at a time."""
     parts: list[Keys] = []
     lengths: list[int] = []
     batch: list[str] = []
@@ -164,7 +164,7 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
 
 
 def _range_of(shard_dir: Path, number: int, num_ranges: int) -> Keys:
-    """The keys of one range of a shard; every key once, in sorted runs."""
+    """Return the keys of one range of a shard, each once, in sorted runs."""
     path = shard_dir / BOUNDS
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
     bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * number).astype(np.int64)
@@ -200,7 +200,7 @@ def find_duplicates(shard_dirs: Sequence[Path], number: int, num_ranges: int, ou
 def is_member(
     keys: UInt64[np.ndarray, " keys"], sorted_keys: UInt64[np.ndarray, " known"]
 ) -> Bool[np.ndarray, " keys"]:
-    """Which of ``keys`` are in ``sorted_keys``, by binary search."""
+    """Return which of ``keys`` are in ``sorted_keys``, by binary search."""
     if len(sorted_keys) == 0:
         return np.zeros(len(keys), dtype=bool)
     places = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
@@ -208,7 +208,7 @@ def is_member(
 
 
 def drop_duplicates(
-    docs: Iterable[Document], shard_dir: Path, shard: int, found: Iterable[Path], ledger: Ledger
+    docs: Iterable[Document], shard_dir: Path, shard: int, duplicates: Iterable[Path], ledger: Ledger
 ) -> Iterator[Document]:
     """Yield the documents without their duplicated paragraphs; those with no paragraph left are dropped.
 
@@ -222,7 +222,7 @@ def drop_duplicates(
     Raises:
         UserError: the documents are not those that were hashed.
     """
-    stage = _Drop(shard_dir, read_slices(found, shard))
+    stage = _Drop(shard_dir, read_slices(duplicates, shard))
     yield from stage(docs, ledger)
     if stage.number != stage.num_docs:
         raise stage.changed()
@@ -281,7 +281,7 @@ class _Drop(Stage):
         return Verdict(reason, text, cut, {why: len(parts) for why, parts in cut.items()})
 
     def changed(self) -> UserError:
-        """The error for documents that are not those of the keys."""
+        """Return the error for documents that do not match the keys."""
         return UserError(
             f"the documents are not those hashed into {self.shard_dir}",
             fix="hash the shard again, then find the duplicates again",

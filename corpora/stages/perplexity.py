@@ -81,7 +81,7 @@ class Perplexity(Stage):
             raise UserError(f"unknown bucket {wrong[0]!r}", f"{HEAD}, {MIDDLE}, {TAIL}")
 
     def judge(self, doc: Document) -> str | None:
-        """Why a document is dropped; its perplexity and its bucket become ``meta``."""
+        """Return why a document is dropped, storing perplexity and bucket in ``meta``."""
         if self._model and "perplexity" not in doc.meta:
             doc.meta["perplexity"] = round(self._model.perplexity(doc.text), 1)
         perplexity = doc.meta.get("perplexity")
@@ -95,7 +95,7 @@ class Perplexity(Stage):
         return load(Path(self.lm)) if self.lm else None
 
     def bucket(self, perplexity: float | None) -> str:
-        """Head, middle or tail; ``all`` where the perplexity or the cut-offs are not known."""
+        """Return head, middle or tail; ``all`` if the perplexity or the cut-offs are unknown."""
         if perplexity is None or not self.tail:
             return ALL
         return HEAD if perplexity < self.head else MIDDLE if perplexity < self.tail else TAIL
@@ -104,7 +104,7 @@ class Perplexity(Stage):
 def fit_cutoffs(
     perplexities: Iterable[float], percentiles: tuple[float, float] = PERCENTILES
 ) -> tuple[float, float]:
-    """The cut-offs ``(head, tail)`` at two percentiles of a corpus's own perplexities.
+    """Return the cut-offs ``(head, tail)`` at two percentiles of the corpus's own perplexities.
 
     Args:
         perplexities: of every document, or of a sample.

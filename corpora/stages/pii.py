@@ -59,13 +59,13 @@ class Pii(Stage):
         text, counts = mask(doc.text)
         if 0 < self.max_masked < sum(counts.values()):
             return Verdict("address_list")
-        found = {kind: count for kind, count in counts.items() if count}
-        doc.meta |= {f"num_pii_{kind}": count for kind, count in found.items()}
-        return Verdict(text=text, notes={f"pii_{kind}": count for kind, count in found.items()})
+        masked = {kind: count for kind, count in counts.items() if count}
+        doc.meta |= {f"num_pii_{kind}": count for kind, count in masked.items()}
+        return Verdict(text=text, notes={f"pii_{kind}": count for kind, count in masked.items()})
 
 
 def mask(text: str) -> tuple[str, dict[str, int]]:
-    """``text`` with personal data masked, and how many of each kind there were."""
+    """Return ``text`` with personal data masked, and how many of each kind there were."""
     counts = {"email": 0, "ip": 0, "phone": 0}
     if "@" in text:
         text, counts["email"] = _EMAIL.subn(EMAIL_MASK, text)
@@ -95,7 +95,7 @@ _MAYBE_PHONE = re.compile(r"\d[\d \u00a0.()/\-\u2010-\u2013]{5,}\d")
 
 
 def _is_phone(match: re.Match[str]) -> bool:
-    """Whether groups of digits are a telephone number.
+    """Return whether groups of digits are a telephone number.
 
     International numbers (+ or 00 and a country code), numbers with an area code in parentheses and announced
     numbers are; bare groups are dates, prices and amounts more often.

@@ -26,7 +26,7 @@ _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\u
 @STREAMING.register("repair")
 @dataclass(frozen=True)
 class Repair(Stage):
-    """Bring text to NFC, delete control characters and mend text decoded with a wrong charset.
+    """Bring text to NFC, delete control characters and repair text decoded with a wrong charset.
 
     ftfy runs only on documents in which a UTF-8 byte pair read as Latin-1 or Windows-1252 is found; quotes,
     widths and ligatures are left as they are.
@@ -62,7 +62,7 @@ class Repair(Stage):
 
 
 def repair(text: str) -> str:
-    """Repaired ``text``, one stripped paragraph a line without empty lines.
+    """Repair ``text`` and return one stripped paragraph per line without empty lines.
 
     Repairing twice changes nothing more.
     """
@@ -77,9 +77,9 @@ def repair(text: str) -> str:
 
 
 def _mend(text: str) -> str:
-    """One pass of mojibake, invisible characters and NFC."""
+    """Run one pass of repair: mojibake, invisible characters and NFC."""
     if _MOJIBAKE.search(text):
-        # A page mixes charsets, and ftfy mends only what is wrong from end to end: one line at a time.
+        # A page mixes charsets, and ftfy only repairs text that is completely wrong: one line at a time.
         lines = [ftfy.fix_encoding(line) if _MOJIBAKE.search(line) else line for line in text.split("\n")]
         text = _BREAKS.sub("\n", "\n".join(lines))
     if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too

@@ -57,27 +57,27 @@ class ToyworldConfig:
 
 
 def mono(lang: str, num_docs: int, seed: int) -> Iterator[str]:
-    """Documents of ``lang``, one sentence a line, each followed by an empty line."""
+    """Yield documents of ``lang``, one sentence per line, each followed by an empty line."""
     for i in range(num_docs):
         sentences = (text_of(render(lang, m)) for m in stream.mono_meanings(seed, lang, i))
         yield "\n".join(sentences) + "\n\n"
 
 
 def para(src_lang: str, tgt_lang: str, num_pairs: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Sentence pairs."""
+    """Yield sentence pairs."""
     for i in range(num_pairs):
         meaning = stream.para_meaning(seed, src_lang, tgt_lang, i)
         yield text_of(render(src_lang, meaning)), text_of(render(tgt_lang, meaning))
 
 
 def ner(lang: str, split: str, num_sentences: int, seed: int) -> Iterator[list[tuple[str, str]]]:
-    """Tagged sentences: pairs of form and IOB2 tag (PER, ORG, LOC)."""
+    """Yield tagged sentences: pairs of form and IOB2 tag (PER, ORG, LOC)."""
     for i in range(num_sentences):
         yield [(token.form, token.tag) for token in render(lang, stream.ner_meaning(seed, split, i))]
 
 
 def nli(lang: str, split: str, num_pairs: int, seed: int) -> Iterator[tuple[str, str, str]]:
-    """Premise, hypothesis and label (entailment, neutral, contradiction)."""
+    """Yield premise, hypothesis and label (entailment, neutral, contradiction)."""
     for i in range(num_pairs):
         premise, hypothesis, label = stream.nli_pair(seed, split, i)
         yield text_of(render(lang, premise)), text_of(render(lang, hypothesis)), label
@@ -125,16 +125,16 @@ def run(cfg: ToyworldConfig) -> dict[str, int]:
         if getattr(cfg, key) < 0:
             raise UserError(f"{key}={getattr(cfg, key)}", "a number of at least 0", f"give {key}=1000")
     out = Path(cfg.out)
-    if found := up_to_date(out, "toyworld", cfg):
-        return dict(found.counts)
+    if published := up_to_date(out, "toyworld", cfg):
+        return dict(published.counts)
     counts: dict[str, int] = {}
-    with publish(out, "toyworld", cfg) as made:
+    with publish(out, "toyworld", cfg) as publication:
         for lang in cfg.langs:
-            _write(made.path / "mono" / f"{lang}.txt", mono(lang, cfg.num_docs, cfg.seed))
+            _write(publication.path / "mono" / f"{lang}.txt", mono(lang, cfg.num_docs, cfg.seed))
             counts[f"mono/{lang}"] = cfg.num_docs
-            counts.update(_write_labelled(made.path, lang, cfg))
+            counts.update(_write_labelled(publication.path, lang, cfg))
             if lang != "en":
-                counts.update(_write_paired(made.path, lang, cfg))
-        (made.path / "README.txt").write_text(_README, encoding="utf-8")
-        made.counts.update(counts)
+                counts.update(_write_paired(publication.path, lang, cfg))
+        (publication.path / "README.txt").write_text(_README, encoding="utf-8")
+        publication.counts.update(counts)
     return counts

@@ -36,7 +36,7 @@ def _forms(lang: str, section: str, concept: str) -> tuple[str, ...]:
 
 
 def dictionary(src_lang: str, tgt_lang: str) -> list[tuple[str, str]]:
-    """Pairs of a word and its translation; entries of several words are left out.
+    """Return pairs of a word and its translation; entries of several words are skipped.
 
     Nouns appear in the singular and, where both languages have the form in their lexicon, the plural;
     verbs in the form of the simple past (French and German: the participle; Swahili: "he or she ...").

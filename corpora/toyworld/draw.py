@@ -11,7 +11,7 @@ _MASK = (1 << 64) - 1
 
 
 def digest(*key: object) -> int:
-    """64 bits that depend on ``key`` alone; keys are told apart by their ``repr``."""
+    """Return 64 bits that depend on ``key`` alone; keys are told apart by their ``repr``."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=8).digest(), "little")
 
 
@@ -26,7 +26,7 @@ class Draw:
         self._state = digest(*key)
 
     def below(self, bound: int) -> int:
-        """An integer in [0, bound)."""
+        """Return an integer in [0, bound)."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
         z = self._state
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -34,9 +34,9 @@ class Draw:
         return ((z ^ (z >> 31)) * bound) >> 64
 
     def chance(self, percent: int) -> bool:
-        """True in ``percent`` of 100 draws."""
+        """Return true with a probability of ``percent`` / 100."""
         return self.below(100) < percent
 
     def choice(self, things: Sequence[T]) -> T:
-        """One of ``things``, all equally likely."""
+        """Draw one of ``things`` uniformly."""
         return things[self.below(len(things))]

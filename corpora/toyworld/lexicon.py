@@ -11,7 +11,7 @@ Section = dict[str, dict[str, str]]
 
 @cache
 def load(name: str) -> dict[str, Section]:
-    """Sections of ``lexicon/<name>.tsv``.
+    """Return sections of ``lexicon/<name>.tsv``.
 
     A line ``@noun<TAB>sg<TAB>pl`` opens the section ``noun`` and names its columns; every further line
     gives an identifier and its columns. Lines that start with # are comments.

@@ -92,16 +92,16 @@ SPECIAL = (
 
 
 def entities(meaning: Meaning) -> list[str]:
-    """The sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must show."""
-    found = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
-    found += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
+    """Return the sorted entity types (PER, ORG, LOC) that every rendering of ``meaning`` must contain."""
+    types = [kind for kind in (entity_type(meaning.agent), entity_type(meaning.other)) if kind]
+    types += ["LOC"] * (bool(meaning.place) + bool(meaning.source))
     if meaning.said:
-        found += entities(meaning.said)
-    return sorted(found)
+        types += entities(meaning.said)
+    return sorted(types)
 
 
 def entity_type(entity: Entity | None) -> str:
-    """PER, ORG or LOC, or "" for what is no named entity."""
+    """Return PER, ORG or LOC, or "" if it is not a named entity."""
     match entity:
         case Person():
             return "PER"

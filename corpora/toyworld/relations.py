@@ -30,7 +30,7 @@ def _time_kind(time: str) -> str:
 
 
 def _things_within(special: Things, general: Things) -> bool:
-    """Whether having ``special`` is a case of having ``general``."""
+    """Return whether having ``special`` is a case of having ``general``."""
     noun = special.noun == general.noun or WORLD["noun"][special.noun]["hypernym"] == general.noun
     adjective = general.adjective in ("", special.adjective)
     # "a car" is said of at least one car.
@@ -42,7 +42,7 @@ def _things_within(special: Things, general: Things) -> bool:
 
 
 def within(special: Meaning, general: Meaning) -> bool:
-    """Whether what happens in ``special`` is a case of ``general``, polarity and verb left aside."""
+    """Return whether an event ``special`` implies ``general``, ignoring polarity and verb."""
     if special.things and general.things and not _things_within(special.things, general.things):
         return False
     places = general.place in ("", special.place)
@@ -50,7 +50,7 @@ def within(special: Meaning, general: Meaning) -> bool:
 
 
 def _excluded(p: Meaning, h: Meaning) -> bool:
-    """Whether ``p`` and ``h`` tell the same event with a place, time or number that cannot both be."""
+    """Return whether ``p`` and ``h`` describe the same event with incompatible place, time or number."""
     if p.things and h.things:
         a, b = p.things, h.things
         if a.noun != b.noun or (a.adjective and b.adjective and a.adjective != b.adjective):
@@ -63,7 +63,7 @@ def _excluded(p: Meaning, h: Meaning) -> bool:
 
 
 def relation(p: Meaning, h: Meaning) -> str:
-    """The label of premise ``p`` and hypothesis ``h`` under the convention of the toy world."""
+    """Return the label of premise ``p`` and hypothesis ``h`` under the convention of the toy world."""
     if p.agent != h.agent:
         return "neutral"
     if p.verb != h.verb:
@@ -88,7 +88,7 @@ class _Premises:
         self.h, self.sampler, self.draw = h, sampler, sampler.draw
 
     def specialised(self) -> Meaning:
-        """The hypothesis, affirmed, with details added; at least one if there is room."""
+        """Return an affirmed hypothesis with details added; at least one if there is room."""
         h, draw = self.h, self.draw
         m = replace(h, negated=False)
         adds: list[Callable[[Meaning], Meaning]] = []
@@ -119,7 +119,7 @@ class _Premises:
         return self.sampler.year() if self.h.verb == "born" else self.sampler.time()
 
     def generalised(self) -> Meaning:
-        """The hypothesis, denied, with details left out."""
+        """Return a denied hypothesis with details removed."""
         h, draw = self.h, self.draw
         drop = draw.choice(self._droppable() or ["nothing"])
         place = "" if drop == "place" or (h.verb != "born" and draw.chance(30)) else h.place
@@ -134,25 +134,25 @@ class _Premises:
         return replace(h, negated=True, things=things, place=place, time=time)
 
     def _droppable(self) -> list[str]:
-        h, found = self.h, []
+        h, parts = self.h, []
         if h.verb == "born":
             return ["time"] if h.place and h.time else []
-        found += ["place"] * bool(h.place) + ["time"] * bool(h.time)
+        parts += ["place"] * bool(h.place) + ["time"] * bool(h.time)
         if h.things and h.things.adjective:
-            found.append("adjective")
+            parts.append("adjective")
         elif h.things and WORLD["noun"][h.things.noun]["hypernym"] in NOUNS.get(h.verb, ()):
-            found.append("noun")
-        return found
+            parts.append("noun")
+        return parts
 
     def opposite(self) -> Meaning | None:
-        """The antonym of the verb."""
+        """Replace the verb by its antonym."""
         antonym = WORLD["verb"].get(self.h.verb, {"antonym": ""})["antonym"]
         if not antonym or (self.h.things and self.h.things.noun not in NOUNS[antonym]):
             return None
         return replace(self.specialised(), verb=antonym)
 
     def elsewhere(self) -> Meaning | None:
-        """Another place, time or number."""
+        """Change place, time or number."""
         h, m, draw = self.h, self.specialised(), self.draw
         slots = ["place"] * bool(h.place) + ["time"] * bool(h.time)
         if h.things and h.things.count > 1 and not h.things.at_least:
@@ -177,7 +177,7 @@ class _Premises:
         return other if other != count else 6 + self.draw.below(4)
 
     def vaguer(self) -> Meaning | None:
-        """A detail of the hypothesis is not told (affirmed), or told too narrowly (denied)."""
+        """Change the premise so that a detail of the hypothesis is missing (affirmed) or too narrow (denied)."""
         h, draw = self.h, self.draw
         if h.negated:
             return replace(self.specialised(), negated=True)
@@ -199,12 +199,12 @@ class _Premises:
         return None
 
     def other_agent(self) -> Meaning:
-        """Somebody else does it."""
+        """Replace the subject by another person."""
         m = self.specialised() if self.draw.chance(60) else self.h
         return replace(m, agent=self.sampler.person(other_than=self.h.agent), negated=self._polarity())
 
     def other_things(self) -> Meaning | None:
-        """The same is done to something unrelated."""
+        """Replace the object by an unrelated one."""
         h = self.h
         if h.things is None:
             return None
@@ -215,7 +215,7 @@ class _Premises:
         return replace(m, things=_single_if_negated(things, m.negated))
 
     def other_verb(self) -> Meaning | None:
-        """Something else is done to it."""
+        """Replace the verb by another action."""
         h, verb = self.h, self.draw.choice(VERBS)
         if h.things is None or h.things.noun not in NOUNS[verb] or verb == h.verb:
             return None
@@ -231,7 +231,7 @@ def _single_if_negated(things: Things, negated: bool) -> Things:
 
 
 def hypothesis(sampler: Sampler) -> Meaning:
-    """A short clause that admits each of the three labels."""
+    """Draw a short clause that admits each of the three labels."""
     draw = sampler.draw
     if draw.chance(15):
         place, time = (sampler.place(), "") if draw.chance(60) else ("", sampler.year())
@@ -265,7 +265,7 @@ def _candidate(label: str, premises: _Premises) -> Meaning | None:
 
 
 def pair(draw: Draw, names: Names) -> tuple[Meaning, Meaning, str]:
-    """Premise, hypothesis and label; the three labels are equally likely."""
+    """Draw premise, hypothesis and label; the three labels are equally likely."""
     sampler = Sampler(draw, names)
     h = hypothesis(sampler)
     label = draw.choice(LABELS)

@@ -14,23 +14,23 @@ _BUCKETS = {"train": range(6), "dev": range(6, 8), "test": range(8, 10)}
 
 
 def in_split(split: str, *meanings: Meaning) -> bool:
-    """Whether ``meanings`` belong to ``split``: a hash gives each its split, so splits are disjoint."""
+    """Return whether ``meanings`` belong to ``split``; a hash assigns splits, so they are disjoint."""
     return digest("split", *meanings) % 10 in _BUCKETS[split]
 
 
 def mono_meanings(seed: int, lang: str, index: int) -> list[Meaning]:
-    """The clauses of document ``index``; another language has other documents."""
+    """Return the clauses of document ``index``; each language has different documents."""
     return document(Draw(seed, "mono", lang, index))
 
 
 def para_meaning(seed: int, src_lang: str, tgt_lang: str, index: int) -> Meaning:
-    """The clause behind sentence pair ``index``."""
+    """Return the clause behind sentence pair ``index``."""
     return Sampler(Draw(seed, "para", src_lang, tgt_lang, index), Names("all")).meaning()
 
 
 @lru_cache(maxsize=1 << 14)
 def ner_meaning(seed: int, split: str, index: int) -> Meaning:
-    """The clause behind tagged sentence ``index`` of ``split``, the same in every language."""
+    """Return the clause behind tagged sentence ``index`` of ``split``, the same in every language."""
     names = Names("train" if split == "train" else "test")
     sampler = Sampler(Draw(seed, "ner", split, index), names)
     while not in_split(split, meaning := sampler.meaning()):
@@ -40,7 +40,7 @@ def ner_meaning(seed: int, split: str, index: int) -> Meaning:
 
 @lru_cache(maxsize=1 << 14)
 def nli_pair(seed: int, split: str, index: int) -> tuple[Meaning, Meaning, str]:
-    """Premise, hypothesis and label ``index`` of ``split``, the same in every language."""
+    """Return premise, hypothesis and label ``index`` of ``split``, the same in every language."""
     draw, names = Draw(seed, "nli", split, index), Names("all")
     while True:
         premise, hypothesis, label = pair(draw, names)

@@ -26,13 +26,13 @@ YEAR = frozenset("0123456789")
 
 @lru_cache(maxsize=1 << 16)
 def words(text: str) -> Phrase:
-    """Words outside any entity, from a text with spaces between the tokens."""
+    """Return the words outside of entities in a text with spaces between the tokens."""
     return tuple((form, "O") for form in text.split())
 
 
 @lru_cache(maxsize=1 << 16)
 def name(text: str, kind: str) -> Phrase:
-    """One entity of type ``kind`` (PER, ORG, LOC), from a text with spaces between the tokens."""
+    """Return one entity of type ``kind`` (PER, ORG, LOC) in a text with spaces between the tokens."""
     return tuple((form, f"{'I' if i else 'B'}-{kind}") for i, form in enumerate(text.split()))
 
 
@@ -45,14 +45,14 @@ def seq(*parts: str | Phrase) -> Phrase:
 
 
 def shown_name(person: Person) -> str:
-    """The person's name as spelt in the languages of Latin script, as far as it is shown."""
+    """Return the person's name as spelt in languages with Latin script, as far as it is shown."""
     if person.show == "full":
         return f"{person.first} {person.last}"
     return person.first if person.show == "first" else person.last
 
 
 def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:
-    """The adverbial for a time: a named one from the lexicon, or a year put into the phrase for years."""
+    """Return the adverbial for a time: a named one from the lexicon, or a year put into the phrase for years."""
     if not time:
         return ""
     if time[0] in YEAR:
@@ -61,7 +61,7 @@ def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:
 
 
 def sentence(phrase: Phrase, upper: Callable[[str], str] = str.upper) -> list[Token]:
-    """Tokens of a whole sentence: first letter capital, full stop, spaces as in running text."""
+    """Return tokens of a whole sentence: first letter capital, full stop, spaces as in running text."""
     last = len(phrase) - 1
     tokens = []
     for i, (form, tag) in enumerate(phrase):
@@ -75,5 +75,5 @@ def sentence(phrase: Phrase, upper: Callable[[str], str] = str.upper) -> list[To
 
 
 def text_of(tokens: Iterable[Token]) -> str:
-    """Running text of one or more sentences, without a trailing space."""
+    """Return running text of one or more sentences, without a trailing space."""
     return "".join(t.form + " " if t.space_after else t.form for t in tokens).rstrip()

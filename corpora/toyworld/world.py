@@ -43,7 +43,7 @@ ADJECTIVES = {n: _fitting("adjective", row["group"]) for n, row in WORLD["noun"]
 
 
 def held_out_names() -> frozenset[str]:
-    """Lower-cased names of people, organisations and places that no labelled training sentence contains.
+    """Return lower-cased names of people, organisations and places that no labelled training sentence contains.
 
     A name is held out in all its uses, so Jordan the country does not betray Jordan the person. Which names
     are held out does not depend on the seed.
@@ -53,7 +53,7 @@ def held_out_names() -> frozenset[str]:
 
 
 def _split_names() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Category of names to (names free to use anywhere, held-out names)."""
+    """Map each category of names to (names free to use anywhere, held-out names)."""
     held = held_out_names()
     groups: dict[str, list[str]] = {section: list(WORLD[section]) for section in _NAMED}
     for role in ("team", "university"):
@@ -82,7 +82,7 @@ class Names:
         self.pool = pool
 
     def draw(self, draw: Draw, group: str) -> str:
-        """A name of ``group``: first, last, brand, bank, place, country, team or university."""
+        """Return a name of ``group``: first, last, brand, bank, place, country, team or university."""
         if self.pool == "all":
             return draw.choice(_ALL_NAMES[group])
         held = self.pool == "test" and draw.chance(HELD_OUT_DRAW_PERCENT)
@@ -105,7 +105,7 @@ class Sampler:
         self.draw, self.names, self.cast = draw, names, cast or Cast()
 
     def person(self, other_than: Entity | None = None) -> Person:
-        """A person whose shown name shares no part with ``other_than``."""
+        """Return a person whose shown name shares no part with ``other_than``."""
         draw = self.draw
         while True:
             if self.cast.people and draw.chance(70):
@@ -118,7 +118,7 @@ class Sampler:
                 return replace(person, show="full" if show < 5 else "last" if show < 8 else "first")
 
     def place(self, other_than: str = "", group: str = "place") -> str:
-        """Identifier of a place."""
+        """Draw the identifier of a place."""
         while True:
             use_cast = group == "place" and self.cast.places and self.draw.chance(60)
             place = self.draw.choice(self.cast.places) if use_cast else self.names.draw(self.draw, group)
@@ -126,7 +126,7 @@ class Sampler:
                 return place
 
     def org(self, kinds: Sequence[str] = ("brand", "brand", "brand", "bank", "university")) -> Org:
-        """An organisation of one of ``kinds``."""
+        """Return an organisation of one of ``kinds``."""
         draw = self.draw
         fitting = [org for org in self.cast.orgs if org.kind in kinds]
         if fitting and draw.chance(60):
@@ -135,7 +135,7 @@ class Sampler:
         return Org(kind, self.names.draw(draw, kind), kind == "brand" and draw.chance(40))
 
     def time(self) -> str:
-        """A weekday, a month, a year or yesterday."""
+        """Return a weekday, a month, a year or yesterday."""
         kind = self.draw.below(10)
         if kind < 4:
             return self.draw.choice(_WEEKDAYS)
@@ -144,25 +144,25 @@ class Sampler:
         return self.year() if kind < 9 else "yesterday"
 
     def year(self) -> str:
-        """A year from 1950 to 2023."""
+        """Return a year from 1950 to 2023."""
         return str(1950 + self.draw.below(74))
 
     def count(self) -> int:
-        """One in 60 of 100 cases, else two to five, else a larger number."""
+        """Draw a number: one in 60 of 100 cases, else two to five, else larger."""
         share = self.draw.below(100)
         if share < 60:
             return 1
         return 2 + self.draw.below(4) if share < 88 else self.draw.choice(_LARGE)
 
     def things(self, noun: str, count: int) -> Things:
-        """``count`` things with or without an adjective."""
+        """Return ``count`` things with or without an adjective."""
         # Hypernyms stay bare: "a big device" is said of nothing in particular.
         bare = not ADJECTIVES[noun] or noun == WORLD["noun"][noun]["group"]
         adjective = "" if bare or self.draw.chance(60) else self.draw.choice(ADJECTIVES[noun])
         return Things(noun, count, adjective, 1 < count <= 5 and self.draw.chance(25))
 
     def meaning(self, allow_said: bool = True) -> Meaning:
-        """Any clause; one in ten is reported speech."""
+        """Draw any clause; one in ten is reported speech."""
         draw = self.draw
         if allow_said and draw.chance(10):
             said = replace(self.meaning(allow_said=False), front=False)
@@ -175,7 +175,7 @@ class Sampler:
         return replace(meaning, front=True) if meaning.time and draw.chance(25) else meaning
 
     def event(self, negated: bool) -> Meaning:
-        """Somebody does something to some things."""
+        """Draw a clause in which somebody does something to some things."""
         draw = self.draw
         who = draw.below(20)
         verb = draw.choice(ORG_VERBS if who >= 16 else VERBS)
@@ -237,7 +237,7 @@ class Sampler:
 
 
 def document(draw: Draw) -> list[Meaning]:
-    """Four to eight clauses about the same few people, organisations and places.
+    """Draw four to eight clauses about the same few people, organisations and places.
 
     A quarter of the clauses after the first say again, in fewer words, what was said before: the text then
     rewards a model for looking back, as coherent text does.
@@ -257,7 +257,7 @@ def document(draw: Draw) -> list[Meaning]:
 
 
 def _shorter(m: Meaning, draw: Draw) -> Meaning | None:
-    """``m`` with less detail, or None if there is nothing to leave out."""
+    """Return ``m`` with less detail, or None if there is nothing to leave out."""
     if m.said:
         return m.said
     if m.negated or not (m.time or m.things):

@@ -1,1 +1,4 @@
-"""Why a model transfers: what its layers know of languages and of meaning, beside random weights."""
+"""Analysis of transfer.
+
+What the layers of a model encode about languages and meaning, compared with random weights.
+"""

@@ -20,7 +20,7 @@ TOP_SHARE = 0.05
 
 
 def cka(a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows dim_b"]) -> float:
-    """Linear centred kernel alignment of vectors of the same items, 0 to 1 (Kornblith et al. 2019, eq. 4)."""
+    """Return linear centred kernel alignment of vectors of the same items, 0 to 1 (Kornblith et al. 2019, eq. 4)."""
     a, b = (x.astype(np.float64) - x.mean(axis=0, dtype=np.float64) for x in (a, b))
     norm = float(np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
     return min(1.0, float(np.linalg.norm(a.T @ b) ** 2) / norm) if norm else 0.0
@@ -31,24 +31,24 @@ def probe(
     labels: Int64[np.ndarray, " train"],
     test: Float[np.ndarray, "test dim"],
 ) -> Int64[np.ndarray, " test"]:
-    """Classes that a linear probe answers: ridge regression of one-hot labels on standardised vectors.
+    """Predict classes with a linear probe: ridge regression of one-hot labels on standardised vectors.
 
     Args:
-        train: vectors to learn from.
+        train: training vectors.
         labels: their classes, from 0.
-        test: vectors to be classified.
+        test: vectors to classify.
     """
     mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
     x = np.hstack([(train - mean) / scale, np.ones((len(train), 1))])
     wanted = np.eye(int(labels.max()) + 1)[labels]
     weights = np.linalg.solve(x.T @ x + RIDGE * len(x) / 10 * np.eye(x.shape[1]), x.T @ wanted)
     y = np.hstack([(test - mean) / scale, np.ones((len(test), 1))])
-    found: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
-    return found
+    predicted: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
+    return predicted
 
 
 def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, " texts"]:
-    """A class for every text that its hash decides (Hewitt and Liang 2019): what a probe learns by heart."""
+    """Assign each text a class by its hash, as a control task (Hewitt and Liang 2019)."""
     return np.array(
         [int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % num_classes for text in texts],
         dtype=np.int64,
@@ -56,7 +56,7 @@ def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, 
 
 
 def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool) -> float:
-    """Share of texts whose language a linear probe names, learned on every second text.
+    """Return the share of texts whose language a linear probe predicts, trained on every second text.
 
     Args:
         vectors: language -> vectors of its texts.
@@ -74,31 +74,31 @@ def identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], centred: bool
 
 
 def top_units(vectors: Float[np.ndarray, "rows dim"], everywhere: Float[np.ndarray, " dim"]) -> set[int]:
-    """The units of a layer whose mean is farthest from that of all languages, in standard deviations."""
+    """Return the units of a layer whose mean deviates most from that of all languages, in standard deviations."""
     far = np.abs(vectors.mean(axis=0) - everywhere) / (vectors.std(axis=0) + 1e-6)
     return set(np.argsort(-far, kind="stable")[: max(1, round(TOP_SHARE * len(far)))].tolist())
 
 
 def overlap(one: set[int], other: set[int]) -> float:
-    """Jaccard's index: what two sets share of what either has."""
+    """Return Jaccard's index: the size of the intersection divided by the size of the union."""
     return len(one & other) / (len(one | other) or 1)
 
 
 def held_out(
     predictors: Float[np.ndarray, "langs features"], scores: Float[np.ndarray, " langs"]
 ) -> Float[np.ndarray, " langs"]:
-    """Scores that a linear regression predicts for each language, learned from the others.
+    """Predict each language's score by a linear regression on the other languages.
 
     Args:
         predictors: one row a language.
         scores: what is predicted.
     """
-    found = np.zeros(len(scores))
+    predicted = np.zeros(len(scores))
     for out in range(len(scores)):
         rest = np.arange(len(scores)) != out
         mean, scale = predictors[rest].mean(axis=0), predictors[rest].std(axis=0) + 1e-9
         x = (predictors[rest] - mean) / scale
         level = scores[rest].mean()
         weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (scores[rest] - level))
-        found[out] = level + (predictors[out] - mean) / scale @ weights
-    return found
+        predicted[out] = level + (predictors[out] - mean) / scale @ weights
+    return predicted

@@ -1,4 +1,7 @@
-"""``xling analyse``: what each layer of a checkpoint shares between languages, beside random weights of its shape."""
+"""Analysis of what each layer of a checkpoint shares between languages, beside random weights.
+
+``xling analyse``.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,14 @@ class AnalyseConfig:
     Args:
         checkpoint: a pre-trained model.
         suites: retrieval suites, and suites of texts with a class; the latter are probed.
-        out: directory to publish: ``analysis.html``, ``analysis.json`` and a CSV file a table.
+        out: directory to publish: ``analysis.html``, ``analysis.json`` and one CSV file per table.
         data: folder of the suites' files; default: what XLING_DATA names.
-        langs: only these languages; default: all that are at hand.
-        source: language that probes learn from, and that others are compared with.
-        rows: texts of each language.
-        pooling: of sentence vectors: ``mean``, ``max`` or ``cls``.
-        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression a suite.
+        langs: only these languages; default: all that are available.
+        source: language that probes are trained on and others are compared with.
+        rows: number of texts of each language.
+        pooling: pooling of sentence vectors: ``mean``, ``max`` or ``cls``.
+        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression per
+            suite.
     """
 
     checkpoint: Path
@@ -64,7 +68,7 @@ class AnalyseConfig:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one language beside those of the source, row by row; classes where the suite has any."""
+    """Texts of one language aligned with those of the source; classes if the suite has any."""
 
     lang: str
     own: list[str]
@@ -97,7 +101,7 @@ def run(cfg: AnalyseConfig) -> Answer:
 
 
 def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
-    """The languages of a suite, each beside the source; items are paired by their ids."""
+    """Yield the languages of a suite, each paired with the source; items are paired by their ids."""
     if not suite.shape.analysed:
         raise UserError(
             f"{suite.name} has rows of kind {suite.kind}", "suites of retrieval or of texts with a class"
@@ -105,7 +109,7 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
     langs = [
         x for x in languages_at(suite, "test", data) if not cfg.langs or x in cfg.langs or x == cfg.source
     ]
-    found = 0
+    num = 0
     first = (
         {r.id: r.fields["text"] for r in load(suite, cfg.source, "test", data)}
         if suite.shape.analysed == "classes"
@@ -123,8 +127,8 @@ def _texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Texts]:
             yield Texts(
                 lang, [r.fields["text"] for r in rows], [first[r.id] for r in rows], [r.label for r in rows]
             )
-        found += 1
-    if not found:
+        num += 1
+    if not num:
         raise UserError(
             f"no test rows of {suite.name} beside {cfg.source} below {data}", fix="see xling eval list"
         )
@@ -152,7 +156,7 @@ def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator
 
 
 def _layers_of(model: backend.Backend, cfg: AnalyseConfig) -> Iterator[int]:
-    """Layers from 0; a model says by an error that it has no more."""
+    """Yield layers from 0; a model raises an error when it has no more."""
     for layer in range(1000):
         try:
             model.embed(["a"], cfg.source, layer, cfg.pooling)
@@ -167,7 +171,7 @@ Vectors = Mapping[str, Any]
 def _measured(
     texts: Sequence[Texts], vectors: Vectors, sources: Vectors, source: str
 ) -> Iterator[tuple[str, str, float]]:
-    """Language, measure and value from 0 to 1 of one layer."""
+    """Yield language, measure and value from 0 to 1 of one layer."""
     everywhere = np.vstack(list(vectors.values())).mean(axis=0)
     for t in texts:
         own, other = vectors[t.lang], sources[t.lang]
@@ -185,7 +189,7 @@ def _measured(
 
 
 def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, str, float]]:
-    """A probe learned on every second row of the source and tried on the others of a language: files may be sorted.
+    """Train a probe on every second row of the source and test it on the other rows of a language.
 
     The control task is tried on the items that it was learned on, in the other language: nothing else is known of it.
     """
@@ -209,16 +213,16 @@ def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[st
     kinds = {
         lang: {piece for text in texts for piece in processor.encode(text)} for lang, texts in own.items()
     }
-    found = {}
+    measured = {}
     for lang, read_texts in own.items():
         words = sum(len(units(text)) for text in read_texts) or 1
         pieces = sum(len(processor.encode(text)) for text in read_texts)
-        found[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
-    return found
+        measured[lang] = (pieces / words, 100 * measures.overlap(kinds[lang], kinds[cfg.source]))
+    return measured
 
 
 def _layers(rows: Sequence[Row]) -> Sheet:
-    """Means over languages; selectivity is what the probe gets beyond the control task."""
+    """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
         values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
@@ -240,17 +244,17 @@ def _layers(rows: Sequence[Row]) -> Sheet:
 
 
 def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
-    found = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
-    return float(np.mean(found)) if found else None
+    values = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
+    return float(np.mean(values)) if values else None
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
-    """The highest value of any layer of the model."""
+    """Return the highest value of any layer of the model."""
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 
 def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
-    """Language by language, at the best layer of the model."""
+    """Return results by language, at the best layer of the model."""
     wanted = ("retrieval", "cka", "units shared", "probe")
     table = [(lang, *surface[lang], *(_best(rows, lang, m) for m in wanted)) for lang in sorted(surface)]
     columns = (
@@ -267,7 +271,7 @@ def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) 
 def _explained(
     rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
 ) -> Iterator[Sheet]:
-    """A regression of zero-shot scores on the measures, each language predicted from the others."""
+    """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
     if cfg.scores is None:
         return
     scores = [s for s in results.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source]

@@ -1,1 +1,1 @@
-"""The kinds of suites, one file each; `base` says what a kind is."""
+"""Kinds of suites, one file each; `base` defines the interface."""

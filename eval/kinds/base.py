@@ -1,8 +1,8 @@
-"""A kind of suite: the shape of its rows and all that depends on it, from reading them to statistics.
+"""Kinds of suites: the form of a suite's rows and everything that depends on it, from reading to statistics.
 
-A kind is one file in ``eval/kinds/``. It says what a row holds, how a model is asked for answers (by fine-tuning
-on a task of `xling.transfer.task`, by a model as it is, or from vectors), what an answer is, what the controls
-without a model answer, and which rows depend on each other. Nothing else compares names of kinds.
+A kind is one file in ``eval/kinds/``. It defines the content of a row, how a model is asked for answers (by
+fine-tuning on a task of `xling.transfer.task`, without fine-tuning, or from vectors), the form of an answer,
+the answers of the controls, and which rows depend on each other. No other code depends on the name of a kind.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Example:
 
 
 class LabelSet(Protocol):
-    """What a suite says of its labels: a closed set, or none, and whether they are types of spans."""
+    """Interface of a suite's labels: the closed set, if there is one, and whether they are types of spans."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...  # noqa: D102
@@ -42,15 +42,15 @@ Analysed = Literal["", "pairs", "classes"]
 
 @dataclass(frozen=True)
 class VectorQuestion:
-    """What an answer from vectors is made of.
+    """Inputs for an answer from vectors.
 
     Attributes:
-        rows: to be answered.
+        rows: rows to answer.
         langs: languages of the two sides.
         embed: (texts, language) -> float32 (num_texts, dim).
         distance: how vectors are compared.
-        training: the training rows of the same languages, read when asked for.
-        is_control: a system that may have learned nothing.
+        training: the training rows of the same languages, read on demand.
+        is_control: a system that may not have learned anything.
     """
 
     rows: Sequence[Example]
@@ -67,18 +67,18 @@ class Kind:
     Attributes:
         name: registry name.
         fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
-        label: what a label is, in words.
-        answer: what a prediction is, in words.
-        metrics: of a suite that names none, the main one first.
-        task: name in `xling.transfer.task.TASKS` of what a model is asked; "" where answers come from vectors.
-        is_tuned: a model learns the task from the suite's rows first.
+        label: description of a label.
+        answer: description of a prediction.
+        metrics: metrics of a suite that names none, the main one first.
+        task: name in `xling.transfer.task.TASKS` of the task; "" if answers come from vectors.
+        is_tuned: a model is fine-tuned on the suite's rows first.
         reads_training: answers from vectors also depend on training rows.
         closed: a suite has to name its labels.
-        may_be_rare: classes may have fewer rows than few-shot transfer asks for.
+        may_be_rare: classes may have fewer rows than few-shot transfer requires.
         pairs_languages: a language of the suite is a pair such as ``en-de``.
-        is_slow: metrics align texts, a hundred times the work of counting: their row statistics are kept.
-        with_intervals: chapter of a report that shows the interval of every score, or "".
-        texts: fields to translate where labels survive translation.
+        is_slow: metrics align texts, a hundred times the cost of counting: their row statistics are cached.
+        with_intervals: section of a report that shows the interval of every score, or "".
+        texts: fields to translate if labels survive translation.
         analysed: what `xling analyse` reads: ``pairs`` of translations, ``classes`` of parallel texts, or "".
     """
 
@@ -101,66 +101,67 @@ class Kind:
     # Rows.
 
     def is_label(self, row: Example) -> bool:
-        """Whether a row's label has the right shape."""
+        """Return whether a row's label has the right shape."""
         return isinstance(row.label, str)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """What of a row's label has to be in the suite's closed set."""
+        """Yield the parts of a row's label that must be in the suite's closed set."""
         return ()
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """The closed set that a model chooses from."""
+        """Return the closed set of labels that a model chooses from."""
         return suite.labels
 
     # Statistics.
 
     def block(self, row: Example) -> Hashable:
-        """What rows of one language share that makes their answers depend on each other; None for nothing."""
-        return None
+        """Return the key shared by rows whose answers depend on each other: the ``document``; None for none."""
+        shared: Hashable = row.fields.get("document")
+        return shared
 
     # Answers.
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Whether a system could have given this answer."""
+        """Return whether an answer is valid for a row."""
         return isinstance(answer, str)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Whether an answer is one of the candidates that ``rows`` give; None where answers are no candidates."""
+        """Return whether an answer is among the candidates of ``rows``; None if the kind has no candidates."""
         return None
 
     def right_answer(self, row: Example) -> Any:
-        """An answer without a fault."""
+        """Return the correct answer."""
         return row.label
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """Answers from vectors, for a kind without a task."""
+        """Compute answers from vectors, for a kind without a task."""
         raise NotImplementedError(self.name)
 
     def passages(self, row: Example) -> dict[str, str]:
-        """What of a row a model must not have read before: field -> text, references among them."""
+        """Return the texts of a row that a model must not have read before: field -> text, including references."""
         given = {name: row.fields.get(name, "") for name in self.fields}
         return {
             name: " ".join(value) if is_texts(value) else str(value) for name, value in given.items() if value
         }
 
-    # To be looked at.
+    # For display.
 
     def source_of(self, row: Example) -> str:
-        """What a system is asked, as text: the passages of a row but for its reference."""
+        """Return the input of a system as text: the passages of a row without its reference."""
         return " / ".join(text for name, text in self.passages(row).items() if name != "reference")
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """An answer to one of ``rows`` as text."""
+        """Return an answer to one of ``rows`` as text."""
         return _plain(answer)
 
     # Protocols.
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """The classes that a row is a shot of, for few-shot transfer."""
+        """Return the classes that a row is a shot of, for few-shot transfer."""
         return {row.label}
 
     def translated(self, rows: Sequence[Example], translate: Translate) -> list[Example]:
-        """Rows with their texts translated and their labels kept.
+        """Return rows with translated texts and unchanged labels.
 
         Raises:
             UserError: labels are places in the text, or texts.
@@ -183,27 +184,27 @@ class Kind:
     # Controls.
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """What the control ``majority`` learns; a kind without this method has no such control."""
+        """Return the label that the control ``majority`` counts; kinds without this method have no such control."""
         raise NotImplementedError(self.name)
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """What the control ``majority`` answers."""
+        """Return the answer of the control ``majority``."""
         return learned
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """What the control ``ngram`` learns of a row: features and name of its class, or None; tags, or None.
+        """Return what the control ``ngram`` learns of a row: features and class name, or None; tags, or None.
 
         A kind without this method has no such control.
         """
         raise NotImplementedError(self.name)
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """The answer that a class and tags are."""
+        """Convert a class and tags to an answer."""
         return name if tags is None else tags
 
 
 def is_texts(value: Any) -> bool:
-    """Whether a value is a tuple of texts."""
+    """Return whether a value is a tuple of texts."""
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 

@@ -1,4 +1,4 @@
-"""Words with their translations, to be found among all target words of the dictionaries."""
+"""Words with their translations, to be identified among all target words of the dictionaries."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Dictionary(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """Texts."""
+        """Return whether the label is a tuple of texts."""
         return is_texts(row.label)
 
     def right_answer(self, row: Example) -> Any:
-        """The first accepted translation."""
+        """Return the first accepted translation."""
         return row.label[0]
 
     def passages(self, row: Example) -> dict[str, str]:
-        """Lines of the dictionary; words by themselves are everywhere."""
+        """Return None: single words occur in any corpus."""
         return {"entry": f"{row.fields['word']} {row.label[0]}"}
 
     def source_of(self, row: Example) -> str:
-        """The word."""
+        """Return the word to translate."""
         return str(row.fields["word"])
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """The nearest target word of the pair's dictionaries for each source word."""
+        """Return the nearest target word of the pair's dictionaries for each source word."""
         known = [*question.rows, *question.training()]
         candidates = sorted({word for row in known for word in row.label})
         source, target = question.langs

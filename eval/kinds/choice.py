@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
@@ -19,30 +19,25 @@ class Choice(Kind):
     task = "choice"
     texts: ClassVar[tuple[str, ...]] = ("premise", "choices")
 
-    def block(self, row: Example) -> Hashable:
-        """The passage, where several questions are on one."""
-        document: Hashable = row.fields.get("document")
-        return document
-
     def is_label(self, row: Example) -> bool:
-        """A whole number."""
+        """Return whether the label is a whole number."""
         return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """The number of one of the choices."""
+        """Return whether the answer is the index of a choice."""
         return type(answer) is int and 0 <= answer < len(row.fields["choices"])
 
     def passages(self, row: Example) -> dict[str, str]:
-        """The premise, and each alternative behind it."""
+        """Return the premise with each alternative after it."""
         texts = {f"choice{i}": text for i, text in enumerate(row.fields["choices"])}
         return {"premise": row.fields["premise"], **texts}
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """The alternative."""
+        """Return the alternative."""
         return str(row.fields["choices"][answer])
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """The most frequent index."""
+        """Return the most frequent index."""
         return most_frequent(row.label for row in train)
 
 

@@ -23,19 +23,19 @@ class Classify(Kind):
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """The class."""
+        """Yield the class."""
         return (row.label,)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A class of the suite."""
+        """Return whether the answer is a class of the suite."""
         return isinstance(answer, str) and (answer in suite.labels or not suite.labels)
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """The most frequent class."""
+        """Return the most frequent class."""
         return most_frequent(row.label for row in train)
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """The n-grams of the text."""
+        """Return the n-grams of the text."""
         return character_grams(row.fields["text"]), row.label, None
 
 

@@ -1,4 +1,4 @@
-"""Texts with texts to be written from them."""
+"""Texts with reference texts to be generated from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Generation(Kind):
     with_intervals = "translation"
 
     def passages(self, row: Example) -> dict[str, str]:
-        """The source and the reference."""
+        """Return the source and the reference."""
         return {**super().passages(row), "reference": row.label}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
@@ -29,7 +29,7 @@ class Generation(Kind):
         return None
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """The source as it is."""
+        """Return the source."""
         return row.fields["text"]
 
 

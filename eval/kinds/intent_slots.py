@@ -21,47 +21,47 @@ class IntentSlots(Tag):
     may_be_rare = True
 
     def is_label(self, row: Example) -> bool:
-        """An intent and as many tags as words."""
+        """Return whether the label is an intent and as many tags as words."""
         label = row.label
         paired = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
         return paired and is_texts(label[1]) and len(label[1]) == len(row.fields["tokens"])
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """The intent."""
+        """Yield the intent."""
         return (row.label[0],)
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """The intents."""
+        """Return the intents."""
         return suite.labels
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """An intent of the suite and any tags."""
+        """Return whether the answer is an intent of the suite and any tags."""
         shaped = isinstance(answer, list) and len(answer) == 2 and isinstance(answer[0], str)
         return shaped and answer[0] in suite.labels and are_tags(row, answer[1], None)
 
     def right_answer(self, row: Example) -> Any:
-        """Lists, as JSON has them."""
+        """Return the answer as lists for JSON."""
         return [row.label[0], list(row.label[1])]
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """The intent."""
+        """Return the intent."""
         return {row.label[0]}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """The most frequent intent and the most frequent tag."""
+        """Return the most frequent intent and the most frequent tag."""
         tag = most_frequent(tag for row in train for tag in row.label[1])
         return most_frequent(row.label[0] for row in train), tag
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """The intent, and the tag for every word."""
+        """Return the intent, and the tag for every word."""
         return [learned[0], [learned[1]] * len(row.fields["tokens"])]
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """The n-grams of the utterance with its intent, and the tags."""
+        """Return the n-grams of the utterance with its intent, and the tags."""
         return character_grams(" ".join(row.fields["tokens"])), row.label[0], row.label[1]
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """Both."""
+        """Return intent and tags."""
         return [name, tags]
 
 

@@ -1,4 +1,4 @@
-"""Two texts in which some sentences are translations of each other, to be found with a threshold."""
+"""Two texts with some translations of each other's sentences, to be identified with a threshold."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Mining(Kind):
     with_intervals = "retrieval"
 
     def is_label(self, row: Example) -> bool:
-        """Texts."""
+        """Return whether the label is a tuple of texts."""
         return is_texts(row.label)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A list of texts."""
+        """Return whether the answer is a list of texts."""
         return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Ids of rows of the other side."""
+        """Return whether the answer consists of ids of rows of the other side."""
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
     def passages(self, row: Example) -> dict[str, str]:
-        """The sentence."""
+        """Return the sentence."""
         return {row.fields["side"]: row.fields["text"]}
 
     def right_answer(self, row: Example) -> Any:
-        """A list, as JSON has it."""
+        """Return the answer as a list for JSON."""
         return list(row.label)
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """Ids mined for each row; the threshold comes from the training rows alone.
+        """Return the ids mined for each row; the threshold is chosen on the training rows only.
 
         A control that finds no right pair there mines nothing.
         """

@@ -1,4 +1,4 @@
-"""Texts with their translations, to be written by a model as it is."""
+"""Texts with their translations, to be translated by a model without fine-tuning."""
 
 from __future__ import annotations
 

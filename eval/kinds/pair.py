@@ -20,7 +20,7 @@ class Pair(Classify):
     texts: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """The n-grams of the second text, each marked as shared with the first or new."""
+        """Return the n-grams of the second text, each marked as shared with the first or new."""
         first = set(character_grams(row.fields["text_a"]))
         second = character_grams(row.fields["text_b"])
         marked = [f"{'shared' if gram in first else 'new'}:{gram}" for gram in second]

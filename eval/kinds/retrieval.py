@@ -1,8 +1,8 @@
-"""Sentences with their translations, to be found among all translations."""
+"""Sentences with their translations, to be identified among all translations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval import retrieval
@@ -20,37 +20,32 @@ class Retrieval(Kind):
     with_intervals = "retrieval"
     analysed = "pairs"
 
-    def block(self, row: Example) -> Hashable:
-        """The document, where the suite names it."""
-        document: Hashable = row.fields.get("document")
-        return document
-
     def is_label(self, row: Example) -> bool:
-        """A whole number."""
+        """Return whether the value is a whole number."""
         return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """A whole number."""
+        """Return whether the value is a whole number."""
         return type(answer) is int
 
     def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """The number of one of the rows."""
+        """Return whether the answer is the index of a row."""
         return range(len(rows)).__contains__
 
     def source_of(self, row: Example) -> str:
-        """The sentence whose translation is looked for."""
+        """Return the sentence whose translation is looked for."""
         return str(row.fields["text_a"])
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """The sentence that was found."""
+        """Return the sentence that was found."""
         return str(rows[answer].fields["text_b"])
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
-        """The nearest translation of each row."""
+        """Return the nearest translation of each row."""
         sides = zip(("text_a", "text_b"), question.langs, strict=True)
         a, b = (question.embed([r.fields[name] for r in question.rows], lang) for name, lang in sides)
-        found: list[int] = retrieval.nearest(a, b, question.distance).tolist()
-        return found
+        indices: list[int] = retrieval.nearest(a, b, question.distance).tolist()
+        return indices
 
 
 KINDS.add(Retrieval.name, Retrieval())

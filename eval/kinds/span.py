@@ -27,31 +27,31 @@ class Span(Kind):
         return bool(row.label and pairs) and all(isinstance(t, str) and type(n) is int for t, n in row.label)
 
     def block(self, row: Example) -> Hashable:
-        """The passage: its questions are read, and missed, together."""
+        """Return the passage: answers to its questions depend on each other."""
         return row.fields["context"]
 
     def right_answer(self, row: Example) -> Any:
-        """The first accepted answer."""
+        """Return the first accepted answer."""
         return row.label[0][0]
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """The most frequent place of the first answer: so many words from such a word on."""
+        """Return the position of the first answer: its first word and its number of words."""
         return most_frequent(_place(row.fields["context"], *row.label[0]) for row in train if row.label)
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """The words at that place."""
+        """Return the words at the most frequent position."""
         return _words_at(row.fields["context"], learned)
 
 
 def _place(context: str, answer: str, start: int) -> tuple[int, int]:
-    """The number of an answer's first word in its passage, from 0, and how many words it is."""
+    """Return the index of an answer's first word in its passage, from 0, and its number of words."""
     words = [m.span() for m in _WORD.finditer(context)]
     inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
     return (inside[0], len(inside)) if inside else (0, 1)
 
 
 def _words_at(context: str, place: tuple[int, int]) -> str:
-    """The words of a passage at a place; the last ones where it is shorter."""
+    """Return the words of a passage at a position; the last ones if it is shorter."""
     words = [m.span() for m in _WORD.finditer(context)]
     if not words:
         return ""

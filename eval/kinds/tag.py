@@ -24,44 +24,44 @@ class Tag(Kind):
         return is_texts(row.label) and len(row.label) == len(row.fields["tokens"])
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """The tags, or the types of the spans."""
+        """Yield the tags, or the types of the spans."""
         if not suite.scheme:
             return tuple(row.label)
         return (tag[2:] if tag[:2] in ("B-", "I-") else tag for tag in row.label if tag != "O")
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """The tags, types of spans in their ``B-`` and ``I-`` forms."""
+        """Return the tags; types of spans in their ``B-`` and ``I-`` forms."""
         if not suite.scheme:
             return suite.labels
         return ("O", *(f"{begin}-{label}" for label in suite.labels for begin in "BI"))
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Tags of the suite, as many as words."""
+        """Return whether the answer consists of tags of the suite, as many as words."""
         return are_tags(row, answer, {*self.tags(suite), None} if suite.labels else None)
 
     def right_answer(self, row: Example) -> Any:
-        """A list, as JSON has it."""
+        """Return the answer as a list for JSON."""
         return list(row.label)
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """The types of the row's spans, or its tags; a row without one is of the class ``O``."""
+        """Return the types of the row's spans, or its tags; a row without them has the class ``O``."""
         return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """The most frequent tag."""
+        """Return the most frequent tag."""
         return most_frequent(tag for row in train for tag in row.label)
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """The tag for every word."""
+        """Return the tag for every word."""
         return [learned] * len(row.fields["tokens"])
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """The tags."""
+        """Return the tags."""
         return None, None, row.label
 
 
 def are_tags(row: Example, answer: Any, known: set[str | None] | None) -> bool:
-    """Whether an answer is a tag or None for every word, all of them known if that matters."""
+    """Return whether an answer has a tag or None for every word, all of them known if required."""
     fits = isinstance(answer, list) and len(answer) == len(row.fields["tokens"])
     return fits and (
         all(isinstance(t, str | None) for t in answer) if known is None else known.issuperset(answer)

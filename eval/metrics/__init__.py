@@ -1,4 +1,4 @@
-"""Official metrics, a file for each family of them."""
+"""Official metrics, one file per family."""
 
 from xling.eval.metrics.base import METRICS as METRICS
 from xling.eval.metrics.base import Metric as Metric

@@ -1,8 +1,8 @@
-"""A metric as sufficient statistics per row and a formula over their sum.
+"""Metrics as sufficient statistics per row and a formula over their sum.
 
 Every corpus score of this field is a function of sums over rows: accuracy of (right, 1), span F1 of (true
 positives, predicted, gold), BLEU of n-gram counts. So one bootstrap, one randomisation test and one
-definition of the score serve them all.
+definition of the score work for all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A score between 0 and 100 (TER may pass 100).
+    """A score between 0 and 100; TER may pass 100, and a correlation may fall to -100.
 
     Args:
         name: registry name.
@@ -34,7 +34,8 @@ class Metric:
         reduce: sums of statistics (..., num_stats) -> scores (...); must not fail on zero sums.
         signature: lang -> name, version, mode and tokeniser as text without spaces or ``|`` at its ends.
         higher_is_better: False for error rates.
-        share: statistics (..., num_stats) -> what is counted and out of what, for a score that is a share of something.
+        lowest: the lowest possible score, for scores that are higher when better.
+        share: statistics (..., num_stats) -> count and total, for a score that is a share.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Metric:
     reduce: Callable[[Float64[np.ndarray, " *rows stats"]], Float64[np.ndarray, " *rows"]]
     signature: Callable[[str], str]
     higher_is_better: bool = True
+    lowest: float = 0.0
     share: Callable[[Array], tuple[Array, Array]] | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +56,7 @@ METRICS: Registry[Metric] = Registry("metric", "xling.eval.metrics", "metric")
 def evaluate(
     metric: Metric, examples: Sequence[Example], predictions: Sequence[Any], lang: str
 ) -> tuple[float, Float64[np.ndarray, "rows stats"]]:
-    """The score and the statistics (num_rows, num_stats) that it comes from.
+    """Return the score and the row statistics (num_rows, num_stats) that it is computed from.
 
     Raises:
         UserError: not as many predictions as examples.
@@ -69,18 +71,18 @@ def evaluate(
 def ratio(
     top: Float64[np.ndarray, " *rows"] | np.float64, bottom: Float64[np.ndarray, " *rows"] | np.float64
 ) -> Float64[np.ndarray, " *rows"]:
-    """``100 * top / bottom``, 0 where ``bottom`` is 0."""
+    """Return ``100 * top / bottom``, 0 if ``bottom`` is 0."""
     top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
     return np.divide(100 * top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom != 0)
 
 
 def mean(sums: Float64[np.ndarray, " *rows 2"]) -> Float64[np.ndarray, " *rows"]:
-    """Mean in percent of statistics (value, 1)."""
+    """Return the mean in percent of statistics (value, 1)."""
     return ratio(sums[..., 0], sums[..., 1])
 
 
 def f1(sums: Float64[np.ndarray, " *rows 3"]) -> Float64[np.ndarray, " *rows"]:
-    """F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
+    """Return F1 in percent of statistics (true positives, predicted, gold): ``2 tp / (predicted + gold)``."""
     return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
@@ -91,5 +93,5 @@ _SHARES: dict[Callable[[Array], Array], Callable[[Array], tuple[Array, Array]]] 
 
 
 def with_count(values: Sequence[float]) -> Float64[np.ndarray, "rows 2"]:
-    """Row values as statistics (value, 1) for `mean`."""
+    """Return row values as statistics (value, 1) for `mean`."""
     return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)

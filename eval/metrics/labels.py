@@ -25,14 +25,14 @@ TagRows = Sequence[Sequence[str | None]]
 def accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (right, 1) of predictions equal to the label."""
+    """Return statistics (right, 1) of predictions equal to the label."""
     return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def tag_accuracy(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (right words, words); a word that the model did not see (None) is wrong."""
+    """Return statistics (correct words, words); a word that the model did not see (None) is wrong."""
     rows = []
     for example, tags in zip(examples, predictions, strict=True):
         check_length(example, example.label, tags)
@@ -43,7 +43,7 @@ def tag_accuracy(
 def span_f1(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
-    """Statistics (true positives, predicted, gold) of spans in seqeval's default mode, which is conlleval's.
+    """Return statistics (true positives, predicted, gold) of spans in seqeval's default mode, which is conlleval's.
 
     A span begins at ``B-`` and also at an ``I-`` that continues nothing. A word that the model did not see
     (None) counts as outside, so the spans there are missed.
@@ -60,7 +60,7 @@ def span_f1_strict(
 
 @lru_cache(maxsize=1 << 16)
 def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
-    """Spans (type, first word, last word) in seqeval's default mode.
+    """Return spans (type, first word, last word) in seqeval's default mode.
 
     The rules are written out for ``B-``, ``I-`` and ``O``, and seqeval is asked about other tags only: it loads
     scikit-learn and pandas, two seconds that scoring saved predictions must not pay.
@@ -73,20 +73,20 @@ def default_spans(tags: tuple[str, ...]) -> frozenset[Span]:
 
 
 def _spans(tags: Sequence[str], loose: bool) -> frozenset[Span]:
-    """Spans of IOB2 tags; a ``loose`` one may begin with an ``I-`` that continues nothing."""
-    found, start, kind = [], -1, ""
+    """Return spans of IOB2 tags; a ``loose`` span may begin with an ``I-`` without a preceding tag."""
+    spans, start, kind = [], -1, ""
     for i, tag in enumerate((*tags, "O")):
         if start >= 0 and (tag[0] != "I" or tag[2:] != kind):
-            found.append((kind, start, i - 1))
+            spans.append((kind, start, i - 1))
             start = -1
         if tag[0] == "B" or (loose and tag[0] == "I" and start < 0):
             start, kind = i, tag[2:]
-    return frozenset(found)
+    return frozenset(spans)
 
 
 @lru_cache(maxsize=1 << 16)
 def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
-    """Spans (type, first word, last word) in seqeval's strict IOB2 mode; see `default_spans`."""
+    """Return spans (type, first word, last word) in seqeval's strict IOB2 mode; see `default_spans`."""
     if all(tag[:2] in ("B-", "I-") or tag == "O" for tag in tags):
         return _spans(tags, loose=False)
     from seqeval.scheme import IOB2, Entities
@@ -98,7 +98,7 @@ def strict_spans(tags: tuple[str, ...]) -> frozenset[Span]:
 def tag_f1(
     examples: Sequence[Example], predictions: TagRows, lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
-    """Statistics (true positives, predicted, gold) of runs of one tag, as seqeval reads tags that are no IOB2.
+    """Return statistics (true positives, predicted, gold) of runs of equal tags, as seqeval reads non-IOB2 tags.
 
     XTREME prints this for parts of speech; equal neighbours count once.
     """
@@ -110,21 +110,21 @@ def _runs(tags: tuple[str, ...]) -> frozenset[Span]:
     from seqeval.metrics.sequence_labeling import get_entities
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says of every tag that it is none of named entities
+        warnings.simplefilter("ignore")  # it warns for every tag that it is not a named-entity tag
         return frozenset(get_entities(list(tags)))
 
 
 def intent_accuracy(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (right, 1) of the intent, the first part of a prediction."""
+    """Return statistics (right, 1) of the intent, the first part of a prediction."""
     return with_count([float(p[0] == e.label[0]) for e, p in zip(examples, predictions, strict=True)])
 
 
 def slot_f1(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
-    """Statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
+    """Return statistics (true positives, predicted, gold) of the slots in seqeval's strict mode, xSID's measure."""
     slots = [Example(e.id, e.fields, e.label[1]) for e in examples]
     return _span_rows(slots, [p[1] for p in predictions], strict_spans)
 
@@ -132,7 +132,7 @@ def slot_f1(
 def fully_correct(
     examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
+    """Return statistics (right, 1) of utterances whose intent and whole slot sequence are right."""
     pairs = zip(examples, predictions, strict=True)
     return with_count([float((p[0], tuple(p[1])) == (e.label[0], tuple(e.label[1]))) for e, p in pairs])
 
@@ -140,18 +140,18 @@ def fully_correct(
 def precision_at_1(
     examples: Sequence[Example], predictions: Sequence[str], lang: str = ""
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (right, 1): the predicted translation is one of the accepted ones."""
+    """Return statistics (right, 1): the predicted translation is one of the accepted ones."""
     return with_count([float(p in e.label) for e, p in zip(examples, predictions, strict=True)])
 
 
 def mining_f1(
     examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str = ""
 ) -> Float64[np.ndarray, "rows 3"]:
-    """Statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
+    """Return statistics (true positives, predicted, gold) of mined pairs; a row has the ids paired with it."""
     rows = np.zeros((len(examples), 3))
-    for row, example, found in zip(rows, examples, predictions, strict=True):
+    for row, example, prediction in zip(rows, examples, predictions, strict=True):
         if example.fields["side"] == "src":
-            gold, mined = set(example.label), set(found)
+            gold, mined = set(example.label), set(prediction)
             row[:] = len(gold & mined), len(mined), len(gold)
     return rows
 
@@ -172,8 +172,8 @@ def _span_rows(examples: Sequence[Example], predictions: TagRows, spans: Any) ->
     rows = np.zeros((len(examples), 3))
     for row, example, tags in zip(rows, examples, predictions, strict=True):
         check_length(example, example.label, tags)
-        gold, found = spans(tuple(example.label)), spans(tuple(t or "O" for t in tags))
-        row[:] = len(gold & found), len(found), len(gold)
+        gold, predicted = spans(tuple(example.label)), spans(tuple(t or "O" for t in tags))
+        row[:] = len(gold & predicted), len(predicted), len(gold)
     return rows
 
 

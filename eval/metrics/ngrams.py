@@ -1,4 +1,4 @@
-"""Counts and formulas of sacrebleu's metrics for many rows at once, as arrays, in a fifth of its loops' time."""
+"""Counts and formulas of sacrebleu's metrics for many rows at once, as arrays, in a fifth of the time of its loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 1000
 def chrf_stats(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Float64[np.ndarray, "rows stats"]:
-    """What ``CHRF._extract_corpus_statistics`` gives for one reference.
+    """Compute ``CHRF._extract_corpus_statistics`` for one reference.
 
     Args:
         metric: sacrebleu's CHRF, whose orders and splitting into words are taken.
@@ -43,7 +43,7 @@ def chrf_stats(
 def bleu_stats(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Float64[np.ndarray, "rows stats"]:
-    """What ``BLEU._extract_corpus_statistics`` gives for one reference.
+    """Compute ``BLEU._extract_corpus_statistics`` for one reference.
 
     Args:
         metric: sacrebleu's BLEU, whose order and splitting into words are taken.
@@ -68,7 +68,7 @@ def bleu_stats(
 
 
 def bleu_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64[np.ndarray, " rows"]:
-    """``compute_bleu`` of many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
+    """Compute ``compute_bleu`` for many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
     assert metric.smooth_method == "exp" and not metric.effective_order
     order = metric.max_ngram_order
     words, wanted, shared, total = sums[:, 0], sums[:, 1], sums[:, 2 : 2 + order], sums[:, 2 + order :]
@@ -81,7 +81,7 @@ def bleu_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64
 
 
 def chrf_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64[np.ndarray, " rows"]:
-    """``CHRF._compute_f_score`` of many sums of statistics, (n, 3 * orders) -> (n,)."""
+    """Compute ``CHRF._compute_f_score`` for many sums of statistics, (n, 3 * orders) -> (n,)."""
     of_hypothesis, of_reference, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
     counted = (of_hypothesis > 0) & (of_reference > 0)
     orders = np.maximum(counted.sum(axis=1), 1)
@@ -96,13 +96,13 @@ def chrf_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64
 
 
 def ter_scores(metric: Any, sums: Float64[np.ndarray, "rows 2"]) -> Float64[np.ndarray, " rows"]:
-    """Edits per word of the reference in percent, (n, 2) -> (n,); 100 where only the reference is empty."""
+    """Return edits per word of the reference in percent, (n, 2) -> (n,); 100 if only the reference is empty."""
     edits, words = sums[:, 0], sums[:, 1]
     return np.divide(100 * edits, words, out=np.where(edits > 0, 100.0, 0.0), where=words > 0)
 
 
 def _numbered(rows: Sequence[Sequence[str]]) -> Codes:
-    """The words of all rows end to end, equal words with equal numbers."""
+    """Return the words of all rows concatenated as numbers, equal for equal words."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(word, len(known)) for row in rows for word in row], dtype=np.int64)
 
@@ -126,7 +126,7 @@ def _chrf_chunk(metric: Any, hypotheses: Sequence[str], references: Sequence[str
 
 
 def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
-    """Counts of n-grams, n = 1 to ``order``, of sequences laid end to end: first all hypotheses, then all references.
+    """Count shared n-grams, n = 1 to ``order``, of concatenated sequences: all hypotheses, then all references.
 
     An n-gram is numbered by the number of its first n - 1 symbols and its last symbol; the numbers of the
     1-grams hold the row, so n-grams of different rows never meet.
@@ -137,10 +137,10 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
     row = np.repeat(np.arange(2 * num_rows) % max(num_rows, 1), lengths)
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(
         len(codes)
-    )  # symbols to the end of the sequence
+    )  # number of symbols to the end of the sequence
     split = int(lengths[:num_rows].sum())
     keys, places = row * width + codes, np.arange(len(codes))
-    found = []
+    columns = []
     for n in range(1, order + 1):
         distinct, numbers = np.unique(keys, return_inverse=True)
         first = places < split
@@ -150,8 +150,8 @@ def _shared(codes: Codes, lengths: Codes, order: int) -> Array:
         of_row = [
             np.bincount(owner, weights=count, minlength=num_rows) for count in (*counts, np.minimum(*counts))
         ]
-        found += of_row
+        columns += of_row
         longer = left[places] > n
         places, numbers = places[longer], numbers[longer]
         keys = numbers * width + codes[places + n]
-    return np.stack(found, axis=1)
+    return np.stack(columns, axis=1)

@@ -35,7 +35,7 @@ _MLQA_ARTICLES = {
     "hi": None,
     "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
     "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
-    # The first branch can never match (``^`` behind a letter); it stands in the official rules.
+    # The first branch can never match (``^`` after a letter), but the official rules contain it.
     "ar": re.compile(r"\sال^|ال"),
     "zh": None,
 }
@@ -70,14 +70,14 @@ def _unicode_punctuation() -> dict[int, None]:
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """F1 of the multisets of tokens of two normalised texts; 0 for two empty ones, as the scripts do."""
-    found, gold = prediction.split(), answer.split()
-    shared = sum((Counter(found) & Counter(gold)).values())
-    return 2 * shared / (len(found) + len(gold)) if shared else 0.0
+    """Return F1 of the multisets of tokens of two normalised texts; 0 for two empty ones, as the scripts do."""
+    predicted, gold = prediction.split(), answer.split()
+    shared = sum((Counter(predicted) & Counter(gold)).values())
+    return 2 * shared / (len(predicted) + len(gold)) if shared else 0.0
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 when two normalised texts are equal."""
+    """Return 1 when two normalised texts are equal."""
     return float(prediction == answer)
 
 
@@ -88,11 +88,11 @@ def best_over_answers(
     predictions: Sequence[str],
     lang: str,
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (score, 1), where a row's score is the best over its accepted answers."""
+    """Return statistics (score, 1), where a row's score is the best over its accepted answers."""
     values = []
     for example, prediction in zip(examples, predictions, strict=True):
-        found = normalise(prediction, lang)
-        values.append(max(score(found, normalise(answer, lang)) for answer, _ in example.label))
+        normalised = normalise(prediction, lang)
+        values.append(max(score(normalised, normalise(answer, lang)) for answer, _ in example.label))
     return with_count(values)
 
 

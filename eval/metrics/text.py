@@ -1,4 +1,7 @@
-"""Written text: BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR where nltk is installed, share in the language."""
+"""Metrics of generated text.
+
+BLEU, chrF++ and TER by sacrebleu, ROUGE-L, METEOR (with nltk), share in the language.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _WORDS = re.compile(
 
 @cache
 def target_of(lang: str) -> str:
-    """The language a text is written in, by its plain code: itself, or the second of a pair such as ``en-zh-CN``.
+    """Return the plain language code of a text: itself, or the second of a pair such as ``en-zh-CN``.
 
     A code that is in no list, or in two, stays as it is.
     """
@@ -48,7 +51,7 @@ def target_of(lang: str) -> str:
 
 @cache
 def scorer(name: str, lang: str) -> Any:
-    """The sacrebleu metric for a target language, tokeniser chosen."""
+    """Return the sacrebleu metric for a target language, with its tokeniser."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -62,7 +65,7 @@ def scorer(name: str, lang: str) -> Any:
 def sacre_stats(
     name: str, examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows stats"]:
-    """Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
+    """Return Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
     metric, references = scorer(name, target_of(lang)), [e.label for e in examples]
     if name == "chrf":
         return chrf_stats(metric, predictions, references)
@@ -72,7 +75,7 @@ def sacre_stats(
 
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:
-    """(edits, words of the reference); equal texts take no edits, which need not be searched for."""
+    """Return (edits, words of the reference); equal texts need no search."""
     differ = [i for i, (a, b) in enumerate(zip(predictions, references, strict=True)) if a != b]
     rows = np.zeros((len(references), 2))
     rows[:, 1] = [len(metric._preprocess_segment(text).split()) for text in references]
@@ -93,7 +96,7 @@ def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float6
 
 
 def sacre_signature(name: str, lang: str) -> str:
-    """Sacrebleu's signature."""
+    """Return Sacrebleu's signature."""
     metric = scorer(name, target_of(lang))
     metric.corpus_score(["a"], [["a"]])
     return f"{name}|{metric.get_signature()}"
@@ -109,20 +112,20 @@ def words(text: str) -> list[str]:
 
 
 class UnicodeTokenizer:
-    """Lower-cased words of any script for rouge-score, whose own tokeniser keeps ASCII letters only.
+    """Tokeniser of lower-cased words in any script for rouge-score, whose own keeps only ASCII letters.
 
     Scripts written without spaces give a token per character.
     """
 
     def tokenize(self, text: str) -> list[str]:
-        """Tokens of a text."""
+        """Return tokens of a text."""
         return words(text)
 
 
 def rouge_l(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (F-measure of the longest common subsequence, 1) by rouge-score."""
+    """Return statistics (F-measure of the longest common subsequence, 1) by rouge-score."""
     from rouge_score.rouge_scorer import RougeScorer
 
     judge = RougeScorer(["rougeL"], tokenizer=UnicodeTokenizer())
@@ -131,7 +134,7 @@ def rouge_l(
 
 
 class _NoSynonyms:
-    """Stands in for WordNet, which exists for English only and is not installed by a package."""
+    """Replacement of WordNet, which exists only for English and is not installed by a package."""
 
     def synsets(self, word: str) -> list[Any]:
         return []
@@ -140,7 +143,7 @@ class _NoSynonyms:
 def meteor(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (METEOR, 1) by nltk with exact and, in English, stem matches; no synonyms.
+    """Return statistics (METEOR, 1) by nltk with exact and, in English, stem matches; no synonyms.
 
     Raises:
         UserError: nltk is not installed.
@@ -167,7 +170,7 @@ def meteor(
 def in_language(
     examples: Sequence[Example], predictions: Sequence[str], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
-    """Statistics (identified as the language asked for, 1); an empty text is in no language.
+    """Return statistics (identified as the requested language, 1); an empty text is in no language.
 
     What is left to 100 is the off-target rate of zero-shot translation (Zhang et al. 2020).
     """

@@ -1,4 +1,4 @@
-"""What a run has left behind, for its report: manifests in the order of making, scores, logs, predictions."""
+"""Artifacts of a run for its report: manifests in order of creation, scores, logs, predictions."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Run:
     """One run of a report.
 
     Attributes:
-        name: different for each run of the report.
-        folder: what the user named.
-        made: the directories in it and those they were made from, each behind its inputs.
+        name: unique within the report.
+        folder: folder that the user named.
+        made: its published directories and their ancestors, each after its inputs.
         own: how many of ``made`` are in the folder itself.
-        gone: inputs that are no longer there.
-        scores: of its evaluations, and of the texts that it wrote.
+        gone: missing inputs.
+        scores: scores of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
         averages: intervals of the averages of its evaluations.
     """
@@ -64,7 +64,7 @@ class Run:
 
 
 def open_runs(places: Sequence[str | Path]) -> list[Run]:
-    """The runs at these places, each a path or ``NAME=PATH``.
+    """Return the runs at these places, each a path or ``NAME=PATH``.
 
     Raises:
         UserError: there is nothing, or nothing that a stage has made; two runs of one name.
@@ -80,10 +80,10 @@ def open_runs(places: Sequence[str | Path]) -> list[Run]:
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """The ends of paths, as long as they need to be to differ."""
+    """Return the shortest distinct suffixes of paths."""
     homes = [(path.parent if path.is_file() else path).absolute().parts for path in paths]
     for length in range(1, max(map(len, homes), default=0) + 1):
-        # What all have in common at the end says nothing.
+        # A suffix that all paths share is not informative.
         names = ["/".join(parts[-length:]) for parts in homes]
         if len(set(names)) == len(set(homes)):
             return names
@@ -91,7 +91,7 @@ def short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def open_run(path: Path, name: str) -> Run:
-    """What is at a path: a folder with published directories in it, one of them, or a file of scores.
+    """Return the run at a path: a folder with published directories, one such directory, or a file of scores.
 
     Raises:
         UserError: there is nothing, or nothing that a stage has made, or two files hold different values of one score.
@@ -107,17 +107,17 @@ def open_run(path: Path, name: str) -> Run:
     loose = [p for p in sorted(path.rglob("scores.json")) if p.parent not in own and _is_scores(p)]
     if not own and not logs and not loose:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
-    made, gone = in_order(own)
-    mine = [item for item in made if item.path in own]
+    published, gone = in_order(own)
+    mine = [item for item in published if item.path in own]
     scored = [*loose, *(m.path / "scores.json" for m in mine if m.stage == "eval")]
     scores = results.merge(scored)
     averages = tuple(average for file in scored for average in results.read_averages(file))
     for item in mine:
         if item.stage in TEXT_STAGES:
             scores += text_scores(item, _label(item.path, path))
-    found = {_label(p.parent, path): read_log(p) for p in logs}
-    found |= {_label(m.path, path): read_log(m.path / LOG) for m in made if (m.path / LOG).is_file()}
-    return Run(name, path, tuple(made), tuple(gone), tuple(scores), found, averages)
+    log_of = {_label(p.parent, path): read_log(p) for p in logs}
+    log_of |= {_label(m.path, path): read_log(m.path / LOG) for m in published if (m.path / LOG).is_file()}
+    return Run(name, path, tuple(published), tuple(gone), tuple(scores), log_of, averages)
 
 
 def _is_hidden(path: Path) -> bool:
@@ -129,51 +129,51 @@ def _is_scores(path: Path) -> bool:
 
 
 def _label(path: Path, folder: Path) -> str:
-    """The name of a directory in a run."""
+    """Return the name of a directory in a run."""
     inside = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
     return path.name if inside == "." else inside
 
 
 def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
-    """Published directories and all that they were made from, inputs first; then the inputs that are gone."""
-    made: dict[Path, Made] = {}
+    """Return published directories and their ancestors, inputs first; then the missing inputs."""
+    published: dict[Path, Made] = {}
     gone: dict[str, None] = {}
 
     def visit(path: Path) -> None:
-        if path.absolute() in made:
+        if path.absolute() in published:
             return
-        found = manifest.read(path)
-        made[path.absolute()] = Made(path, found)
-        for name in inputs_of(found):
+        record = manifest.read(path)
+        published[path.absolute()] = Made(path, record)
+        for name in inputs_of(record):
             home = home_of(Path(name))
             if home is not None and home.absolute() != path.absolute():
                 visit(home)
             elif home is None and not Path(name).exists():
                 gone[name] = None
-        made[path.absolute()] = made.pop(path.absolute())  # behind its inputs
+        published[path.absolute()] = published.pop(path.absolute())  # move it after its inputs
 
     for place in places:
         visit(place)
-    return list(made.values()), list(gone)
+    return list(published.values()), list(gone)
 
 
-def inputs_of(found: Manifest) -> list[str]:
-    """What a directory was made from; of an evaluation the models too, of a corpus the sources that are files."""
-    settings = found.counts.get("made_by", {}).get("settings", {})
+def inputs_of(record: Manifest) -> list[str]:
+    """Return the inputs of a directory; for an evaluation also the models, for a corpus the source files."""
+    settings = record.counts.get("made_by", {}).get("settings", {})
     models = [settings.get("checkpoint"), *(p.rpartition("=")[2] for p in settings.get("checkpoints", []))]
-    sources = [str(uri).partition(":")[2].partition("*")[0] for uri in found.config.get("source") or []]
+    sources = [str(uri).partition(":")[2].partition("*")[0] for uri in record.config.get("source") or []]
     local = [place for place in sources if home_of(Path(place))]
-    return [*filter(None, [*models, settings.get("data")]), *local, *found.inputs]
+    return [*filter(None, [*models, settings.get("data")]), *local, *record.inputs]
 
 
 def home_of(path: Path) -> Path | None:
-    """The published directory that holds a path or is it."""
+    """Return the published directory that contains a path or equals it."""
     near = [path, *list(path.parents)[:_REACH]] if path.parts else []
     return next((p for p in near if (p / FILE_NAME).is_file()), None)
 
 
 def read_log(path: Path) -> list[Event]:
-    """The events of a training; a last line that was torn off is left out."""
+    """Read the events of a training; an incomplete last line is dropped."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 
@@ -188,12 +188,15 @@ class Written:
     stats: Array | None
 
 
-def written(made: Made) -> Iterator[Written]:
-    """The test sets of a translation or generation model; no ``stats`` where the references are gone or changed."""
-    scores = made.manifest.counts.get("scores", {})
-    for lang, found in scores.get("test", scores).items():
-        mine = found.get("model", found)
-        rows = _rows(made, lang)
+def written(published: Made) -> Iterator[Written]:
+    """Return the test sets of a translation or generation model.
+
+    Without ``stats`` if references are missing or changed.
+    """
+    scores = published.manifest.counts.get("scores", {})
+    for lang, result in scores.get("test", scores).items():
+        mine = result.get("model", result)
+        rows = _rows(published, lang)
         reached, metric = None, METRICS["bleu"]
         if rows is not None:
             reached = metric.stats(rows[0], rows[1], lang)
@@ -202,11 +205,11 @@ def written(made: Made) -> Iterator[Written]:
         yield Written(lang, mine["bleu"], mine["signature"], reached)
 
 
-def _rows(made: Made, lang: str) -> tuple[list[Example], list[str]] | None:
-    """References and texts, or None where they are not there any more."""
-    place = made.manifest.config["test"].get(lang)
+def _rows(published: Made, lang: str) -> tuple[list[Example], list[str]] | None:
+    """Return references and texts, or None if they no longer exist."""
+    place = published.manifest.config["test"].get(lang)
     names = [place] if isinstance(place, str) else list(place or [])
-    output = made.path / f"test.{lang}.txt"
+    output = published.path / f"test.{lang}.txt"
     if not names or not output.is_file() or not all(Path(name).is_file() for name in names):
         return None
     texts = [_lines(Path(name)) for name in names]
@@ -221,21 +224,21 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
-def text_scores(made: Made, name: str) -> list[Score]:
-    """BLEU of the texts that a model wrote, with bootstrap intervals where the references are at hand."""
+def text_scores(published: Made, name: str) -> list[Score]:
+    """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
-    for item in written(made):
+    for item in written(published):
         low, high = None, None
         if item.stats is not None:
-            low, high = stats.interval(item.stats, METRICS["bleu"], f"{made.stage}/{item.lang}/bleu")
+            low, high = stats.interval(item.stats, METRICS["bleu"], f"{published.stage}/{item.lang}/bleu")
         scores.append(
             Score(
-                suite=made.stage,
+                suite=published.stage,
                 lang=item.lang,
                 metric="bleu",
                 value=item.bleu,
                 n=len(item.stats) if item.stats is not None else 1,
-                seed=int(made.manifest.config.get("seed", 1)),
+                seed=int(published.manifest.config.get("seed", 1)),
                 system=name,
                 signature=item.signature,
                 source="",
@@ -249,7 +252,7 @@ def text_scores(made: Made, name: str) -> list[Score]:
 
 
 def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
-    """The scores of all runs, systems named apart, and what was done about it in words.
+    """Merge the scores of all runs, with systems renamed apart, and describe the changes.
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
     """
@@ -266,9 +269,9 @@ def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
 
 def ends_of(runs: Sequence[Run]) -> tables.Ends:
-    """The intervals of averages that the evaluations of the runs have recorded, under the names of `joined`."""
+    """Return the recorded intervals of averages in the runs, under the names of `joined`."""
     named = _names(runs)
-    found = {
+    recorded = {
         (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average
         for run in runs
         for average in run.averages
@@ -276,14 +279,14 @@ def ends_of(runs: Sequence[Run]) -> tables.Ends:
     }
 
     def ends(column: tables.Column, langs: Sequence[str], is_gap: bool) -> tuple[float, float] | None:
-        average = found.get((column, tuple(langs), is_gap))
+        average = recorded.get((column, tuple(langs), is_gap))
         return (average.low, average.high) if average else None
 
     return ends
 
 
 def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
-    """(run, suite, system) -> its name in the report; "" for a control that another run has, too."""
+    """Map (run, suite, system) to its name in the report; "" for a control that another run has too."""
     homes: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         for suite, system in dict.fromkeys((s.suite, s.system) for s in run.scores):
@@ -303,5 +306,5 @@ def _names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
 
 
 def system_name(run: str, system: str, num_systems: int) -> str:
-    """The name of a system among several runs."""
+    """Return the name of a system among several runs."""
     return run if num_systems == 1 else f"{run} {system}"

@@ -20,13 +20,15 @@ KINDS = ("the first is better", "the second is better", "both are wrong")
 
 
 def rows(systems: Sequence[System], most: int) -> Chapter:
-    """A table a suite: its first system beside its second, or beside the first control where there is one alone.
+    """Return one table per suite.
+
+    Its first system beside its second, or beside the first control if there is one system.
 
     Args:
         systems: with their answers.
         most: rows a suite; 0 leaves the chapter out.
     """
-    made = Chapter("Rows", LEAD)
+    section = Chapter("Rows", LEAD)
     for suite in dict.fromkeys(s.suite for s in systems) if most else ():
         there = sorted((s for s in systems if s.suite == suite and s.scored), key=lambda s: s.control)
         if len(there) < 2 or suite not in suites():
@@ -35,23 +37,25 @@ def rows(systems: Sequence[System], most: int) -> Chapter:
         keys = sorted(first.scored.keys() & second.scored.keys())
         # One seed and one way of choosing a language: the first.
         by_lang = {key[0]: key for key in reversed(keys)}
-        found = {
+        faults = {
             lang: _faults(first.scored[key](), second.scored[key]()) for lang, key in sorted(by_lang.items())
         }
-        chosen = _shared_out(found, most)
+        chosen = _shared_out(faults, most)
         if chosen:
             heads = ("language", "row", "source", "gold", first.name, second.name, "what")
             columns = tuple((head, "") for head in heads)
-            made.details.append(Sheet(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen)))
-    return made
+            section.details.append(
+                Sheet(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen))
+            )
+    return section
 
 
 Row = tuple[str, ...]
 
 
 def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
-    """Rows by kind of mistake, without those that both got right."""
-    shape, found = suites()[a.origin.suite].shape, defaultdict(list)
+    """Group rows by kind of mistake, without those that both systems got right."""
+    shape, by_kind = suites()[a.origin.suite].shape, defaultdict(list)
     if [row.id for row in a.rows] != [row.id for row in b.rows]:
         return {}
     best = a.metric.reduce(
@@ -70,13 +74,13 @@ def _faults(a: Scored, b: Scored) -> dict[str, list[Row]]:
                 for x in (shape.right_answer(row), a.answers[number], b.answers[number])
             ),
         )
-        found[kind].append((a.origin.lang, row.id, *map(_short, texts), kind))
-    return found
+        by_kind[kind].append((a.origin.lang, row.id, *map(_short, texts), kind))
+    return by_kind
 
 
-def _shared_out(found: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
-    """Rows by turns of languages and kinds, then in order of language."""
-    queues = [iter(found[lang].get(kind, ())) for kind in KINDS for lang in found]
+def _shared_out(faults: dict[str, dict[str, list[Row]]], most: int) -> list[Row]:
+    """Interleave rows of languages and kinds, then order them by language."""
+    queues = [iter(faults[lang].get(kind, ())) for kind in KINDS for lang in faults]
     chosen: list[Row] = []
     while queues and len(chosen) < most:
         queues = [queue for queue in queues if len(chosen) < most and _take(queue, chosen)]

@@ -1,7 +1,8 @@
-"""Several systems on the same rows, each against the first: differences, intervals and significance.
+"""Pairwise comparison of systems on the same rows, each with the first: differences, intervals and significance.
 
-A system is a column of the tables: the predictions of one name in one run, or the texts that a translation model
-wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their number (Holm 1979).
+A system is a column of the tables: the predictions of one name in one run, or the texts that a translation
+model wrote. The test is that of `xling.eval.stats.compare`. P-values of averages are adjusted for their
+number (Holm 1979).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Answers:
-    """What one system answered to the rows of one language.
+    """Answers of one system to the rows of one language.
 
     Attributes:
-        metric: by which it is scored.
-        rows: what the rows are, to tell whether two systems had the same.
-        blocks: what rows share, see `xling.eval.stats.Answered`.
+        metric: metric of the score.
+        rows: identity of the rows, to check that two systems had the same.
+        blocks: dependence between rows, see `xling.eval.stats.Answered`.
         stats: row statistics (num_rows, num_stats).
     """
 
@@ -53,21 +54,21 @@ class System:
     answers: Mapping[Key, Callable[[], Answers]]
     control: bool = False
     scored: Mapping[Key, Callable[[], Scored]] = field(default_factory=dict)
-    """The same with rows and answers, where predictions are at hand."""
+    """The same with rows and answers, if predictions are available."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """One system against another.
+    """A test of one system against another.
 
     Attributes:
-        after: the system tested.
-        before: the one it is tested against.
-        suite: where.
+        after: the tested system.
+        before: the reference system.
+        suite: the suite.
         metric: its main metric.
         lang: a language, or `AVERAGE` over ``langs`` and seeds.
         langs: languages of the average.
-        scores: of ``before`` and of ``after``.
+        scores: scores of ``before`` and of ``after``.
         comparison: difference, interval and p.
         p_holm: p adjusted for the number of averages tested; None for a single language.
     """
@@ -84,8 +85,8 @@ class Test:
 
 
 def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
-    """Every system of the runs whose answers are at hand, controls of the first run last."""
-    found: list[System] = []
+    """Return every system of the runs with saved answers, controls of the first run last."""
+    systems: list[System] = []
     for run in runs:
         files = sorted({p for m in run.made if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
         files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
@@ -99,26 +100,28 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
             read = partial(compare.main_score, path, place)
             rows.setdefault((origin.suite, origin.system), {})[key] = read
             mine.setdefault((origin.suite, origin.system), {})[key] = partial(_answers, read)
-        for made in run.made:
-            for item in artifacts.written(made) if made.stage in artifacts.TEXT_STAGES else ():
+        for published in run.made:
+            for item in artifacts.written(published) if published.stage in artifacts.TEXT_STAGES else ():
                 if item.stats is not None:
-                    mine.setdefault((made.stage, made.path.name), {})[(item.lang,)] = _texts(item.stats)
+                    mine.setdefault((published.stage, published.path.name), {})[(item.lang,)] = _texts(
+                        item.stats
+                    )
         for (suite, system), answers in mine.items():
             is_control = system in CONTROLS
             by_row = rows.get((suite, system), {})
             num = len([x for s, x in mine if s == suite and x not in CONTROLS])
             if not is_control:
                 name = artifacts.system_name(run.name, system, num) if len(runs) > 1 else system
-                found.append(System(name, suite, answers, scored=by_row))
+                systems.append(System(name, suite, answers, scored=by_row))
             elif run is runs[0]:
-                found.append(System(system, suite, answers, is_control, by_row))
-    return found
+                systems.append(System(system, suite, answers, is_control, by_row))
+    return systems
 
 
 def data_of(run: Run) -> Path | None:
-    """The folder of the suites that a run was scored on."""
-    for made in run.made:
-        place = made.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
+    """Return the folder of the suites that a run was scored on."""
+    for published in run.made:
+        place = published.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
         if place and Path(place).is_dir():
             return Path(place)
     try:
@@ -128,8 +131,10 @@ def data_of(run: Run) -> Path | None:
 
 
 def _answers(read: Callable[[], Scored]) -> Answers:
-    found = read()
-    return Answers(found.metric, [(row.id, repr(row.label)) for row in found.rows], found.stats, found.blocks)
+    scored = read()
+    return Answers(
+        scored.metric, [(row.id, repr(row.label)) for row in scored.rows], scored.stats, scored.blocks
+    )
 
 
 def _texts(rows: Array) -> Callable[[], Answers]:
@@ -137,7 +142,7 @@ def _texts(rows: Array) -> Callable[[], Answers]:
 
 
 def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
-    """Each suite's average and languages: every system against the first that has the suite.
+    """Return each suite's average and languages: every system against the first that has the suite.
 
     A suite with one system alone is tested against its control ``random``, if that was run.
 
@@ -154,17 +159,17 @@ def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
             real = [*(s for s in there if s.name == "random"), *real]
         for system in real[1:]:
             try:
-                found = _versus(real[0], system)
+                results = _versus(real[0], system)
             except ValueError as error:
                 notes.append(str(error))
                 continue
-            averages += found[:1]
-            single += found[1:]
+            averages += results[:1]
+            single += results[1:]
     return [*holm(averages), *single], notes
 
 
 def average_of(before: System, after: System) -> Test:
-    """The test of the average over languages and seeds alone.
+    """Test the average over languages and seeds only.
 
     Raises:
         ValueError: the systems were scored on other rows, or have nothing in common.
@@ -180,10 +185,10 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
 
     def test(lang: str, chosen: Sequence[Key]) -> Test:
         name = f"{suite}/{before.name}/{after.name}/{lang}"
-        found = stats.compare([pairs[key] for key in chosen], metric, name)
+        result = stats.compare([pairs[key] for key in chosen], metric, name)
         means = [sum(scores[key][side] for key in chosen) / len(chosen) for side in (0, 1)]
         over = averaged if lang == AVERAGE else (lang,)
-        return Test(after.name, before.name, suite, metric.name, lang, over, (means[0], means[1]), found)
+        return Test(after.name, before.name, suite, metric.name, lang, over, (means[0], means[1]), result)
 
     whole = test(AVERAGE, [key for key in pairs if key[0] in averaged])
     if len(langs) == 1 or not with_languages:
@@ -194,7 +199,7 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
 def _paired(
     before: System, after: System
 ) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric]:
-    """What both systems answered, their scores, and the metric."""
+    """Return the answers of both systems, their scores, and the metric."""
     suite = after.suite
     keys = sorted(before.answers.keys() & after.answers.keys())
     if not keys:
@@ -215,11 +220,11 @@ def _paired(
     return pairs, scores, a.metric
 
 
-def holm(found: Sequence[Test]) -> list[Test]:
-    """The tests with p adjusted: the smallest of m times m, the next times m - 1, none below the one before."""
-    order = sorted(range(len(found)), key=lambda i: found[i].comparison.p_two_sided)
-    adjusted, least = list(found), 0.0
+def holm(results: Sequence[Test]) -> list[Test]:
+    """Adjust the p-values of tests by Holm's method."""
+    order = sorted(range(len(results)), key=lambda i: results[i].comparison.p_two_sided)
+    adjusted, least = list(results), 0.0
     for rank, i in enumerate(order):
-        least = max(least, min(1.0, (len(found) - rank) * found[i].comparison.p_two_sided))
-        adjusted[i] = replace(found[i], p_holm=least)
+        least = max(least, min(1.0, (len(results) - rank) * results[i].comparison.p_two_sided))
+        adjusted[i] = replace(results[i], p_holm=least)
     return adjusted

@@ -1,4 +1,4 @@
-"""The main metric of a suite by language and system, as a picture."""
+"""Plot of a suite's main metric by language and system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xling.pages.figure import COLOURS, MARKERS, MAX_LINES, ROW_IN, drawn
 
 
 def dots(suite: str, scores: Sequence[Score]) -> str:
-    """The main metric of a suite: a mark a language for each system, with its 95 % interval.
+    """Plot the main metric of a suite: one mark per language and system, with its 95 % interval.
 
     The first system is joined to the first control.
     """
@@ -63,5 +63,5 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
 
 
 def _mean(values: Values, lang: str) -> float:
-    found = tables.over_seeds(list(values[lang].values())).value if lang in values else None
-    return float("nan") if found is None else found
+    mean = tables.over_seeds(list(values[lang].values())).value if lang in values else None
+    return float("nan") if mean is None else mean

@@ -1,4 +1,4 @@
-"""The first table of a report: every system on every suite, with intervals and what of it is significant."""
+"""The first table of a report: every system on every suite, with intervals and significance."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def overall(
     tests: Sequence[Test],
     ranks: Mapping[tuple[str, str], int] | None = None,
 ) -> Sheet:
-    """Systems by suites: the mean of the main metric over the languages other than the source, and its interval.
+    """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
-    Behind it stands the rank of the group of systems that a test does not tell apart (`xling.eval.report.ranks`), and
-    how the system compares with the one that the suite's tests are against, ``(a)``: better or worse where p adjusted
-    for all averages is at most 5 %, else alike. A hole has no number.
+    Each number is followed by the rank of its group of systems that a test cannot distinguish
+    (`xling.eval.report.ranks`), and by the comparison with the suite's reference system, ``(a)``: better or
+    worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
 
     Args:
-        scores: of any number of suites and systems.
+        scores: scores of any number of suites and systems.
         ends: intervals of averages.
-        tests: of averages; others are passed over.
+        tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """
     table = tables.by_column(scores)
@@ -39,8 +39,8 @@ def overall(
     shown = [c for c in columns if c.metric == main[c.suite]]
     names = {c: tables.column_name(c, columns) for c in shown}
     systems = sorted(dict.fromkeys(names[c] for c in shown), key=lambda name: name in CONTROLS)
-    found = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
-    against = {(t.suite, t.before) for t in found.values()}
+    test_of = {(t.suite, t.after): t for t in tests if t.lang == AVERAGE}
+    against = {(t.suite, t.before) for t in test_of.values()}
 
     def cell(suite: str, system: str) -> str | None:
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
@@ -55,7 +55,7 @@ def overall(
             told += f" [{mean.low:.1f}, {mean.high:.1f}]"
         if rank := (ranks or {}).get((suite, column.system)):
             told += f" rank {rank}"
-        return f"{told} {_standing(column, found.get((suite, column.system)), against)}".rstrip()
+        return f"{told} {_standing(column, test_of.get((suite, column.system)), against)}".rstrip()
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
     heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))
@@ -63,7 +63,7 @@ def overall(
 
 
 def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) -> str:
-    """How a column compares with the system that others are tested against, in a word."""
+    """Describe in one word how a column compares with the reference system."""
     if test is None or test.p_holm is None:
         return FIRST if (column.suite, column.system) in against else ""
     if test.p_holm > LEVEL:
@@ -88,10 +88,10 @@ def _notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
 
 
 def by_weight(findings: Sequence[tuple[float, str]]) -> list[str]:
-    """Findings, the farthest from its controls first."""
+    """Return the findings, those farthest from their controls first."""
     return [text for _, text in sorted(findings, key=lambda finding: -abs(finding[0]))]
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: ``1 language``, ``2 languages``."""
+    """Return a number with its noun: ``1 language``, ``2 languages``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Groups of systems that a test cannot tell apart, suite by suite."""
+"""Groups of systems that a test cannot distinguish, suite by suite."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ LEVEL = 0.05
 
 
 def groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:
-    """(suite, system) -> rank of its group, from 1.
+    """Return (suite, system) -> rank of its group, from 1.
 
-    Systems stand in the order of their averages. The best opens the first group; one after the other is tested against
-    the system that opened the last group: where p is at most `LEVEL`, shared out among the tests of the suite, it
-    opens the next one. So systems of one group are not told apart from its first, and each group's first is
-    significantly worse than the one of the group before. A suite with systems that were scored on other rows, or with
-    fewer than two, has no ranks.
+    Systems are sorted by their averages. The best opens the first group. Each further system is tested
+    against the system that opened the last group. If p is at most `LEVEL`, divided by the number of tests of
+    the suite, it opens the next group. So systems of one group are not distinguishable from its first, and
+    each group's first is significantly worse than that of the group before. A suite with systems that were
+    scored on other rows, or with fewer than two, has no ranks.
 
     Args:
-        systems: with their answers, controls among them.
+        systems: systems with their answers, including controls.
     """
-    found: dict[tuple[str, str], int] = {}
+    ranks: dict[tuple[str, str], int] = {}
     for suite in dict.fromkeys(system.suite for system in systems):
         there = [system for system in systems if system.suite == suite]
         if len(there) < 2:
             continue
         try:
-            found |= {(suite, name): rank for name, rank in _ranked(there).items()}
+            ranks |= {(suite, name): rank for name, rank in _ranked(there).items()}
         except ValueError:
-            # `comparison.tests` says which systems had other rows.
+            # `comparison.tests` reports systems with other rows.
             continue
-    return found
+    return ranks
 
 
 def _ranked(systems: Sequence[System]) -> dict[str, int]:
@@ -51,6 +51,6 @@ def _ranked(systems: Sequence[System]) -> dict[str, int]:
 
 
 def _signed(test: Test, value: float) -> float:
-    """A score that is better when larger: `Comparison.difference` is turned round for error rates."""
+    """Return a score for which larger is better; `Comparison.difference` is negated for error rates."""
     raised = (test.scores[1] - test.scores[0]) * test.comparison.difference >= 0
     return value if raised else -value

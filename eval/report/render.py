@@ -1,4 +1,4 @@
-"""A `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
+"""Rendering of a `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FORMATS: Registry[Callable[[Table], str]] = Registry("table format")
 
 
 def number(cell: Cell) -> str:
-    """The score with one decimal and its mark; a hole is a dash."""
+    """Format the score with one decimal and its mark; a missing score is a dash."""
     return HOLE if cell.value is None else f"{cell.value:.1f}{cell.mark}"
 
 
 def spread(cell: Cell) -> str:
-    """``±`` the standard deviation over seeds, else the 95 % interval, else nothing."""
+    """Return ``±`` the standard deviation over seeds, else the 95 % interval, else nothing."""
     if cell.value is None:
         return ""
     if cell.spread is not None:
@@ -33,12 +33,12 @@ def spread(cell: Cell) -> str:
 
 
 def interval(cell: Cell) -> str:
-    """The 95 % interval, or nothing."""
+    """Return the 95 % interval, or nothing."""
     return "" if cell.low is None or cell.high is None else f"{cell.low:.1f}–{cell.high:.1f}"
 
 
 def beside(line: Line, cell: Cell) -> str:
-    """What stands beside a number: of an average the interval, of a language `spread`."""
+    """Return the text beside a number: the interval for an average, `spread` for a language."""
     return (interval(cell) if line.kind == "summary" else "") or spread(cell)
 
 
@@ -47,14 +47,14 @@ def _text(line: Line, cell: Cell) -> str:
 
 
 def _heads(table: Table) -> list[str]:
-    """Column names with the group's name in front."""
+    """Return column names with the group's name in front."""
     groups = [name for name, width in table.groups for _ in range(width)]
     return [f"{group}: {name}" for group, name in zip(groups, table.columns, strict=True)]
 
 
 @FORMATS.register("md")
 def markdown(table: Table) -> str:
-    """A GitHub table with aligned columns; summary rows in bold."""
+    """Return a GitHub table with aligned columns; summary rows in bold."""
     rows = [["", *_heads(table)]]
     for line in table.lines:
         cells = [_text(line, cell) for cell in line.cells]
@@ -67,7 +67,7 @@ def markdown(table: Table) -> str:
 
 @FORMATS.register("csv")
 def comma_separated(table: Table) -> str:
-    """One row a line: kind, name, then value and spread of each column with all digits."""
+    """Format one row per line: kind, name, then value and spread of each column with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = [part for head in _heads(table) for part in (head, f"{head}: sd")]
@@ -81,13 +81,13 @@ def comma_separated(table: Table) -> str:
 
 @FORMATS.register("json")
 def as_json(table: Table) -> str:
-    """Every field of the table, one object."""
+    """Return every field of the table as one object."""
     return json.dumps(asdict(table), ensure_ascii=False, indent=1) + "\n"
 
 
 @FORMATS.register("tex")
 def latex(table: Table) -> str:
-    """A table with the rules of the LaTeX package booktabs."""
+    """Return a table with the rules of the LaTeX package booktabs."""
     spec = "l" + "".join("r" * width for _, width in table.groups)
     heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
     start, rules = 2, []
@@ -124,12 +124,12 @@ def latex(table: Table) -> str:
 
 @FORMATS.register("html")
 def html_table(table: Table) -> str:
-    """A table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
+    """Return a table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
     return html_under("h2", table)
 
 
 def html_under(heading: str, table: Table) -> str:
-    """`html_table` under a heading of another level."""
+    """Return `html_table` under a heading of another level."""
     groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
     starts, position = set(), 0
     for _, width in table.groups:

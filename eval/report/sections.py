@@ -1,4 +1,4 @@
-"""The chapters of a report beside its tables of scores: each gathers its tables and pictures from the runs."""
+"""Sections of a report besides its score tables, each built from the runs' tables and pictures."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TRAIN, VALID = "train", "valid"
 
 @dataclass
 class Chapter:
-    """Part of a report.
+    """A section of a report.
 
     Attributes:
         title: heading.
         lead: a sentence under it.
         figures: pictures, for HTML only.
         sheets: tables, for every format.
-        details: tables that HTML shows folded up.
-        commands: shell commands by what they are for.
+        details: tables that HTML shows collapsed.
+        commands: shell commands by purpose.
     """
 
     title: str
@@ -49,19 +49,19 @@ class Chapter:
 
 
 def of_suite(suite: str, picture: str) -> str:
-    """A picture that is hidden where the page is filtered to another suite."""
+    """Return a picture that is hidden when the page is filtered to another suite."""
     return picture.replace("<figure", f'<figure data-suite="{html.escape(suite)}"', 1)
 
 
 def transfer(scores: Sequence[Score]) -> Chapter:
-    """Heat maps: what was learned in one language (column) brings in another (row)."""
-    made = Chapter(
+    """Return heat maps of transfer from the training language (column) to the test language (row)."""
+    section = Chapter(
         "Transfer",
         "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
         "The stronger the colour, the higher; one scale for all pictures of a metric.",
     )
     rows: list[tuple[Cell, ...]] = []
-    found: list[tuple[str, str, list[str], list[str], dict[tuple[str, str], float]]] = []
+    maps: list[tuple[str, str, list[str], list[str], dict[tuple[str, str], float]]] = []
     for suite in dict.fromkeys(s.suite for s in scores):
         own = [s for s in scores if s.suite == suite and s.system not in CONTROLS and s.select != PUBLISHED]
         if not own:
@@ -85,23 +85,23 @@ def transfer(scores: Sequence[Score]) -> Chapter:
             columns.sort()  # as the rows are
         if len(langs) < 2:
             continue
-        found.append((suite, own[0].metric, langs, columns, means))
+        maps.append((suite, own[0].metric, langs, columns, means))
         rows += [(suite, own[0].metric, column, row, value) for (row, column), value in means.items()]
-    for suite, metric, langs, columns, means in found:
-        drawn = [value for _, other, *_, cells in found if other == metric for value in cells.values()]
+    for suite, metric, langs, columns, means in maps:
+        drawn = [value for _, other, *_, cells in maps if other == metric for value in cells.values()]
         scale = (min(drawn), max(drawn))
         caption = f"{suite}, {metric}; colours from {scale[0]:.1f} to {scale[1]:.1f}"
-        made.figures.append(of_suite(suite, figure.heat(langs, columns, means, caption, scale)))
+        section.figures.append(of_suite(suite, figure.heat(langs, columns, means, caption, scale)))
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:
-        made.details.append(
+        section.details.append(
             Sheet("transfer", "The numbers of the transfer matrices", columns_of, tuple(rows))
         )
-    return made
+    return section
 
 
 def _sides(score: Score) -> tuple[str, str]:
-    """The language learned from and the language scored."""
+    """Return the training language and the scored language."""
     if "-" in score.lang:
         try:
             return split_pair(score.lang)
@@ -111,13 +111,13 @@ def _sides(score: Score) -> tuple[str, str]:
 
 
 def intervals(scores: Sequence[Score]) -> Chapter:
-    """Retrieval, mining, dictionaries, translation and generation: every score with its interval."""
+    """Return the section on retrieval, mining, dictionaries, translation and generation, with intervals."""
     known = suites()
     columns = (
         ("system", ""), ("test", ""), ("language", ""), ("metric", ""), ("score", ".2f"),
         ("low", ".2f"), ("high", ".2f"), ("rows", ",d"), ("seed", "d"),
     )  # fmt: skip
-    made = Chapter(
+    section = Chapter(
         "Retrieval and translation", "Low and high are the ends of 95 % bootstrap intervals over rows."
     )
     for name in ("retrieval", "translation"):
@@ -130,44 +130,44 @@ def intervals(scores: Sequence[Score]) -> Chapter:
             for s in sorted(own, key=lambda s: (s.suite, s.metric, s.lang))
         )
         if rows:
-            place = made.sheets if len(rows) <= MANY else made.details
+            place = section.sheets if len(rows) <= MANY else section.details
             place.append(Sheet(name, name.capitalize(), columns, rows))
-    return made
+    return section
 
 
-def significance(found: Sequence[Test], notes: Sequence[str]) -> Chapter:
-    """Every system against the first one, suite by suite, and what could not be compared."""
+def significance(results: Sequence[Test], notes: Sequence[str]) -> Chapter:
+    """Return the section that compares every system with the first one, suite by suite."""
     title = "Comparison"
     lead = (
         "Difference in points with its 95 % paired bootstrap interval; p by approximate randomisation, two-sided; "
         "p (Holm) is adjusted for the number of averages compared here. Items are drawn, in all languages and seeds at "
         "once and with the rows of their passage or document; seeds are a second random factor as far as they were run."
     )
-    made = Chapter(title, lead)
+    section = Chapter(title, lead)
     columns = (
         ("system", ""), ("against", ""), ("test", ""), ("over", ""), ("difference", "+.2f"), ("low", "+.2f"),
         ("high", "+.2f"), ("p", ".4f"), ("p (Holm)", ".4f"), ("before", ".2f"), ("after", ".2f"),
         ("metric", ""), ("rows", ",d"),
     )  # fmt: skip
-    averages = tuple(_row(t) for t in found if t.lang == AVERAGE)
-    single = tuple(_row(t) for t in found if t.lang != AVERAGE)
+    averages = tuple(_row(t) for t in results if t.lang == AVERAGE)
+    single = tuple(_row(t) for t in results if t.lang != AVERAGE)
     if averages or notes:
-        made.sheets.append(Sheet("comparison", "Averages", columns, averages, tuple(notes)))
+        section.sheets.append(Sheet("comparison", "Averages", columns, averages, tuple(notes)))
     if single:
-        made.details.append(Sheet("comparison_languages", "Language by language", columns, single))
-    return made
+        section.details.append(Sheet("comparison_languages", "Language by language", columns, single))
+    return section
 
 
 def _row(t: Test) -> tuple[Cell, ...]:
     c = t.comparison
     over = t.lang if t.lang != AVERAGE else t.langs[0] if len(t.langs) == 1 else f"{len(t.langs)} languages"
-    found = (c.difference, c.low, c.high, c.p_two_sided, t.p_holm)
-    return (t.after, t.before, t.suite, over, *found, *t.scores, t.metric, c.n)
+    numbers = (c.difference, c.low, c.high, c.p_two_sided, t.p_holm)
+    return (t.after, t.before, t.suite, over, *numbers, *t.scores, t.metric, c.n)
 
 
 def training(runs: Sequence[Run]) -> Chapter:
-    """Curves by objective and language, and the last values in a table."""
-    made = Chapter(
+    """Return the training curves by objective and language, and the last values in a table."""
+    section = Chapter(
         "Training",
         "Losses in nats a prediction: of training since the point before, of validation on held-out text.",
     )
@@ -175,21 +175,23 @@ def training(runs: Sequence[Run]) -> Chapter:
     for run in runs:
         for name, events in run.logs.items():
             title = f"{run.name}: {name}" if len(runs) > 1 else name
-            made.figures += [picture for split in (TRAIN, VALID) for picture in _panels(title, events, split)]
+            section.figures += [
+                picture for split in (TRAIN, VALID) for picture in _panels(title, events, split)
+            ]
             rows += [(run.name, name, *row) for row in _last_values(events)]
     if len(runs) > 1:
-        made.figures = [*_runs_compared(runs), *made.figures]
+        section.figures = [*_runs_compared(runs), *section.figures]
     columns = (
         ("run", ""), ("training", ""), ("objective", ""), ("language", ""), ("updates", ",d"),
         ("training loss", ".3f"), ("validation loss", ".3f"), ("first validation", ".3f"), ("perplexity", ",.1f"),
     )  # fmt: skip
     if rows:
-        made.details.append(Sheet("training", "Losses at the end", columns, tuple(rows)))
-    return made
+        section.details.append(Sheet("training", "Losses at the end", columns, tuple(rows)))
+    return section
 
 
 def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
-    """One chart an objective, lines by language; then one for whatever else was measured."""
+    """Yield one chart per objective, lines by language; then one for each other measurement."""
     word = {TRAIN: "training", VALID: "validation"}[split]
     families = _families(events, split)
     for family, series in families.items():
@@ -202,8 +204,8 @@ def _panels(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
 
 
 def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """What was measured by what belongs on one chart: objective -> language, or measure -> pair."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    """Group measurements by chart: objective -> language, or measure -> pair."""
+    charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for event in events:
         if event["split"] != split:
             continue
@@ -211,14 +213,14 @@ def _families(events: Sequence[Event], split: str) -> dict[str, dict[str, list[t
             place = _place(key)
             if place and isinstance(value, (int, float)) and value == value:
                 family, line = place
-                found.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
-    if len(found) > 1:  # the sum of one objective is that objective's
-        found.pop("loss", None)
-    return found
+                charts.setdefault(family, {}).setdefault(line, []).append((event["update"], value))
+    if len(charts) > 1:  # with one objective the sum equals that objective
+        charts.pop("loss", None)
+    return charts
 
 
 def _place(key: str) -> tuple[str, str] | None:
-    """Chart and line of a number in a log; None for what is no curve of learning."""
+    """Return chart and line of a number in a log; None if it is not a learning curve."""
     parts = key.split("/")
     if parts[0] == "loss":
         return "/".join(parts[:2]), parts[2] if len(parts) > 2 else "all"
@@ -237,17 +239,17 @@ def _place(key: str) -> tuple[str, str] | None:
 
 
 def _runs_compared(runs: Sequence[Run]) -> list[str]:
-    """The validation loss of each objective, a line a training."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    """Plot the validation loss of each objective, one line per training."""
+    charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
         for name, events in run.logs.items():
             for family, series in _families(events, VALID).items():
                 line = run.name if len(run.logs) == 1 else f"{run.name} {name}"
                 if "all" in series:
-                    found.setdefault(family, {})[line] = series["all"]
+                    charts.setdefault(family, {})[line] = series["all"]
     return [
         picture
-        for family, series in found.items()
+        for family, series in charts.items()
         if len(series) > 1
         for picture in figure.curves(
             series,
@@ -258,7 +260,7 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
 
 
 def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
-    """Objective, language, updates, last training loss, last and first validation loss, perplexity."""
+    """Yield objective, language, updates, last training loss, last and first validation loss, perplexity."""
     train, valid = _families(events, TRAIN), _families(events, VALID)
     last = next((e for e in reversed(events) if e["split"] == VALID), {})
     for family in {**train, **valid}:
@@ -280,8 +282,8 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
 
 
 def corpus(runs: Sequence[Run]) -> Chapter:
-    """Text by language: read and kept by cleaning, there and drawn by sampling."""
-    made = Chapter("Corpus", "What there is by language, and what sampling makes of it.")
+    """Return the section on text by language: read and kept by cleaning, available and drawn by sampling."""
+    section = Chapter("Corpus", "What there is by language, and what sampling makes of it.")
     cleaned: dict[tuple[Cell, ...], None] = {}
     sampled: list[tuple[Cell, ...]] = []
     for run in runs:
@@ -292,28 +294,28 @@ def corpus(runs: Sequence[Run]) -> Chapter:
                 before = {name: float(there) for name, (there, _) in amounts.items()}
                 after = {name: float(drawn) for name, (_, drawn) in amounts.items()}
                 title = f"{run.name}: {what}" if len(runs) > 1 else what
-                made.figures.append(figure.shares(before, after, f"{title}, share of {unit} by language"))
+                section.figures.append(figure.shares(before, after, f"{title}, share of {unit} by language"))
                 sampled += _sampled(run.name, what, unit, before, after)
     if cleaned:
         columns = (
             ("language", ""), ("corpus", ""), ("unit", ""), ("read", ",d"), ("kept", ",d"),
             ("characters read", ",d"), ("characters kept", ",d"), ("kept %", ".1f"),
         )  # fmt: skip
-        made.details.append(Sheet("corpora", "Cleaning", columns, tuple(cleaned)))
+        section.details.append(Sheet("corpora", "Cleaning", columns, tuple(cleaned)))
     if sampled:
         columns_of = (
             ("run", ""), ("sampling", ""), ("language", ""), ("unit", ""), ("there is", ",d"), ("share %", ".2f"),
             ("drawn", ",d"), ("drawn %", ".2f"), ("times", ".2f"),
         )  # fmt: skip
         note = "In pre-training the amounts drawn are those of one epoch of the training."
-        made.details.append(
+        section.details.append(
             Sheet("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
         )
-    return made
+    return section
 
 
 def _cleaned(item: Made) -> tuple[Cell, ...] | None:
-    """One row on a corpus from its statistics, if it is one."""
+    """Return one row about a corpus from its statistics, or None for other directories."""
     path = item.path / "stats.json"
     if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
         return None
@@ -364,8 +366,8 @@ def _sampled(
 
 
 def reproduction(runs: Sequence[Run]) -> Chapter:
-    """The commands that make the runs again, in order, from their manifests; what each took."""
-    made = Chapter("How to make it again", "Commands from the manifests, each after what it needs.")
+    """Return the commands that reproduce the runs, in order, from their manifests, with their durations."""
+    section = Chapter("How to make it again", "Commands from the manifests, each after what it needs.")
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         lines = []
@@ -382,13 +384,13 @@ def reproduction(runs: Sequence[Run]) -> Chapter:
                 )
             )  # fmt: skip
         if run.gone:
-            lines += [f"# no longer at hand: {name}" for name in run.gone]
+            lines += [f"# no longer available: {name}" for name in run.gone]
         if lines:
-            made.commands[run.name] = lines
+            section.commands[run.name] = lines
     columns = (
         ("run", ""), ("directory", ""), ("stage", ""), ("seconds", ",.1f"), ("peak MiB", ",.0f"),
         ("xling", ""), ("digest", ""),
     )  # fmt: skip
     if rows:
-        made.details.append(Sheet("stages", "What each stage took", columns, tuple(rows)))
-    return made
+        section.details.append(Sheet("stages", "What each stage took", columns, tuple(rows)))
+    return section

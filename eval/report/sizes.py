@@ -1,4 +1,4 @@
-"""Corpus sizes by language, and how scores rank beside them."""
+"""Corpus sizes by language, and their rank correlation with scores."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``xling report``: one page a person reads after one or several runs, and its tables in other formats.
+"""Report of one or several runs as one page, with its tables in other formats: ``xling report``.
 
-The HTML needs nothing but itself; a script of its own sorts, filters and copies tables, and it is readable without.
-Everything in it comes from what the stages have left behind: manifests, logs,
-scores and predictions; nothing is trained or predicted here.
+The HTML is self-contained; its script sorts, filters and copies tables, and it is readable without the
+script. All content comes from the outputs of stages: manifests, logs, scores and predictions; nothing is
+trained or predicted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class ReportConfig:
     """Settings of ``xling report``.
 
     Args:
-        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name one
-            (``runs=NAME=PATH,NAME=PATH`` on the command line).
-        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and a CSV file a table.
+        runs: folders of runs (of a pipeline, a model, an evaluation), files of scores, or NAME=PATH to name
+            one (``runs=NAME=PATH,NAME=PATH`` on the command line).
+        out: directory to publish: ``report.html``, ``report.md``, ``report.tex``, and one CSV file per table.
         title: heading of the page.
         note: a sentence under the heading.
         data: folder of the suites' files, to compare systems row by row; default: where the runs were scored.
-        allow_missing: take averages over the languages that have a score, and print which have not.
-        rows: rows with errors shown of each suite, with the answers of two systems; 0 for none.
-        published: put published results beside, with what makes them comparable or not.
+        allow_missing: average over the languages that have a score, and list the missing ones.
+        rows: number of rows with errors shown per suite, with the answers of two systems; 0 for none.
+        published: add published results, with a note on their comparability.
     """
 
     runs: tuple[str, ...] = field(default=())
@@ -62,18 +62,18 @@ class ReportConfig:
 
 @dataclass(frozen=True)
 class Report:
-    """All that a report says, ready to be written in any format.
+    """The content of a report, independent of the format.
 
     Attributes:
         title: heading.
         note: a sentence under it.
         leads: warnings.
         overall: every system on every suite; None without scores.
-        findings: the result in sentences, the weightiest first.
-        tables: of scores, one a suite.
-        pictures: of scores, one a suite.
-        chapters: the rest, in order.
-        scores: what the tables are made of.
+        findings: the result in sentences, most important first.
+        tables: score tables, one per suite.
+        pictures: score plots, one per suite.
+        chapters: the other sections, in order.
+        scores: the scores behind the tables.
     """
 
     title: str
@@ -99,11 +99,11 @@ def run(cfg: ReportConfig) -> Answer:
     inputs = [path for run in runs for path in _inputs(run)] + ([FILE] if cfg.published else [])
     settings = replace(cfg, out=Path())
     if not manifest.up_to_date(cfg.out, STAGE, settings, inputs, replaceable=True):
-        made = build(runs, cfg)
+        report = build(runs, cfg)
         with manifest.publish(cfg.out, STAGE, settings, inputs) as out:
-            for name, text in files(made).items():
+            for name, text in files(report).items():
                 (out.path / name).write_text(text, encoding="utf-8")
-            out.counts["scores"] = len(made.scores)
+            out.counts["scores"] = len(report.scores)
     written = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
     text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
     facts = {
@@ -116,19 +116,19 @@ def run(cfg: ReportConfig) -> Answer:
 
 
 def _inputs(run: Run) -> list[Path]:
-    """What the report of a run depends on; text under a name of its own, so that nothing counts twice."""
+    """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
     return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
-    """The report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
+    """Build the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
     scores, notes = artifacts.joined(runs)
     ends = artifacts.ends_of(runs)
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
     shown = [*scores, *(beside(scores, data) if cfg.published else [])]
-    found = [
+    score_tables = [
         tables.language_table([s for s in shown if s.suite == suite], suite, cfg.allow_missing, ends=ends)
         for suite in dict.fromkeys(s.suite for s in scores)
     ]
@@ -158,7 +158,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         leads=[*leads, *notes],
         overall=overall(scores, ends, tests, ranks.groups(systems)) if scores else None,
         findings=summary(scores),
-        tables=found,
+        tables=score_tables,
         pictures=[
             sections.of_suite(suite, dots(suite, scores))
             for suite, langs in spoken.items()
@@ -169,74 +169,80 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     )
 
 
-def files(made: Report) -> dict[str, str]:
-    """File name -> content."""
-    tables = _csv_files(made)
-    page = html_page(made, tables)
-    return {"report.html": page, "report.md": markdown(made), "report.tex": latex(made), **tables}
+def files(report: Report) -> dict[str, str]:
+    """Return the report's files: file name -> content."""
+    tables = _csv_files(report)
+    page = html_page(report, tables)
+    return {"report.html": page, "report.md": markdown(report), "report.tex": latex(report), **tables}
 
 
-def _csv_files(made: Report) -> dict[str, str]:
-    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
-    sheets += [made.overall] if made.overall else []
-    sheets += [_signatures(made.scores)] if made.scores else []
-    found = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in made.tables}
-    found |= {f"{s.name}.csv": sheet.comma_separated(s) for s in sheets}
-    return found
+def _csv_files(report: Report) -> dict[str, str]:
+    sheets = [s for chapter in report.chapters for s in (*chapter.sheets, *chapter.details)]
+    sheets += [report.overall] if report.overall else []
+    sheets += [_signatures(report.scores)] if report.scores else []
+    content_of = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
+    content_of |= {f"{s.name}.csv": sheet.comma_separated(s) for s in sheets}
+    return content_of
 
 
-def markdown(made: Report) -> str:
-    """The report without its pictures."""
-    first = sheet.markdown(made.overall).rstrip() if made.overall else ""
-    told = [f"# {made.title}", made.note, *made.leads, first, "\n".join(f"- {f}" for f in made.findings)]
+def markdown(report: Report) -> str:
+    """Return the report as Markdown, without pictures."""
+    first = sheet.markdown(report.overall).rstrip() if report.overall else ""
+    told = [
+        f"# {report.title}",
+        report.note,
+        *report.leads,
+        first,
+        "\n".join(f"- {f}" for f in report.findings),
+    ]
     parts = [sheet.without_html(text) for text in told]
-    parts += [render.markdown(table).rstrip() for table in made.tables]
-    for chapter in made.chapters:
+    parts += [render.markdown(table).rstrip() for table in report.tables]
+    for chapter in report.chapters:
         told = [f"## {chapter.title}", chapter.lead]
         told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
         parts += [sheet.without_html(text) for text in told]
         parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
-    signed = [f"- {name}: `{text}`" for name, text in _signatures(made.scores).rows]
+    signed = [f"- {name}: `{text}`" for name, text in _signatures(report.scores).rows]
     parts.append("## Signatures\n\n" + "\n".join(signed))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def latex(made: Report) -> str:
-    """Every table, for a document with the packages booktabs and longtable."""
-    sheets = [s for chapter in made.chapters for s in (*chapter.sheets, *chapter.details)]
-    first = [sheet.latex(made.overall)] if made.overall else []
-    return "\n".join([*first, *map(render.latex, made.tables), *map(sheet.latex, sheets)])
+def latex(report: Report) -> str:
+    """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
+    sheets = [s for chapter in report.chapters for s in (*chapter.sheets, *chapter.details)]
+    first = [sheet.latex(report.overall)] if report.overall else []
+    return "\n".join([*first, *map(render.latex, report.tables), *map(sheet.latex, sheets)])
 
 
-def html_page(made: Report, beside: Iterable[str]) -> str:
-    """The whole report as one page, with links to the files ``beside`` it."""
-    names = [*(["Scores"] if made.tables else []), *(c.title for c in made.chapters)]
+def html_page(report: Report, beside: Iterable[str]) -> str:
+    """Return the whole report as one page, with links to the files ``beside`` it."""
+    names = [*(["Scores"] if report.tables else []), *(c.title for c in report.chapters)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
-    rest = made.findings[WEIGHTIEST:]
+    rest = report.findings[WEIGHTIEST:]
     body = [
-        f"<h1>{html.escape(made.title)}</h1>",
-        f"<p>{html.escape(made.note)}</p>" if made.note else "",
-        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in made.leads),
-        _overall(made.overall) if made.overall else "",
-        _list(made.findings[:WEIGHTIEST]),
+        f"<h1>{html.escape(report.title)}</h1>",
+        f"<p>{html.escape(report.note)}</p>" if report.note else "",
+        *(f'<p class="banner">{html.escape(sentence)}</p>' for sentence in report.leads),
+        _overall(report.overall) if report.overall else "",
+        _list(report.findings[:WEIGHTIEST]),
         _folded(f"{counted(len(rest), 'more finding')}", _list(rest)) if rest else "",
         _beside(beside),
         f"<nav aria-label=Chapters>{links}</nav>",
-        script.filter_bar() if made.scores else "",
+        script.filter_bar() if report.scores else "",
     ]
-    if made.tables:
+    if report.tables:
         body += [
             _heading("Scores"),
-            *map(_score_table, made.tables),
-            figure.grid(made.pictures),
+            *map(_score_table, report.tables),
+            figure.grid(report.pictures),
         ]
-    body += [_chapter(chapter) for chapter in made.chapters]
-    if made.scores:
-        said = f"Signatures of {counted(len(made.scores), 'score')}"
-        signed = sheet.html_table(_signatures(made.scores), heading=False, most=MOST_SIGNATURES)
+    body += [_chapter(chapter) for chapter in report.chapters]
+    if report.scores:
+        said = f"Signatures of {counted(len(report.scores), 'score')}"
+        signed = sheet.html_table(_signatures(report.scores), heading=False, most=MOST_SIGNATURES)
         body.append(_folded(said, signed))
-    body = ["<main>", *filter(None, body), "</main>", _script(made.scores)]
-    return page.document(made.title, "\n".join(body))
+    body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
+    return page.document(report.title, "\n".join(body))
 
 
 def _overall(table: sheet.Sheet) -> str:
@@ -245,7 +251,7 @@ def _overall(table: sheet.Sheet) -> str:
 
 
 def _script(scores: Sequence[Score]) -> str:
-    """What sorts and filters, with family and script of every language."""
+    """Return the script for sorting and filtering, with family and script of every language."""
     sides = {side for score in scores for side in (score.lang, *score.lang.split("-"))}
     known = {}
     for side in sorted(sides):
@@ -262,7 +268,7 @@ def _list(findings: Sequence[str]) -> str:
 
 
 def _beside(names: Iterable[str]) -> str:
-    """Links to the other files of the report, which lie in the same folder."""
+    """Return links to the other files of the report, which lie in the same folder."""
     links = " ".join(
         f'<a href="{html.escape(quote(name))}">{html.escape(name)}</a>'
         for name in ("report.md", "report.tex", *names)
@@ -296,7 +302,7 @@ def _chapter(chapter: Chapter) -> str:
 
 
 def _broken(line: str) -> str:
-    """A command over several lines of a shell."""
+    """Format a command over several lines of a shell."""
     return line if line.startswith("#") else " \\\n    ".join(_wrapped(line))
 
 
@@ -322,7 +328,10 @@ def _folded(title: str, inside: str, is_open: bool = False) -> str:
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One sentence per system and suite: its average without the source beside the controls', the farthest first."""
+    """Return one sentence per system and suite.
+
+    Its average without the source beside the controls', largest lead first.
+    """
     table = tables.by_column(scores)
     sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):

@@ -1,4 +1,4 @@
-"""Tables of scores: per language, averages, transfer gap, controls beside; a hole never gets an average."""
+"""Tables of scores: per language, averages, transfer gap and controls; an average never ignores a gap silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_FOR_CORRELATION = 4
 
 
 class Column(NamedTuple):
-    """What the numbers of one column have in common."""
+    """Properties shared by the numbers of one column."""
 
     suite: str
     metric: str
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 def column_of(score: Score | Average) -> Column:
-    """The column that a score or an average belongs to."""
+    """Return the column that a score or an average belongs to."""
     return Column(score.suite, score.metric, score.system, score.protocol, score.select, score.source)
 
 
@@ -39,7 +39,7 @@ class Cell:
     """A number in a table.
 
     Attributes:
-        value: mean over seeds, or None for a hole.
+        value: mean over seeds, or None if it is missing.
         spread: standard deviation over seeds (n - 1), or None with one seed.
         low: lower end of the bootstrap interval (mean over seeds), or None.
         high: upper end.
@@ -103,7 +103,7 @@ Ends = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
 
 @dataclass
 class _Holes:
-    """The holes met while a table was made, so that its notes can name them."""
+    """Gaps found while a table is made, so that its notes can name them."""
 
     allow: bool
     langs: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -118,7 +118,7 @@ def language_table(
     corpus_sizes: Mapping[str, float] | None = None,
     ends: Ends | None = None,
 ) -> Table:
-    """Rows are languages, columns systems grouped by suite; below them averages and the transfer gap.
+    """Return a table with languages as rows and systems as columns, grouped by suite, with averages below.
 
     The average without the source is over every language but the one trained on; the transfer gap is the
     source's score minus that average (Hu et al. 2020, XTREME, section 5). Spreads are over seeds. Published
@@ -171,7 +171,7 @@ def _summaries(
     holes: _Holes,
     ends: Ends,
 ) -> list[Line]:
-    """The averages and the transfer gap; a line without any number is left out."""
+    """Return the averages and the transfer gap; empty lines are dropped."""
     every = sorted({lang for langs in langs_of.values() for lang in langs})
     wanted: list[tuple[str, Callable[..., Cell], Callable[[Column], list[str]]]] = [
         ("average without source", average, lambda c: transferred(c, langs_of[c])),
@@ -199,23 +199,23 @@ def _printed_average(values: Values) -> Cell:
 def _correlations(
     table: Mapping[Column, Values], columns: Sequence[Column], amounts: Mapping[str, float]
 ) -> list[str]:
-    """Spearman's rank correlation of score and corpus size over the languages other than the source."""
+    """Return Spearman's rank correlation of score and corpus size over the languages other than the source."""
     notes = []
     for column in columns:
         langs = transferred(column, [x for x in table[column] if x in amounts])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
-        found = sizes.spearman(
+        correlation = sizes.spearman(
             [statistics.fmean(table[column][x].values()) for x in langs], [amounts[x] for x in langs]
         )
         notes.append(
-            f"{_title(column)}: rank correlation with corpus size {found:.2f} over {len(langs)} languages."
+            f"{_title(column)}: rank correlation with corpus size {correlation:.2f} over {len(langs)} languages."
         )
     return notes
 
 
 def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Language -> group for each of ``family`` and ``script`` asked for; a pair counts by its first side.
+    """Return language -> group for ``family`` and ``script`` if requested; a pair counts by its first side.
 
     Raises:
         UserError: another kind of group, or a language that the table of languages lacks.
@@ -231,7 +231,7 @@ def group_maps(scores: Iterable[Score], kinds: Sequence[str]) -> dict[str, dict[
 
 
 def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
-    """Scores as column -> language -> seed -> value.
+    """Return scores as column -> language -> seed -> value.
 
     Raises:
         UserError: one measurement is there twice with different values.
@@ -250,7 +250,7 @@ def by_column(scores: Iterable[Score]) -> dict[Column, Values]:
 
 
 def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
-    """Columns by suite as given, systems before their controls."""
+    """Order the columns by suite as given, systems before their controls."""
     suites = list(dict.fromkeys(c.suite for c in table))
     metrics = list(dict.fromkeys(c.metric for c in table))
 
@@ -263,7 +263,7 @@ def sorted_columns(table: Mapping[Column, Values]) -> list[Column]:
 
 
 def languages_of(table: Mapping[Column, Values], suite: str) -> list[str]:
-    """Every language that any column of a suite has: what each of its columns must have for an average."""
+    """Return every language of a suite in any column: each column needs all of them for an average."""
     columns = [c for c in table if c.suite == suite]
     own = [c for c in columns if c.select != PUBLISHED] or columns
     return _ordered({lang for c in own for lang in table[c]} - {AVERAGE}, {c.source for c in own})
@@ -274,24 +274,24 @@ def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
 
 
 def averaged_of(table: Mapping[Column, Values], suite: str) -> list[str]:
-    """The languages of a suite's averages: those of the published suite, or all where none of them is there."""
+    """Return the languages of a suite's averages: those of the published suite, or all if none of them exists."""
     return published_of(suite, languages_of(table, suite))
 
 
 def published_of(suite: str, langs: Sequence[str]) -> list[str]:
-    """Those of ``langs`` that the published suite has, or all where it has none of them."""
+    """Return the ``langs`` that the published suite has, or all if it has none of them."""
     every = suites()
     published = every[suite].languages if suite in every else ()
     return [lang for lang in langs if lang in published] or list(langs)
 
 
 def transferred(column: Column, langs: Sequence[str]) -> list[str]:
-    """The languages that a column was not trained in; another treebank of the source language is none."""
+    """Return the languages that a column was not trained in, excluding other treebanks of the source language."""
     return [lang for lang in langs if not languages.is_same(lang, column.source)]
 
 
 def _set_notes(table: Mapping[Column, Values], langs_of: Mapping[Column, Sequence[str]]) -> list[str]:
-    """What stands below the averages because the published suite does not have it."""
+    """Return the rows shown below the averages because the published suite lacks their language."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in langs_of):
         own = next(langs for c, langs in langs_of.items() if c.suite == suite)
@@ -305,7 +305,7 @@ def _set_notes(table: Mapping[Column, Values], langs_of: Mapping[Column, Sequenc
 def average(
     values: Values, column: Column, langs: Sequence[str], holes: _Holes, ends: Ends = _no_ends
 ) -> Cell:
-    """Mean over languages per seed, then mean and spread over seeds; no number when a language is missing."""
+    """Return the mean over languages per seed, then mean and spread over seeds; None if a language is missing."""
     there, seeds = _complete(values, column, langs, holes)
     if not there:
         return Cell(None)
@@ -333,7 +333,7 @@ def transfer_gap(
 
 
 def over_seeds(values: Sequence[float], holes: _Holes | None = None, column: Column | None = None) -> Cell:
-    """Mean and sample standard deviation of one number per seed."""
+    """Return mean and sample standard deviation over seeds."""
     incomplete = holes is not None and column is not None and bool(holes.used.get(_title(column)))
     spread = statistics.stdev(values) if len(values) > 1 else None
     return Cell(statistics.fmean(values), spread, mark="*" if incomplete else "")
@@ -346,9 +346,10 @@ def _members(langs_of: Mapping[Column, Sequence[str]], members: set[str], column
 def _complete(
     values: Values, column: Column, langs: Sequence[str], holes: _Holes
 ) -> tuple[list[str], list[int]]:
-    """The languages and seeds an average may use; none when a hole is not allowed."""
+    """Return the languages and seeds that an average may use; empty if a gap is not allowed."""
     seeds = sorted({seed for lang in langs for seed in values.get(lang, {})})
-    # A language that lacks one seed of the others is a hole too; no seed at all leaves nothing to average.
+    # A language that lacks one seed of the others is a gap too; with no seed at all there is nothing to
+    # average.
     missing = [lang for lang in langs if set(values.get(lang, {})) != set(seeds) or not seeds]
     if not missing:
         return list(langs), seeds
@@ -383,13 +384,13 @@ def _lang_cell(
 
 def intervals_of(scores: Sequence[Score]) -> dict[tuple[Column, str], tuple[float, float]]:
     """Bootstrap intervals, averaged over seeds."""
-    found: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
+    ends_of: dict[tuple[Column, str], list[tuple[float, float]]] = defaultdict(list)
     for s in scores:
         if s.low is not None and s.high is not None:
-            found[column_of(s), s.lang].append((s.low, s.high))
+            ends_of[column_of(s), s.lang].append((s.low, s.high))
     return {
         key: (statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends))
-        for key, ends in found.items()
+        for key, ends in ends_of.items()
     }
 
 
@@ -399,7 +400,7 @@ def _ordered(langs: Iterable[str], sources: Iterable[str]) -> list[str]:
 
 
 def _title(column: Column) -> str:
-    """A name that no other column has; what is usual is not said."""
+    """Return a unique name of a column, without the usual settings."""
     usual = ("zero_shot", "none", "source-dev", "last", PUBLISHED, "en", "")
     how = [x for x in (column.protocol, column.select, column.source) if x not in usual]
     return f"{column.suite} {column.metric} of {' '.join([column.system, *how])}"
@@ -417,7 +418,7 @@ def _column_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
 
 
 def column_name(column: Column, columns: Sequence[Column]) -> str:
-    """The system's name, with protocol, selection and source where columns of its suite differ in them."""
+    """Return the system's name, with protocol, selection and source if columns of its suite differ in them."""
     alike = [c for c in columns if c.suite == column.suite and c.system not in CONTROLS]
     if column.select == PUBLISHED:
         return column.system
@@ -431,7 +432,7 @@ def column_name(column: Column, columns: Sequence[Column]) -> str:
 
 
 def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[str]:
-    """Training, selection, splits and seeds of every suite, in words."""
+    """Describe training, selection, splits and seeds of every suite."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
         own = [s for s in scores if s.suite == suite]
@@ -458,7 +459,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
 
 
 def _unscored(suite: str, langs: set[str]) -> list[str]:
-    """Languages of the published suite that no average here is over."""
+    """Return languages of the published suite that no average here covers."""
     every = suites()
     known = every[suite] if suite in every else None  # noqa: SIM401 - a registry's get raises
     langs = {languages.canonical(lang) for lang in langs} | langs

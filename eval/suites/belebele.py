@@ -8,7 +8,7 @@ from xling.eval.suite import SUITES, Example, Suite
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
-    """A line of the official files; the four answers compete behind passage and question."""
+    """Parse a line of the official files; the four answers compete after passage and question."""
     choices = tuple(str(record[f"mc_answer{n}"]) for n in (1, 2, 3, 4))
     premise = f"{record['flores_passage']} {record['question']}"
     # Passages of one page are told apart by the part of FLORES that they are from, where it is said.

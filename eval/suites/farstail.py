@@ -12,7 +12,7 @@ from xling.eval.suites.xnli import LABELS
 
 
 def rows(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Tab-separated cells in quotes, as the official repository has them; labels are e, n and c."""
+    """Read quoted tab-separated cells, as in the official repository; labels are e, n and c."""
     (path,) = paths
     reader = csv.reader((line for _, line in lines(path)), delimiter="\t")
     if next(reader, []) != ["premise", "hypothesis", "label"]:

@@ -28,6 +28,6 @@ SUITES.add(
             "models for African news translation"
         ),
         url="https://github.com/masakhane-io/lafand-mt",
-        protocol="sacreBLEU on raw references; where no test rows are at hand, dev rows are scored",
+        protocol="sacreBLEU on raw references; without test rows, dev rows are scored",
     ),
 )

@@ -16,14 +16,14 @@ DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 
 
 def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Rows with the document that they are from, where the file that says so lies beside the texts or above them."""
+    """Return rows with their document, if the file of documents is beside the texts or above them."""
     beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
-    found = next((path for path in beside if path.is_file()), None)
-    names = [text for _, text in lines(found)] if found else []
+    listing = next((path for path in beside if path.is_file()), None)
+    names = [text for _, text in lines(listing)] if listing else []
     for path, number, row in parallel(paths):
-        if found and number > len(names):
-            raise UserError(f"{found} has {len(names)} lines", f"one for each line of {path}")
-        document = {"document": names[number - 1]} if found else {}
+        if listing and number > len(names):
+            raise UserError(f"{listing} has {len(names)} lines", f"one for each line of {path}")
+        document = {"document": names[number - 1]} if listing else {}
         yield path, number, replace(row, fields={**row.fields, **document})
 
 

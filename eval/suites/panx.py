@@ -35,6 +35,6 @@ SUITES.add(
             " al. 2019"
         ),
         url="https://github.com/google-research/xtreme",
-        protocol="span F1, seqeval default mode; the dev split where test has no labels at hand",
+        protocol="span F1, seqeval default mode; the dev split if test has no labels",
     ),
 )

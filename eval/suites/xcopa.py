@@ -8,7 +8,7 @@ from xling.eval.suite import SUITES, Example, Online, Suite, recorded_files
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
-    """A line of XCOPA's files."""
+    """Parse a line of XCOPA's files."""
     choices = (record["choice1"], record["choice2"])
     fields = {"premise": record["premise"], "question": record["question"], "choices": choices}
     return Example(str(record["idx"]), fields, int(record["label"]))

@@ -10,7 +10,7 @@ NAME = "xquad"
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
-    """A record of the hub; it does not number its paragraphs."""
+    """Convert a record of the Hub, which does not number its paragraphs."""
     answers = record["answers"]
     label = tuple(zip(answers["text"], answers["answer_start"], strict=True))
     return Example(record["id"], {"context": record["context"], "question": record["question"]}, label)

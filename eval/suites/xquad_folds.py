@@ -1,4 +1,4 @@
-"""XQuAD cut into training, dev and test paragraphs, for when SQuAD's training rows are not at hand."""
+"""XQuAD divided into training, dev and test paragraphs, for use without SQuAD's training rows."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ WHOLE = SUITES[xquad.NAME]
 
 
 def in_fold(example: Example, split: str) -> bool:
-    """Six of ten paragraphs train, one is dev, three test; the same ones in every language."""
+    """Assign six of ten paragraphs to train, one to dev, three to test; the same in every language."""
     place = int(rng("xquad_folds", int(example.fields["paragraph"])).integers(10))
     return {"train": place < 6, "dev": place == 6, "test": place > 6}[split]
 

@@ -3,24 +3,32 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from xling.eval.readers import table
-from xling.eval.suite import SUITES, Example, Row, Suite
+from xling.core.errors import UserError
+from xling.eval.readers import lines
+from xling.eval.suite import SUITES, Example, Layout, Row, Suite
 
-_ENDINGS = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
-_CELLS = table(
-    {name: name for name in (*(f"InputSentence{n}" for n in (1, 2, 3, 4)), *_ENDINGS)},
-    "AnswerRightEnding",
-    "InputStoryid",
-)
+_COLUMNS = ["InputStoryid", *(f"InputSentence{n}" for n in (1, 2, 3, 4))]
+_COLUMNS += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2", "AnswerRightEnding"]
+"""Columns of the file by its authors; a copy has other names, as story_id, in the same order."""
 
 
 def stories(paths: tuple[Path, ...]) -> Iterator[Row]:
-    """Four sentences and two endings a line, as the official files have them."""
-    for path, number, row in _CELLS(paths):
-        premise = " ".join(row.fields[f"InputSentence{n}"] for n in (1, 2, 3, 4))
-        choices = tuple(row.fields[name] for name in _ENDINGS)
-        fields = {"premise": premise, "question": "effect", "choices": choices}
-        yield path, number, Example(row.id, fields, int(row.label) - 1)
+    """Read a story id, four sentences, two endings and the number of the right one per line, after a header.
+
+    Columns behind these, which some copies have, are not read.
+
+    Raises:
+        UserError: too few columns, or a number of an ending other than 1 and 2.
+    """
+    (path,) = paths
+    for number, line in lines(path):
+        cells = line.split("\t")[: len(_COLUMNS)]
+        is_good = len(cells) == len(_COLUMNS) and (number == 1 or cells[7] in ("1", "2"))
+        if not is_good or (number == 1 and "story" not in cells[0].lower()):
+            raise UserError(f"{path}:{number}: {line[:60]!r}", f"a header and rows of {', '.join(_COLUMNS)}")
+        if number > 1:
+            fields = {"premise": " ".join(cells[1:5]), "question": "effect", "choices": tuple(cells[5:7])}
+            yield path, number, Example(cells[0], fields, int(cells[7]) - 1)
 
 
 SUITES.add(
@@ -34,6 +42,12 @@ SUITES.add(
         reader=stories,
         patterns=("xstorycloze/spring2016.val.{lang}.tsv.split_20_80_{split}.tsv",),
         split_codes={"test": "eval"},
+        official=(
+            Layout(
+                ("xstory_cloze/spring2016.val.{lang}.tsv.split_20_80_{split}.tsv",),
+                split_codes={"test": "eval"},
+            ),
+        ),
         licence="CC BY-SA 4.0",
         citation="Lin et al. 2022, Few-shot learning with multilingual generative language models",
         url="https://huggingface.co/datasets/juletxara/xstory_cloze",

@@ -9,7 +9,7 @@ from xling.eval.suite import SUITES, Example, Suite
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
-    """A line of the published files; each alternative is a name with the sentence behind the gap."""
+    """Parse a line of the published files; each alternative is a name with the sentence after the gap."""
     before, gap, after = str(record["sentence"]).partition("_")
     if not gap:
         raise UserError(f"sentence {index} has no gap: {before[:60]!r}", "one _ in it")

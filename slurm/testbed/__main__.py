@@ -20,7 +20,7 @@ from xling.slurm.testbed import bed
 
 
 def main() -> int:
-    """Entry point; 2 when the test bed cannot start here, with the reason."""
+    """Run the command line; return 2 if the test bed cannot start here, after printing the reason."""
     parser = argparse.ArgumentParser(
         prog="python -m xling.slurm.testbed", description="A real Slurm on one machine."
     )

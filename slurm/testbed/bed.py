@@ -30,18 +30,18 @@ _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sb
 
 
 def default_directory() -> Path:
-    """Where the test bed lives unless told otherwise: one per user."""
+    """Return the default directory of the test bed: one per user."""
     return Path(tempfile.gettempdir()) / f"xling-testbed-{os.getuid()}"
 
 
 def missing_packages(accounting: bool = False) -> list[str]:
-    """Debian packages that have to be installed first, sorted."""
+    """Return the missing Debian packages, sorted."""
     wanted = PROGRAMS | (ACCOUNTING_PROGRAMS if accounting else {})
     return sorted({package for program, package in wanted.items() if not shutil.which(program, path=_PATH)})
 
 
 def obstacle(accounting: bool = False) -> str:
-    """Why the test bed cannot start on this machine, or ""."""
+    """Return why the test bed cannot start on this machine, or ""."""
     if packages := missing_packages(accounting):
         return f"packages are missing: apt-get install {' '.join(packages)}"
     if os.getuid() != 0:
@@ -95,7 +95,7 @@ def up(
 
 
 def opened(directory: Path) -> Bed:
-    """The test bed that runs in ``directory``."""
+    """Return the test bed that runs in ``directory``."""
     facts = json.loads((directory.absolute() / "bed.json").read_text())
     return Bed(**facts | {"directory": directory.absolute(), "node_ports": tuple(facts["node_ports"])})
 
@@ -107,7 +107,7 @@ def start_daemon(bed: Bed, name: str) -> None:
 
 
 def signal_daemon(bed: Bed, name: str, number: signal.Signals, wait_s: float = 10.0) -> None:
-    """Send a signal to a daemon by its name in ``daemons.json``; wait for its end where it ends it."""
+    """Send a signal to a daemon by its name in ``daemons.json``; wait for its end if it ends."""
     pid = json.loads((bed.directory / "daemons.json").read_text())[name]
     if not _is_ours(pid, bed.directory):
         return
@@ -131,12 +131,12 @@ def down(directory: Path) -> list[int]:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What has to stand in the environment so that Slurm's commands speak to this cluster."""
+    """Return the environment variables with which Slurm's commands use this cluster."""
     return {"SLURM_CONF": str(directory.absolute() / "slurm.conf"), "XLING_SITE": str(site(directory))}
 
 
 def site(directory: Path) -> Path:
-    """The site profile of the test bed."""
+    """Return the site profile of the test bed."""
     return directory.absolute() / "site.yaml"
 
 
@@ -174,13 +174,13 @@ def _start_all(bed: Bed) -> None:
 
 
 def _start_accounting(bed: Bed) -> None:
-    """MariaDB on a free port of the loopback, and slurmdbd on top of it."""
+    """Start MariaDB on a free loopback port, and slurmdbd on top of it."""
     data, password = bed.directory / "mariadb", secrets.token_hex(16)
     # mariadb-install-db cannot write to a path with a space in it.
-    with tempfile.TemporaryDirectory(prefix="xling-mariadb-") as made:
-        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={made}/data"]
+    with tempfile.TemporaryDirectory(prefix="xling-mariadb-") as temporary:
+        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={temporary}/data"]
         _call([*install, "--auth-root-authentication-method=normal", "--skip-test-db"])
-        shutil.move(f"{made}/data", data)
+        shutil.move(f"{temporary}/data", data)
     first = bed.directory / "first.sql"
     first.touch(mode=0o600)
     first.write_text(
@@ -203,7 +203,7 @@ def _start_accounting(bed: Bed) -> None:
 
 
 def _spawn(bed: Bed, program: str, arguments: Sequence[str], name: str = "") -> None:
-    """Start a daemon in a session of its own and write down its process id."""
+    """Start a daemon in its own session and record its process id."""
     name = name or program
     path = shutil.which(program, path=_PATH)
     assert path, program
@@ -228,7 +228,7 @@ def _daemon_environment(bed: Bed) -> dict[str, str]:
 
 
 def _call(command: list[str], bed: Bed | None = None) -> str:
-    """Output of a command; its error text becomes the message when it fails."""
+    """Return the output of a command; its error text becomes the message when it fails."""
     command = [shutil.which(command[0], path=_PATH) or command[0], *command[1:]]
     env = _daemon_environment(bed) if bed else os.environ | {"PATH": _PATH}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -284,7 +284,7 @@ def _recorded(directory: Path) -> list[int]:
 
 
 def process_file(pid: int, name: str) -> bytes:
-    """A file of ``/proc/PID``, empty where the process is gone."""
+    """Return the content of a file of ``/proc/PID``, empty if the process is gone."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -292,7 +292,7 @@ def process_file(pid: int, name: str) -> bytes:
 
 
 def _ended(pid: int) -> bool:
-    """Whether the process is gone or a zombie that nobody has collected."""
+    """Return whether the process is gone or an uncollected zombie."""
     stat = process_file(pid, "stat")
     if stat.rpartition(b")")[2].split()[:1] != [b"Z"]:
         return not stat
@@ -300,20 +300,20 @@ def _ended(pid: int) -> bool:
 
 
 def _is_ours(pid: int, directory: Path) -> bool:
-    """Whether ``pid`` was started for this directory: a recycled id never is."""
+    """Return whether ``pid`` was started for this directory: a recycled id never is."""
     mark = f"SLURM_CONF={directory}/slurm.conf".encode()
     return mark in process_file(pid, "environ").split(b"\0")
 
 
 def stragglers(directory: Path) -> list[int]:
-    """Steps and tasks that Slurm started from this directory; never a user's shell that points at it."""
-    found = []
+    """Return the processes of steps and tasks that Slurm started here; never a user's shell."""
+    pids = []
     for pid in (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()):
         in_job = b"\0SLURM_JOB_ID=" in b"\0" + process_file(pid, "environ")
         step = process_file(pid, "cmdline").startswith(b"slurmstepd")
         if (in_job or step) and pid != os.getpid() and _is_ours(pid, directory):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def _stop_processes(directory: Path) -> list[int]:

@@ -44,7 +44,7 @@ class Bed:
 
     @property
     def slurm_conf(self) -> Path:
-        """What ``SLURM_CONF`` has to name."""
+        """The path for ``SLURM_CONF``."""
         return self.directory / "slurm.conf"
 
     @property
@@ -54,17 +54,17 @@ class Bed:
 
     @property
     def prolog(self) -> Path:
-        """What each node runs before a job; it fails, and the node is drained, while `broken` is there."""
+        """The script that each node runs before a job; it fails, and the node is drained, while `broken` exists."""
         return self.directory / "prolog"
 
     @property
     def broken(self) -> Path:
-        """Makes nodes fail to start jobs."""
+        """The file that makes nodes fail to start jobs."""
         return self.directory / "broken"
 
 
 def slurm_conf(bed: Bed) -> str:
-    """Text of slurm.conf.
+    """Return the text of slurm.conf.
 
     ``cred_expire`` is also the time that a requeued job must wait before it starts again (120 s by default).
     """
@@ -126,7 +126,7 @@ def slurm_conf(bed: Bed) -> str:
 
 
 def slurmdbd_conf(bed: Bed, password: str) -> str:
-    """Text of slurmdbd.conf; the file must have mode 0600."""
+    """Return the text of slurmdbd.conf; the file must have mode 0600."""
     lines = [
         "AuthType=auth/munge",
         f'AuthInfo="socket={bed.munge_socket}"',

@@ -98,7 +98,7 @@ class Schedule:
         self.check()
 
     def disturb(self) -> None:
-        """One disturbance."""
+        """Apply one random disturbance."""
         action = self.draw.choice(DISTURBANCES)
         self.done.append(action.__name__)
         action(self)
@@ -127,12 +127,12 @@ class Schedule:
                 self.found.append(f"status says {name} is LOST, and {both} were there all the time")
 
     def state_of(self, name: str) -> status.StepStatus:
-        """What ``xling slurm status`` says about a step."""
+        """Return the status of a step as ``xling slurm status`` reports it."""
         run = self.run
         return status.of_step(run.steps[name], reconcile.view_of(run))
 
     def active(self) -> list[str] | None:
-        """Names of the jobs that wait or run, None where Slurm does not answer."""
+        """Return the names of waiting or running jobs, None if Slurm does not answer."""
         command = ["squeue", "-h", "-r", "-o", "%j"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=10)
@@ -141,7 +141,7 @@ class Schedule:
         return None if done.returncode else done.stdout.split()
 
     def wait(self) -> None:
-        """Until the run has ended, with a line of cron."""
+        """Wait until the run has ended, reconciling periodically like cron."""
         deadline = time.monotonic() + HEALED_S
         while not all(step.outcome() for step in self.run.steps.values()):
             if time.monotonic() > deadline:
@@ -158,11 +158,11 @@ class Schedule:
             time.sleep(1)
 
     def left(self) -> list[str]:
-        """Jobs of the run that are still there."""
+        """Return the jobs of the run that still exist."""
         return [job for job in self.active() or () if job.startswith("x.")]
 
     def check(self) -> None:
-        """What has to hold at the end."""
+        """Check the conditions that must hold at the end."""
         for name, step in self.run.steps.items():
             if step.outcome().get("state") != "done":
                 self.found.append(f"{name} ended as {step.outcome()}")
@@ -182,7 +182,7 @@ class Schedule:
             self.found.append(f"jobs are left: {left}")
 
     def processes(self) -> list[int]:
-        """Processes of jobs of the test bed that run our code."""
+        """Return processes of jobs of the test bed that run our code."""
         return [
             pid
             for pid in bed.stragglers(self.bed.directory)
@@ -191,12 +191,12 @@ class Schedule:
         ]
 
     def command(self, *words: str) -> None:
-        """One of Slurm's commands, whatever it answers."""
+        """Run one of Slurm's commands, ignoring its result."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(words, capture_output=True, timeout=15)
 
     def some_job(self) -> str:
-        """Id of a job of the run, "" for a run without jobs."""
+        """Return the id of a job of the run, "" for a run without jobs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             command = ["squeue", "-h", "-r", "-o", "%i %j"]
             shown = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.splitlines()
@@ -257,7 +257,7 @@ def _mend_prolog(schedule: Schedule) -> None:
 
 
 def _resume_nodes(schedule: Schedule) -> None:
-    """What an administrator does to drained nodes; Slurm may drain one late, so it is done again."""
+    """Resume drained nodes, repeatedly, since Slurm may drain one late."""
     for name in schedule.bed.node_names:
         schedule.command("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
@@ -292,7 +292,7 @@ def requeue_job(schedule: Schedule) -> None:
 
 
 def cancel_job(schedule: Schedule) -> None:
-    """Cancel a job of the run behind its back."""
+    """Cancel a job of the run directly in Slurm."""
     if identity := schedule.some_job():
         schedule.command("scancel", identity)
 
@@ -352,7 +352,7 @@ DISTURBANCES = [
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """A file system of 32 MiB at ``folder``, so that it can be filled."""
+    """Provide a file system of 32 MiB at ``folder``, so that it can be filled."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)], check=True)
     try:
@@ -400,7 +400,7 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
 
 
 def main() -> int:
-    """Entry point; 1 when anything was violated."""
+    """Run the command line; return 1 when anything was violated."""
     parser = argparse.ArgumentParser(
         prog="python -m xling.slurm.testbed.nemesis", description="Disturb the test bed."
     )

@@ -28,7 +28,7 @@ class PartsConfig:
 
 
 def parts_phases(cfg: PartsConfig) -> list[Phase]:
-    """The files, then the digest of all."""
+    """Return the phases: the files, then the digest of all."""
     return [Phase("make", cfg.num_parts), Phase("merge", 1)]
 
 
@@ -39,8 +39,8 @@ def parts_run(cfg: PartsConfig, phase: str, index: int) -> None:
         if phase == "make":
             write_atomic(cfg.out / f"part.{index}", f"{index}\n" * 100)
         else:
-            found = [(cfg.out / f"part.{i}").read_bytes() for i in range(cfg.num_parts)]
-            write_atomic(cfg.out / "result", hashlib.sha256(b"".join(found)).hexdigest() + "\n")
+            contents = [(cfg.out / f"part.{i}").read_bytes() for i in range(cfg.num_parts)]
+            write_atomic(cfg.out / "result", hashlib.sha256(b"".join(contents)).hexdigest() + "\n")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ChainConfig:
 
 
 def chain(cfg: ChainConfig) -> None:
-    """Go on from what is saved; the result depends on every link in its order."""
+    """Continue from the saved state; the result depends on every link in order."""
     with alone(cfg.out, "chain"), job.resumable():
         state = cfg.out / "state"
         number, value = state.read_text().split() if state.exists() else ("0", "start")
@@ -72,7 +72,7 @@ def chain(cfg: ChainConfig) -> None:
 
 
 def expected(name: str, num_parts: int = 3, updates: int = 40) -> str:
-    """The result of an undisturbed run."""
+    """Return the result of an undisturbed run."""
     if name == "parts":
         return hashlib.sha256("".join(f"{i}\n" * 100 for i in range(num_parts)).encode()).hexdigest() + "\n"
     value = "start"
@@ -83,7 +83,7 @@ def expected(name: str, num_parts: int = 3, updates: int = 40) -> str:
 
 @contextmanager
 def alone(out: Path, name: str) -> Iterator[None]:
-    """Leave a file behind when the same work is done twice at the same time on this machine."""
+    """Create a marker file if the same work runs twice at the same time on this machine."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / f"{name}.lock").open("w") as handle:
         try:

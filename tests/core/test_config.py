@@ -128,10 +128,10 @@ def test_wrong_settings_are_user_errors(overrides: list[str], message: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: a\nname: b\n", r"'name' stands twice.*line 2"),
-        ("train: {lr: 1, lr: 2}\n", r"'lr' stands twice"),
-        ("scales: {a: {name: b}, a: {name: c}}\n", r"'a' stands twice"),
-        ("? [a]\n: b\n", r"a key is no text"),
+        ("name: a\nname: b\n", r"'name' is given twice.*line 2"),
+        ("train: {lr: 1, lr: 2}\n", r"'lr' is given twice"),
+        ("scales: {a: {name: b}, a: {name: c}}\n", r"'a' is given twice"),
+        ("? [a]\n: b\n", r"a key is not text"),
         ("- a\n", r"holds no settings"),
         ("", r"holds no settings"),
         ("a: [\n", r"is not YAML"),

@@ -67,7 +67,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         "except DiskError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert "of 110 bytes fitted; fix: free space" in done.stdout
+    assert "of 110 bytes were written; fix: free space" in done.stdout
     append_line(path, {"c": 3})
     assert read_lines(path) == [{"a": 1}, {"c": 3}]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

@@ -68,7 +68,7 @@ def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: s
     ("expr", "message"),
     [
         ("lang_scor > 1", "unknown column 'lang_scor'.*'lang_score'"),
-        ("lang_score >", "is no condition"),
+        ("lang_score >", "is not a condition"),
         ("lang_score + 1", "not a condition"),
         ("lang_score > 'high'", "fits no document"),
     ],

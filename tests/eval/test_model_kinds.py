@@ -199,5 +199,5 @@ def test_an_encoder_writes_no_texts(name: str, model: Path, tmp_path: Path) -> N
     cfg = settings(
         name, tmp_path, model, tmp_path / "out", source="en", systems=("pretrained",), langs=(lang,)
     )
-    with pytest.raises(UserError, match="is asked for texts, which an encoder does not write"):
+    with pytest.raises(UserError, match="is an encoder, which cannot write texts"):
         run.run(cfg)

@@ -90,6 +90,31 @@ OFFICIAL = (
         ("x-1", "A. B. C. D.", 1),
     ),
     (
+        "xstorycloze", "eu", "train",
+        {
+            "xstory_cloze/spring2016.val.eu.tsv.split_20_80_train.tsv":
+            "story_id\tinput_sentence_1\t2\t3\t4\tsentence_quiz1\tsentence_quiz2\tanswer_right_ending\n"
+            "x-1\tA.\tB.\tC.\tD.\tE.\tF.\t2\n"
+        },
+        ("x-1", "A. B. C. D.", 1),
+    ),
+    ("xglue_nc", "fr", "test", {"xglue_full_dataset/NC/xglue.nc.fr.test": "title\tbody\tsports\n"},
+     ("0", "title", "sports")),
+    ("xglue_qadsm", "de", "dev", {"xglue_full_dataset/QADSM/xglue.qadsm.de.dev": "query\tad\ttext\tGood\n"},
+     ("0", "query", "Good")),
+    ("xglue_wpr", "pt", "test", {"xglue_full_dataset/WPR/xglue.wpr.pt.test": "query\tpage\ttext\t3\n"},
+     ("0", "query", "3")),
+    ("sts17", "en-de", "test", {"STS2017-extended/STS.en-de.txt": "one\teins\t4.8\n"}, ("0", "one", 4.8)),
+    ("sts17", "ko-ko", "test",
+     {"sts17-crosslingual-sts/test/ko-ko.jsonl.gz": '{"sentence1": "a", "sentence2": "b", "score": 2.5}\n'},
+     ("0", "a", 2.5)),
+    ("sts22", "de-de", "test",
+     {"sts22-crosslingual-sts/test/de.jsonl.gz": '{"id": "1_2", "sentence1": "a", "sentence2": "b", "score": 3.0}\n'},
+     ("1_2", "a", 3.0)),
+    ("sts22", "pl-en", "test",
+     {"sts22-crosslingual-sts/test/pl-en.jsonl": '{"id": "1_2", "sentence1": "a", "sentence2": "b", "score": 3}\n'},
+     ("1_2", "a", 3.0)),
+    (
         "xwinograd", "ja", "test",
         {
             "xwinograd/test/jp.jsonl":

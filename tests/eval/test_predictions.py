@@ -101,7 +101,7 @@ def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no predictions of xling"):
         predictions.read_origin(tmp_path / "other.parquet")
     (tmp_path / "text.parquet").write_text("no parquet at all")
-    with pytest.raises(UserError, match="is no Parquet file"):
+    with pytest.raises(UserError, match="is not a Parquet file"):
         predictions.read_origin(tmp_path / "text.parquet")
     with pytest.raises(UserError, match="no predictions below"):
         predictions.files(world)
@@ -134,7 +134,9 @@ def test_answers_of_another_shape_are_named(
     assert predictions.score_file(path, tmp_path)
     for answer in bad:
         predictions.write(tmp_path / "p", origin, gold, [good, answer])
-        with pytest.raises(UserError, match=r"\.test\.parquet: row 1, id '1': .* is no answer to a row of"):
+        with pytest.raises(
+            UserError, match=r"\.test\.parquet: row 1, id '1': .* is not an answer to a row of"
+        ):
             predictions.score_file(path, tmp_path)
 
 
@@ -242,5 +244,5 @@ def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run is a folder; valid: a file of row statistics"):
         compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", True, data=world))
     path = saved(world, tmp_path / "run", 12)
-    with pytest.raises(UserError, match="is no baseline"):
+    with pytest.raises(UserError, match="is not a baseline"):
         compare.gate(GateConfig(tmp_path / "run", path, data=world))

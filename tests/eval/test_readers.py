@@ -147,7 +147,7 @@ def test_scored_split_is_test_and_dev_where_there_is_none(world: Path) -> None:
 def test_the_listing_says_what_is_at_hand(world: Path) -> None:
     text = listing(world)
     assert "toy_ner: tag, span_f1" in text
-    assert "at hand: train: de en sw; dev: de en sw; test: de en sw" in text
+    assert "present: train: de en sw; dev: de en sw; test: de en sw" in text
     assert all(f"{name}: " in text for name in suites())
 
 
@@ -271,11 +271,11 @@ def test_missing_language_split_and_folder(world: Path, monkeypatch: pytest.Monk
 
 def test_the_list_says_what_is_at_hand(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XLING_DATA", raising=False)
-    assert "    at hand:" not in run_list(ListConfig())
-    assert "at hand: train: de en sw; dev: de en sw" in run_list(ListConfig(world))
+    assert "    present:" not in run_list(ListConfig())
+    assert "present: train: de en sw; dev: de en sw" in run_list(ListConfig(world))
     monkeypatch.setenv("XLING_DATA", str(world))
     told = run_list(ListConfig())
-    assert "at hand: train: de en sw; dev: de en sw" in told
+    assert "present: train: de en sw; dev: de en sw" in told
     (facts,) = [each for each in told.data if each["suite"] == "toy_ner"]
     assert facts["at_hand"]["test"] == ["de", "en", "sw"]
     with pytest.raises(UserError, match=r"data folder .*nowhere does not exist"):

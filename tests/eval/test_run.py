@@ -336,7 +336,9 @@ def test_what_cannot_work_is_said_before_anything_is_trained(world: Path, wrong:
         wrong["out"] = world.parent / "a file"
         wrong["out"].write_text("")
     system = Epochs(RIGHT)
-    with pytest.raises(UserError, match=r"num_workers=0; valid: a whole number from 1|a file is no folder"):
+    with pytest.raises(
+        UserError, match=r"num_workers=0; valid: a whole number from 1|a file is not a folder"
+    ):
         run.evaluate_systems(settings(world, **wrong), [system])
     assert not system.calls
 

@@ -88,7 +88,7 @@ def test_nothing_is_replaced(
         (["stage", "class", "out=x"], "name='class'"),
         (["stage", "repair", "out=x"], "there is a stage called 'repair' already"),
         (["metric", "bleu", "out=x"], "there is a metric called 'bleu' already"),
-        (["stage", "mine"], "is no checkout of xling; valid: the folder that holds xling/ and corpora/"),
+        (["stage", "mine"], "is not a checkout of xling; valid: the folder that holds xling/ and corpora/"),
         (["stge", "mine", "out=x"], "did you mean 'stage'"),
     ],
 )

@@ -204,9 +204,9 @@ def test_a_checkpoint_may_be_named_hf(
 
 def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: Path) -> None:
     run_hf(ImportConfig(written("roberta"), tmp_path / "in"))
-    with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which transformers computes"):
+    with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which is computed by transformers"):
         tune.fit(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
     with pytest.raises(UserError, match="is computed by transformers"):
         export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
-    with pytest.raises(UserError, match="an encoder that transformers computes"):
+    with pytest.raises(UserError, match="an encoder computed by transformers"):
         checkpoint.has_decoder(tmp_path / "in")

@@ -99,7 +99,7 @@ def test_segments_go_out_and_in_again(foreign: Path, vocab: Path, tmp_path: Path
     run_hf(ImportConfig(tmp_path / "b", tmp_path / "c"))
     first, second = (checkpoint.load_model(tmp_path / x)[0].state_dict() for x in "ac")
     assert "encoder.segments.weight" in first and all(torch.equal(first[k], second[k]) for k in first)
-    with pytest.raises(UserError, match=r"model\.segment_embeddings.*which RoBERTa has not"):
+    with pytest.raises(UserError, match=r"model\.segment_embeddings.*which RoBERTa lacks"):
         export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "d"))
 
 

@@ -352,7 +352,7 @@ def test_what_does_not_belong_is_refused(
 
 
 def test_languages_are_those_of_the_tokens(copied: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="25 tokens behind its pieces, for 2 languages"):
+    with pytest.raises(UserError, match="25 tokens after its pieces, for 2 languages"):
         import_hf(ImportConfig(copied, tmp_path / "out", ("en", "ro")))
     given = tuple(code.split("_")[0] for code in reversed(mbart.CC25))
     import_hf(ImportConfig(copied, tmp_path / "out", given))

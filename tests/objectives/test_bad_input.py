@@ -69,7 +69,7 @@ from xling.training import train
             "btmlm.tokens_per_sample=5; valid: a whole number from 8",
         ),
         ("mmlm", ["objectives.mmlm.alpha=nan"], "alpha=nan; valid: a number"),
-        ("mmlm", ["langs=en,en,ar"], "langs=en,en,ar: en twice; valid: each language once"),
+        ("mmlm", ["langs=en,en,ar"], "langs=en,en,ar: en is given twice; valid: each language once"),
         ("mmlm", ["objectives.mmlm.schedule=0:1"], "objectives.mmlm.schedule with one objective"),
         ("mmlm", ["train.lr=-1"], r"train\.lr=-1\.0; valid: a number above 0"),
         ("mmlm", ["train.threads=-1"], r"train\.threads=-1; valid: a number from 0"),

@@ -115,7 +115,7 @@ def test_embeddings_are_learned_anew_where_the_vocabulary_is_another(
     assert found["lm_head.bias"].abs().sum() > 0
     config = swap.SwapConfig(str(steps / "task"), str(tmp_path / "out"), adapters=str(tmp_path / "ar"))
     with pytest.raises(
-        UserError, match=r"another vocabulary than that of .*; fix: take its embeddings as well"
+        UserError, match=r"another vocabulary than that of .*; fix: use its embeddings as well"
     ):
         swap.run(config)
     both = swap.SwapConfig(

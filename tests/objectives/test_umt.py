@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.objectives import umt
-from xling.objectives.umt import Made, partners_of
+from xling.objectives.umt import BackTranslations, partners_of
 
 LANGS = ["ar", "en", "th"]
 
@@ -85,7 +85,7 @@ def test_a_batch_is_translated_once_for_all_its_uses(build: Any, monkeypatch: py
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 99), min_size=1), min_size=1), max_size=4))
 def test_kept_batches_survive_a_checkpoint(batches: list[list[list[int]]]) -> None:
-    one, two = Made(torch.ones(2, 5)), Made(torch.ones(2, 5))
+    one, two = BackTranslations(torch.ones(2, 5)), BackTranslations(torch.ones(2, 5))
     one.kept = {
         (1 << 62) + i: (i + 1, [np.array(x, dtype=np.int64) for x in b]) for i, b in enumerate(batches)
     }

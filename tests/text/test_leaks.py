@@ -119,7 +119,7 @@ def test_an_index_is_written_and_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no index of test rows at .*none; fix: xling eval leaks"):
         leaks.read(tmp_path / "none")
     (tmp_path / leaks.FILE).write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(UserError, match="is no index of test rows"):
+    with pytest.raises(UserError, match="is not an index of test rows"):
         leaks.read(tmp_path)
 
 

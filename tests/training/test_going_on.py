@@ -76,7 +76,7 @@ def test_a_checkpoint_of_wrong_content_and_right_checksum_is_passed_over(
         rewrite(interrupted / "update-00000008.pt", change)
         with pytest.raises(Killed):
             pretrain("out")
-        assert "holds something else than a checkpoint; taking the one before it" in caplog.text, wrong
+        assert "is not a checkpoint; taking the one before it" in caplog.text, wrong
     monkeypatch.undo()
     assert identical(weights(pretrain("out")), weights(pretrain("straight")))
 
@@ -92,7 +92,7 @@ def test_where_no_checkpoint_can_be_read_nothing_begins_anew_in_silence(
 
 def test_a_later_format_is_named(interrupted: Path, pretrain: Pretrain) -> None:
     rewrite(interrupted / "update-00000008.pt", instead(running.FORMAT + 1, "extra_state", "format"))
-    with pytest.raises(UserError, match="checkpoint format 2; valid: 1; fix: go on with the version"):
+    with pytest.raises(UserError, match="checkpoint format 2; valid: 1; fix: continue with the version"):
         pretrain("out")
 
 
@@ -127,7 +127,7 @@ def test_a_training_is_extended(
 ) -> None:
     out = pretrain("out", "train.updates=30")
     assert manifest.read(out).counts["updates"] == 30
-    assert "was to end after 24 updates, now after 30: the learning rate goes on" in capsys.readouterr().err
+    assert "was to end after 24 updates, now after 30: the learning rate follows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_checkpoint_without_room(
         return
     out = pretrain("out")
     told = capsys.readouterr().err
-    assert told.count("the training goes on, and tries again at the next one") == 2
+    assert told.count("the training continues and tries again at the next one") == 2
     monkeypatch.undo()
     assert identical(weights(out), weights(pretrain("straight")))
 

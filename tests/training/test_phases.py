@@ -232,7 +232,7 @@ def test_the_precision_is_said_and_another_one_warns(
     assert "was written in" not in caplog.text
     fast["fast"] = False
     made = pretrain("out", *words)
-    assert "was written in bfloat16, this machine goes on in float32" in caplog.text
+    assert "was written in bfloat16, this machine continues in float32" in caplog.text
     told = [event["precision"] for event in events(made) if "precision" in event]
     assert told == [
         "bfloat16: the processor has AMX or AVX512-BF16",

@@ -99,7 +99,7 @@ def test_long_sources_are_cut_not_split(pretrained: Path) -> None:
     ("words", "pattern"),
     [
         (["train=nowhere"], "no file at nowhere"),
-        (["lang=sw"], "has never seen 'sw'; valid: ar, en, th"),
+        (["lang=sw"], "was not trained on 'sw'; valid: ar, en, th"),
         (["fit.epochs=0"], "fit.epochs=0; valid: a whole number from 1"),
         (["max_length=2"], "max_length=2; valid: a whole number from 8, or 0"),
         (["fit.lr=1e30"], "the gradients became infinite; fix: lower fit.lr"),

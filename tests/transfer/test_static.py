@@ -171,7 +171,7 @@ def test_vectors_of_translations_are_the_same_and_other_layers_are_refused(ckpt:
 
 def test_kinds_without_a_head_and_no_rows_are_refused(ckpt: Path) -> None:
     backend = system(ckpt)
-    with pytest.raises(UserError, match="xquad has rows that a static encoder does not answer"):
+    with pytest.raises(UserError, match="xquad has rows that a static encoder cannot answer"):
         backend.fit(suites()["xquad"], [], [], "en", FitConfig())
     with pytest.raises(UserError, match="sib200: no training rows"):
         backend.fit(suites()["sib200"], [], [], "en", FitConfig())

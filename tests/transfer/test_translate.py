@@ -237,7 +237,7 @@ def test_back_translation_in_parts_is_that_of_the_whole_text(
         for name, size in (("whole", 100), ("cut", 4))
     )
     assert [phase.num_parts for phase in backtranslate.phases(cut)] == [3, 1]
-    with pytest.raises(UserError, match=r"0 parts of .* are there"):
+    with pytest.raises(UserError, match=r"0 parts of .* exist"):
         backtranslate.run_part(cut, "publish", 0)
     run_local("back-translate", whole)
     run_local("back-translate", cut)
@@ -278,7 +278,7 @@ def test_a_part_that_is_there_is_not_translated_again_and_empty_translations_are
     [
         (["tgt=en"], "two different languages"),
         (["part_lines=0"], "part_lines from 1"),
-        (["tgt=sw"], "has never seen 'sw'"),
+        (["tgt=sw"], "was not trained on 'sw'"),
         (["text=none"], "none"),
     ],
 )
@@ -364,7 +364,7 @@ def test_progress_goes_to_standard_error(
 @pytest.mark.parametrize(
     ("words", "pattern"),
     [
-        (["src=en", "tgt=de"], "mt has never seen 'de'; valid: ar, en"),
+        (["src=en", "tgt=de"], "mt was not trained on 'de'; valid: ar, en"),
         (["src=en", "tgt=xq"], "unknown language"),
         (["src=en", "tgt=ar", "buffer=0"], "buffer=0; valid: a number of lines"),
         (["src=en", "tgt=ar", "search.beam=0"], "beam=0; valid"),
@@ -405,7 +405,7 @@ def test_test_sets_of_unequal_length_or_other_languages_are_refused(pairs: Path,
     (tmp_path / "short").write_text("one line\n", encoding="utf-8")
     for word, pattern in (
         (f"test.en-ar={pairs}/en,{tmp_path}/short", "test en-ar: 40 lines in .*, 1 in"),
-        (f"test.en-th={pairs}/en,{pairs}/ar", "test.en-th: nothing is trained in th; valid: ar, en"),
+        (f"test.en-th={pairs}/en,{pairs}/ar", "test.en-th: th is not trained; valid: ar, en"),
         (f"test.en-ar={pairs}/en,{tmp_path}/none", "no file"),
     ):
         cfg = config.load(

@@ -1,4 +1,4 @@
-"""What a command answers: a text for people, and the same as values for programs (``--json``)."""
+"""Answers of commands: a text for people and the same content as values for programs (``--json``)."""
 
 from __future__ import annotations
 
@@ -7,45 +7,46 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# C0 and C1 controls but tab and line feed, and the marks that turn the direction of what follows.
+# All C0 and C1 control characters except tab and line feed, and the marks that change the text direction.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    r"""Text for a terminal, with what a terminal would obey shown as ``\x1b`` or ``\u202e``.
+    r"""Escape characters that a terminal would interpret, for example as ``\x1b`` or ``\u202e``.
 
-    Documents, logs and records hold text of others; printed as it is, an escape sequence in it could move the cursor,
-    rename the window or hide what follows.
+    Documents, logs and records hold untrusted text. Printed unescaped, a control sequence in it could move
+    the cursor, rename the window or hide the text after it. Tab and line feed are kept.
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Answer(str):
     """The text that a command prints, with its content as JSON-ready values.
 
-    A stage whose ``run`` prints something returns this and no plain text, so that ``--json`` works for it.
+    A stage whose ``run`` prints something returns an `Answer` instead of plain text, so that ``--json`` works
+    for it.
 
     Args:
-        text: what is printed without ``--json``.
-        data: the same as mappings, lists, texts and numbers.
-        exit_code: of the command.
+        text: the text that is printed without ``--json``.
+        data: the same content as mappings, lists, strings and numbers.
+        exit_code: exit code of the command.
     """
 
     data: Any
     exit_code: int
 
     def __new__(cls, text: str, data: Any, exit_code: int = 0) -> Answer:  # noqa: D102
-        made = super().__new__(cls, text)
-        made.data, made.exit_code = data, exit_code
-        return made
+        answer = super().__new__(cls, text)
+        answer.data, answer.exit_code = data, exit_code
+        return answer
 
     def __getnewargs__(self) -> tuple[str, Any, int]:  # type: ignore[override]
-        """What pickling needs: an answer may come from another process."""
+        """Return the constructor's arguments for pickling: an answer may come from another process."""
         return str(self), self.data, self.exit_code
 
 
 class Rows:
-    """A table that is printed row by row while it is made, for one that may not fit into memory.
+    """A table whose rows are printed as they are computed, for tables that may not fit into memory.
 
     Args:
         head: names of the columns.
@@ -56,13 +57,13 @@ class Rows:
         self.head, self.rows = tuple(head), rows
 
     def lines(self) -> Iterator[str]:
-        """Lines with tabs between the cells, the header first; None is an empty cell."""
+        """Yield the table as tab-separated lines, the header first; None becomes an empty cell."""
         yield "\t".join(self.head)
         for row in self.rows:
             yield "\t".join("" if cell is None else str(cell) for cell in row)
 
     def json_lines(self) -> Iterator[str]:
-        """The lines of one JSON list, an object a row."""
+        """Yield the lines of one JSON list with one object per row."""
         opening = "["
         for row in self.rows:
             yield opening + json.dumps(dict(zip(self.head, row, strict=True)), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Which code makes an output: the version, a digest of the source files, and the commit where there is a repository."""
+"""Identity of the running code: version, digest of the source files, and commit if there is a repository."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ _GIT_TIMEOUT_S = 10.0
 
 @functools.cache
 def digest() -> str:
-    """The first 12 hex digits of a SHA-256 over the names and contents of the package's Python files."""
-    found = hashlib.sha256()
-    for folder, folders, names in os.walk(_ROOT, followlinks=True):  # three rooms are links in a working copy
+    """Return the first 12 hex digits of a SHA-256 over the names and contents of the package's Python files."""
+    hasher = hashlib.sha256()
+    for folder, folders, names in os.walk(
+        _ROOT, followlinks=True
+    ):  # three packages are links in a working copy
         folders[:] = sorted(name for name in folders if name not in (_NOT_INSTALLED, "__pycache__"))
         for name in sorted(name for name in names if name.endswith(".py")):
             path = Path(folder, name)
-            found.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return found.hexdigest()[:12]
+            hasher.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return hasher.hexdigest()[:12]
 
 
 @functools.cache
 def commit() -> str:
-    """The commit of the working copy, with ``-dirty`` where files differ from it; empty outside of a repository."""
+    """Return the commit of the working copy, with ``-dirty`` if files differ from it; empty outside of a repository."""
     if not (_ROOT.parent / ".git").exists() or not shutil.which("git"):
         return ""
     command = [
@@ -51,7 +53,7 @@ def commit() -> str:
 
 
 def described() -> str:
-    """Version, digest and commit in one word, for example ``0.1.0+4be1f09a77c2.g6a88b45-dirty``."""
+    """Return version, digest and commit as one word, for example ``0.1.0+4be1f09a77c2.g6a88b45-dirty``."""
     try:
         number = version("xling")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The command that a stage's settings come from: what `xling.core.config.load` reads back to the same settings."""
+"""Rebuild the command line for a stage's settings; `xling.core.config.load` reads it back to the same settings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xling.core.stage import STAGES, load
 
 
 def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
-    """``xling STAGE key=value ...`` for the settings of a manifest, those that are the defaults left out.
+    """Return ``xling STAGE key=value ...`` for the settings of a manifest, without settings at their defaults.
 
     Args:
         stage: a name in `xling.core.stage.STAGES`.
-        settings: as `xling.core.config.to_dict` gives them. Where they are no longer those of this version, all are
+        settings: as `xling.core.config.to_dict` gives them. If this version no longer accepts them, all are
             written out.
-        out: the directory that was made, for stages whose manifest does not name it.
+        out: the published directory, for stages whose manifest does not name it.
     """
     words = ["xling", *stage.split()]
     if stage not in STAGES:
@@ -29,8 +29,8 @@ def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
         settings = {**settings, "out": out}
     short = list(overrides(settings, _defaults(cls)))
     try:
-        made = config.to_dict(config.load(cls, overrides=short))
-        if all(made.get(name) == value for name, value in settings.items()):
+        rebuilt = config.to_dict(config.load(cls, overrides=short))
+        if all(rebuilt.get(name) == value for name, value in settings.items()):
             return [*words, *short]
     except UserError:
         pass
@@ -38,13 +38,13 @@ def words_of(stage: str, settings: Mapping[str, Any], out: str) -> list[str]:
 
 
 def overrides(settings: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Settings that differ from the defaults, as ``key=value`` words."""
+    """Yield the settings that differ from the defaults as ``key=value`` words."""
     for name, value in settings.items():
         key, usual = f"{prefix}{name}", defaults.get(name, dataclasses.MISSING)
         if value == usual:
             continue
         if isinstance(value, Mapping) and value and all(_is_key(n) for n in value):
-            # Of a mapping such as objectives=... the default counts only where nothing is given.
+            # For a mapping such as objectives=..., the default applies only if no key of it is given.
             yield from overrides(value, usual if _is_dataclass_like(usual, value) else {}, f"{key}.")
         elif isinstance(value, (Mapping, list, tuple)):
             yield f"{key}={_flow(value)}"
@@ -61,7 +61,7 @@ def _is_dataclass_like(usual: Any, value: Mapping[str, Any]) -> bool:
 
 
 def _flow(value: Any) -> str:
-    """A list or mapping as `xling.core.config.nested` reads it."""
+    """Format a list or mapping as `xling.core.config.nested` reads it."""
     plain = isinstance(value, (list, tuple)) and all(isinstance(v, (str, int, float)) for v in value)
     if plain and value and not any(set(str(v)) & set(",[{") or not str(v) for v in value):
         return ",".join(map(_text, value))
@@ -75,11 +75,11 @@ def _text(value: Any) -> str:
 
 
 def _defaults(cls: Any) -> dict[str, Any]:
-    """The defaults of a configuration, those of its parts too; a required setting has none."""
-    found = {}
+    """Return the defaults of a configuration and of its nested parts, without required settings."""
+    defaults = {}
     for item in dataclasses.fields(cls):
         if item.default is not dataclasses.MISSING:
-            found[item.name] = config.to_dict(item.default)
+            defaults[item.name] = config.to_dict(item.default)
         elif item.default_factory is not dataclasses.MISSING:
-            found[item.name] = config.to_dict(item.default_factory())
-    return found
+            defaults[item.name] = config.to_dict(item.default_factory())
+    return defaults

@@ -1,4 +1,4 @@
-"""Configuration: YAML and ``a.b=c`` overrides into frozen dataclasses; the only configuration system here.
+"""Configuration: read YAML and ``a.b=c`` overrides into frozen dataclasses.
 
 Scalars are read as text and converted by the dataclass's type, so that a language called ``no`` stays text
 and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``scale=tiny`` lays that over it.
@@ -20,20 +20,22 @@ from xling.core.errors import UserError, unknown
 
 T = TypeVar("T")
 _BOOLS = {"true": True, "false": False}
-_OUTPUTS = ("out",)  # ~ and -rf would become folders that are hard to name again
+_OUTPUTS = ("out",)  # an override such as out=~ or out=-rf would create a folder that is hard to name
 _DOTTED = re.compile(r"[A-Za-z_][\w.-]*")
 _NULLS = {"", "null", "none", "~"}
 
 
 class _Loader(yaml.BaseLoader):
-    """Every scalar as text, and a key given twice is an error: YAML would keep the last one in silence."""
+    """YAML loader that reads scalars as text and rejects repeated keys, which YAML would drop silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.value in seen:
                 wrong = (
-                    f"{key.value!r} stands twice" if isinstance(key, yaml.ScalarNode) else "a key is no text"
+                    f"{key.value!r} is given twice"
+                    if isinstance(key, yaml.ScalarNode)
+                    else "a key is not text"
                 )
                 raise yaml.constructor.ConstructorError(None, None, wrong, key.start_mark)
             seen.add(key.value)
@@ -41,10 +43,10 @@ class _Loader(yaml.BaseLoader):
 
 
 def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] = ()) -> T:
-    """Read a recipe (or start from the defaults), lay the overrides over it and build ``cls``.
+    """Read a recipe (or start from the defaults), apply the overrides and build ``cls``.
 
     Raises:
-        UserError: the file is missing or no YAML mapping, a key is unknown, a value has the wrong type.
+        UserError: the file is missing or not a YAML mapping, a key is unknown, or a value has the wrong type.
     """
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
@@ -60,29 +62,29 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
 
 
 def refuse_repeated(overrides: Iterable[str]) -> None:
-    """Refuse a key that is given twice on a command line, where one of the two would be lost in silence.
+    """Reject a key that is given twice on a command line; one of the two values would be lost silently.
 
     Raises:
-        UserError: naming both.
+        UserError: a key is repeated; the message names both values.
     """
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for key, text in map(split_override, overrides):
-        if key in found:
-            raise UserError(f"{key}={found[key]} and {key}={text}", "each key once", "leave one of them out")
-        found[key] = text
+        if key in given:
+            raise UserError(f"{key}={given[key]} and {key}={text}", "each key once", "leave one of them out")
+        given[key] = text
 
 
 def located(
     error: UserError, path: Path, scale: str = "", given: Iterable[str] = (), inside: str = ""
 ) -> UserError:
-    """An error about a setting with the line of the file where the setting stands.
+    """Add the line of the YAML file where a setting stands to an error about that setting.
 
     Args:
-        error: that names a setting by its dotted key, behind the name of the file where it says one.
-        path: of the YAML file.
-        scale: whose settings lie over those of the file.
-        given: keys that the command line sets, which stand in no file.
-        inside: dotted key of the part of the file that holds the settings.
+        error: an error that names a setting by its dotted key, after the file name if it has one.
+        path: path of the YAML file.
+        scale: the scale whose settings override those of the file.
+        given: keys set on the command line; they are not in the file.
+        inside: dotted key of the section of the file that holds the settings.
     """
     lines = _lines(path)
     text = error.given.removeprefix(f"{path}: ")
@@ -99,24 +101,24 @@ def located(
 
 
 def _lines(path: Path) -> dict[str, int]:
-    """Dotted key -> the line of a YAML file, from 1, that it stands in."""
-    found: dict[str, int] = {}
+    """Map each dotted key of a YAML file to its line number, from 1."""
+    line_of: dict[str, int] = {}
 
     def walk(node: yaml.Node | None, prefix: str) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                found[f"{prefix}{key.value}"] = key.start_mark.line + 1
+                line_of[f"{prefix}{key.value}"] = key.start_mark.line + 1
                 walk(value, f"{prefix}{key.value}.")
 
     walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader), "")
-    return found
+    return line_of
 
 
 def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:
-    """A recipe without its ``scales``, and with the one called ``scale``, if any, laid over it.
+    """Return a recipe without its ``scales`` section, with the settings of scale ``scale`` (if any) applied.
 
     Raises:
-        UserError: no such scale, or ``scales`` is no mapping of names to settings.
+        UserError: the scale does not exist, or ``scales`` is not a mapping of names to settings.
     """
     scales = data.pop("scales", {})
     if not isinstance(scales, Mapping) or not all(isinstance(over, Mapping) for over in scales.values()):
@@ -127,7 +129,7 @@ def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, every scalar as text."""
+    """Read the mapping in a YAML file, every scalar as text."""
     if not path.is_file():
         raise UserError(
             f"no recipe at {path}", fix="give the path of a YAML file; recipes/ holds the named ones"
@@ -142,7 +144,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def split_override(item: str) -> tuple[str, str]:
-    """``a.b=c`` as ``("a.b", "c")``."""
+    """Split ``a.b=c`` into ``("a.b", "c")``."""
     key, sign, value = item.partition("=")
     if not sign or not key:
         raise UserError(f"cannot read {item!r}", "key=value, for example train.lr=1e-4")
@@ -150,7 +152,7 @@ def split_override(item: str) -> tuple[str, str]:
 
 
 def nested(key: str, text: str) -> dict[str, Any]:
-    """``a.b`` and ``c`` as ``{"a": {"b": "c"}}``; a value in brackets or braces is read as YAML."""
+    """Turn ``a.b`` and ``c`` into ``{"a": {"b": "c"}}``; a value in brackets or braces is read as YAML."""
     try:
         value: Any = yaml.load(text, Loader=_Loader) if text.startswith(("[", "{")) else text
     except (yaml.YAMLError, RecursionError) as error:
@@ -161,12 +163,12 @@ def nested(key: str, text: str) -> dict[str, Any]:
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "the settings") -> T:
-    """Build dataclass ``cls`` from nested mappings of text, converting by its types."""
+    """Build dataclass ``cls`` from nested mappings of text, converting values to its types."""
     return typing.cast(T, _convert(cls, data, "", where))
 
 
 def to_dict(cfg: Any) -> Any:
-    """Plain JSON-ready values of a configuration; ``from_dict`` reads them back."""
+    """Convert a configuration to plain JSON-ready values; ``from_dict`` reads them back."""
     if dataclasses.is_dataclass(cfg):
         return {f.name: to_dict(getattr(cfg, f.name)) for f in dataclasses.fields(cfg)}
     if isinstance(cfg, Mapping):
@@ -177,7 +179,7 @@ def to_dict(cfg: Any) -> Any:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``over`` laid over it, mapping by mapping."""
+    """Merge ``over`` into a copy of ``base`` recursively; values of ``over`` win."""
     merged = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -186,7 +188,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
-    """``value`` as type ``kind``; ``key`` is its dotted name for messages."""
+    """Convert ``value`` to type ``kind``; ``key`` is its dotted name for messages."""
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
@@ -218,15 +220,15 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         return _BOOLS[str(value).lower()]
     if isinstance(value, (Mapping, list)) or value is None:
         raise wrong
-    if kind is int and isinstance(value, (bool, float)):  # int() would round it in silence
+    if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
         raise wrong
     try:
-        found = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
+        converted = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
         raise wrong from None
-    if found != found:  # comparisons accept NaN
+    if converted != converted:  # NaN passes range comparisons
         raise UserError(f"{where}: {key}={value}", "a number")
-    if kind is int and not -(2**63) <= found < 2**63:
+    if kind is int and not -(2**63) <= converted < 2**63:
         raise UserError(f"{where}: {key}={value}", "a whole number of at most 64 bits")
     if "\0" in str(value):
         raise UserError(f"{where}: {key}={value!r}", "text without NUL bytes")
@@ -234,11 +236,11 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
         raise UserError(
             f"{where}: {key}={value}", "a path", f"no shell has replaced ~ in it: write $HOME, or ./{value}"
         )
-    return found
+    return converted
 
 
 def _is_whole(kind: Any, value: Any) -> bool:
-    """Whether a whole number is written like ``1e6``."""
+    """Return whether a whole number is written like ``1e6``."""
     return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 

@@ -1,4 +1,4 @@
-"""The one exception family for mistakes that a user can mend."""
+"""The only exception type for mistakes that a user can correct."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: a file, a name, a value, a setting.
+    """A mistake in the user's input: a file, a name, a value or a setting.
 
     The command line prints it as one line and exits with code 2, without a traceback.
     Invariants of the program itself are asserts, never a ``UserError``.
 
     Args:
-        given: what was given, as the user would recognise it.
+        given: what was given, in the user's terms.
         valid: what would have been valid.
-        fix: what to do about it.
+        fix: how to correct it.
     """
 
     exit_code = 2
-    data: Any = None  # what ``--json`` prints of it, if anything
+    data: Any = None  # what ``--json`` prints about it, if anything
 
     def __init__(self, given: str, valid: str = "", fix: str = "") -> None:
         self.given, self.valid, self.fix = given, valid, fix
@@ -33,18 +33,18 @@ class UserError(Exception):
 
 
 def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
-    """The names closest to ``name`` in spelling, best first; may be empty."""
+    """Return the names closest to ``name`` in spelling, best first; may be empty."""
     return difflib.get_close_matches(name, list(names), n=limit, cutoff=0.5)
 
 
 def unknown(kind: str, name: str, names: Iterable[str], close: Iterable[str] | None = None) -> UserError:
-    """The error for a name that is not in a closed list, naming the nearest valid ones.
+    """Build the error for a name outside a closed list, with the nearest valid names.
 
     Args:
         kind: what the names are, for example ``objective``.
         name: what was given.
         names: the closed list.
-        close: the names to suggest, best first; by default those nearest in spelling.
+        close: names to suggest, best first; by default those nearest in spelling.
 
     Example:
         >>> str(unknown("language", "swx", ["sw", "sv"]))

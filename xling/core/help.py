@@ -1,4 +1,4 @@
-"""What ``--help``, ``xling recipes`` and ``xling schema`` say, made from the stages, their settings and the recipes."""
+"""Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from xling.core.stage import STAGES, Stage, load
 
 WIDTH = 110
 OF_EVERY = ("langs", "alpha", "tokens_per_sample")
-"""Settings that all objectives have; a run gives them to each."""
+"""Settings that every objective has; the training run sets them for each of them."""
 
 
 def stage_help(stage: Stage) -> str:
-    """The settings of one stage in groups, each with its default, its sentence and what is valid."""
+    """List the settings of one stage in groups, each with its default, its description and its valid values."""
     cls = load(stage.config)
     bare = "".join(f" [{name}]" for name in stage.positional.split())
     lines = [f"xling {stage.name}{bare} [RECIPE.yaml] [key=value ...]", "", stage.help]
@@ -39,7 +39,7 @@ def stage_help(stage: Stage) -> str:
 
 
 def _opening(cls: Any) -> str:
-    """What a docstring says before its list of attributes, without a first line that says nothing."""
+    """Return the docstring's text before its list of attributes, without a first line that only repeats the name."""
     text = inspect.cleandoc(cls.__doc__ or "")
     said = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
     return re.sub(r"\ASettings of [`\w ]+\.\s*", "", said)
@@ -57,7 +57,7 @@ def _key_lines(key: schema.Key) -> Iterator[str]:
 
 
 def _objective_lines() -> Iterator[str]:
-    """The settings of every objective, those that all have once."""
+    """List the settings of every objective; settings common to all objectives are listed once."""
     shown: set[str] = set()
     for name, keys in schema.objectives().items():
         yield f"objectives.{name}:"
@@ -67,25 +67,25 @@ def _objective_lines() -> Iterator[str]:
         if not own:
             yield "  none of its own"
         shown |= {key.name.rpartition(".")[2] for key in keys} & {*OF_EVERY}
-    yield f"objectives.NAME: of each also {', '.join(sorted(shown))}; of a mix weight and schedule (0:1,1000:0.5)"
+    yield f"objectives.NAME: each also has {', '.join(sorted(shown))}; in a mix also weight and schedule (0:1,1000:0.5)"
 
 
 def whole_schema(words: Iterable[str] = ()) -> Answer:
-    """The JSON Schema of the recipes of all stages, or of the one that the words name.
+    """Return the JSON Schema of the recipes of all stages, or of the stage named by ``words``.
 
     Raises:
-        UserError: there is no such stage.
+        UserError: the stage does not exist.
     """
     wanted = " ".join(words)
     if wanted and wanted not in STAGES:
         raise unknown("command", wanted, STAGES)
     stages = [STAGES[wanted]] if wanted else list(STAGES.values())
-    made = schema.json_schema({stage.name: load(stage.config) for stage in stages})
-    return Answer(json.dumps(made, indent=1, ensure_ascii=False), made)
+    json_schema = schema.json_schema({stage.name: load(stage.config) for stage in stages})
+    return Answer(json.dumps(json_schema, indent=1, ensure_ascii=False), json_schema)
 
 
 def stage_of(path: Path) -> str:
-    """The stage whose settings a recipe holds, or nothing for a pipeline and for keys that fit no stage."""
+    """Return the stage whose settings a recipe holds; empty for a pipeline and for keys that fit no stage."""
     keys = config.read_yaml(path).keys() - {"scales"}
     if not keys or keys & {"steps", "base"}:
         return ""
@@ -94,7 +94,7 @@ def stage_of(path: Path) -> str:
 
 
 def recipes() -> Answer:
-    """Every recipe with the command that runs it and the first sentence of its opening comment."""
+    """List every recipe with the command that runs it and the first sentence of its opening comment."""
     rows = [
         {"recipe": path.stem, "command": command_of(path), "about": first_sentence(path)}
         for path in sorted(RECIPES.glob("*.yaml"))
@@ -104,13 +104,13 @@ def recipes() -> Answer:
 
 
 def command_of(path: Path) -> str:
-    """The command that runs a recipe: of a pipeline ``xling run``, else of its stage."""
+    """Return the command that runs a recipe: ``xling run`` for a pipeline, else the recipe's stage."""
     stage = stage_of(path)
     return f"xling {stage or 'run'} {path.stem}{'.yaml' if stage else ''}"
 
 
 def pipelines() -> Answer:
-    """The pipelines in recipes/, each with the first sentence of its opening comment."""
+    """List the pipelines in recipes/, each with the first sentence of its opening comment."""
     about = {path.stem: first_sentence(path) for path in sorted(RECIPES.glob("*.yaml")) if not stage_of(path)}
     width = max(map(len, about))
     lines = ["xling run NAME|PIPELINE.yaml [key=value ...]", ""]
@@ -120,13 +120,13 @@ def pipelines() -> Answer:
 
 
 def first_sentence(path: Path) -> str:
-    """The first sentence of a recipe's opening comment, on one line."""
+    """Return the first sentence of a recipe's opening comment, on one line."""
     first = re.split(r"\n\n|(?<!\bal)\.\s", opening_comment(path) + "\n\n")[0]
     return textwrap.shorten(first, 120, placeholder=" ...")
 
 
 def opening_comment(path: Path) -> str:
-    """The comment that a recipe opens with, without its marks."""
+    """Return the comment at the start of a recipe, without the ``#`` marks."""
     config.read_yaml(path)
     lines = path.read_text(encoding="utf-8").splitlines()
     head = itertools.takewhile(lambda line: line.startswith("#"), lines)

@@ -1,4 +1,4 @@
-"""What a stage reads: looked for before anything heavy is imported, and models of the hub brought here."""
+"""Check a stage's inputs before heavy imports, and import models from the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HUB, IMPORTER = "hf:", "xling.hub.cached:checkpoint_of"
 
 
 def check_there(reads: str, cfg: Any) -> None:
-    """Look for what a stage is to read: a wrong path is told before torch is imported.
+    """Check that a stage's inputs exist, so that a wrong path is reported before torch is imported.
 
     Args:
-        reads: names of the settings that name a file or a folder, spaces between.
+        reads: names of the settings that name a file or a folder, separated by spaces.
         cfg: the settings.
 
     Raises:
-        UserError: there is nothing at a path.
+        UserError: a path does not exist.
     """
     for field in reads.split():
         path = str(getattr(cfg, field) or "")
@@ -32,7 +32,7 @@ def check_there(reads: str, cfg: Any) -> None:
 
 
 def brought_here(reads: str, cfg: Any, load: Callable[[str], Any]) -> Any:
-    """Settings with the directory of an imported model in the place of every ``hf:NAME_OR_FOLDER`` that is read.
+    """Replace every input ``hf:NAME_OR_FOLDER`` in the settings by the directory of the imported model.
 
     Args:
         reads: as in `check_there`.
@@ -40,7 +40,7 @@ def brought_here(reads: str, cfg: Any, load: Callable[[str], Any]) -> Any:
         load: imports ``module:attribute``.
 
     Raises:
-        UserError: there is no such model, or none that can be taken.
+        UserError: the model does not exist or cannot be imported.
     """
     changed = {}
     for field in reads.split():

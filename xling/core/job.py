@@ -1,8 +1,8 @@
-"""What a running stage tells its launcher (a heartbeat) and hears from it (a request to stop).
+"""Signals between a running stage and its launcher: progress (a heartbeat) and requests to stop.
 
-A stage that works on a laptop works in a cluster job: without a launcher the heartbeat goes nowhere and nobody
-asks to stop. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
-`stop_requested` turns true when the job is about to be preempted or to reach its time limit::
+A stage that works on a laptop works in a cluster job. Without a launcher the heartbeat is discarded and no
+stop is requested. With one, the variable ``XLING_HEARTBEAT`` names a file that `beat` keeps up to date, and
+`stop_requested` becomes true when the job is about to be preempted or to reach its time limit::
 
     with job.resumable():
         for step in range(first, total):
@@ -39,17 +39,17 @@ STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How far a stage is.
+    """The progress of a stage.
 
     Attributes:
         done: units of work done.
         total: units in all, 0 when unknown.
         unit: what is counted, for example ``updates`` or ``docs``.
         rate: units per second since the stage started.
-        tokens_per_s: training or encoding speed, 0 where it means nothing.
-        saved: units that would survive a kill at this moment, as a checkpoint holds them.
-        note: a few words more, for example the loss.
-        time: seconds since the epoch.
+        tokens_per_s: training or encoding speed in tokens per second, 0 where it does not apply.
+        saved: units that would survive a kill now, for example those in a checkpoint.
+        note: a short remark, for example the loss.
+        time: time of the heartbeat, seconds since the epoch.
     """
 
     done: int = 0
@@ -63,12 +63,12 @@ class Heartbeat:
 
 
 class Stopped(BaseException):
-    """A stage ended early because it was asked to; what it had saved counts. No error, so no Exception."""
+    """Raised when a stage ended early on request; its saved work is valid. Not an error, so not an Exception."""
 
 
 @dataclass
 class _Process:
-    """The state of this process: one stage runs in it at a time."""
+    """The state of this process, in which one stage runs at a time."""
 
     stop: str = ""
     polls: bool = False
@@ -88,11 +88,11 @@ def beat(
     saved: int | None = None,
     note: str | None = None,
 ) -> None:
-    """Tell how far the work is; cheap enough to be called at every step.
+    """Report progress; cheap enough to be called at every step.
 
-    Never raises where the file cannot be written.
-    The file is written every few seconds, and at once when ``saved`` is given or the work is complete;
-    ``tokens_per_s``, ``saved`` and ``note`` keep their last value where None is given.
+    Never raises if the file cannot be written. The file is written every few seconds, and at once when
+    ``saved`` is given or the work is complete; ``tokens_per_s``, ``saved`` and ``note`` keep their last value
+    if None is given.
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -112,12 +112,12 @@ def beat(
     )
     try:
         write_atomic(Path(path), json.dumps(asdict(_process.last)) + "\n")
-    except OSError as error:  # a full folder of records is no reason to stop: the next beat tries again
+    except OSError as error:  # a full disk must not stop the work: the next beat tries again
         report(Path(path), f"the progress is not shown: {error.strerror}")
 
 
 def read(path: Path) -> Heartbeat | None:
-    """The heartbeat in a file, None when there is none yet."""
+    """Read the heartbeat in a file; None if there is none yet."""
     try:
         beat = Heartbeat(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -129,7 +129,7 @@ def read(path: Path) -> Heartbeat | None:
 
 
 def stop_requested() -> str:
-    """The reason why the stage should save and raise `Stopped`, or ""."""
+    """Return the reason why the stage should save and raise `Stopped`, or ""."""
     return _process.stop
 
 
@@ -139,13 +139,13 @@ def request_stop(reason: str) -> None:
 
 
 def is_polling() -> bool:
-    """Whether the running stage looks at `stop_requested` by itself."""
+    """Return whether the running stage checks `stop_requested` by itself."""
     return _process.polls
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Inside, the stage polls `stop_requested`; outside, a request to stop ends it where it stands."""
+    """Declare that the stage polls `stop_requested` inside the block; elsewhere a request to stop ends it at once."""
     _process.polls = True
     try:
         yield
@@ -155,10 +155,10 @@ def resumable() -> Iterator[None]:
 
 @contextmanager
 def stoppable(grace_s: float = 0.0) -> Iterator[None]:
-    """Inside, SIGTERM and SIGUSR2 are requests to stop.
+    """Treat SIGTERM and SIGUSR2 as requests to stop inside the block.
 
-    A stage that polls may save, for ``grace_s`` seconds where that is given. Any other stage ends where it is: what it
-    publishes appears whole or not at all, so it only loses time. Outside of the main thread nothing changes.
+    A stage that polls may save, within ``grace_s`` seconds if given. Any other stage ends at once. Its output
+    is published atomically, so it only loses time. Outside of the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -187,6 +187,6 @@ def stoppable(grace_s: float = 0.0) -> Iterator[None]:
 
 
 def reset() -> None:
-    """Forget an earlier stage of this process; for launchers."""
+    """Clear the state that an earlier stage left in this process; for launchers."""
     global _process
     _process = _Process()

@@ -1,11 +1,11 @@
-"""The only table of languages: names, scripts, families and the codes that each data set uses for them.
+"""The table of languages: names, scripts, families and the codes that each data set uses for them.
 
-The table is ``languages.tsv`` beside this module. A language has one code here, BCP-47 style: ISO 639-1 where
-there is one (``sw``), else ISO 639-3 (``ceb``), with a script only where it matters (``sr_Latn``). Where a
-macrolanguage has a two-letter code, its usual written standard shares it (``swh``, ``swa`` -> ``sw``).
+The table is ``languages.tsv`` beside this module. A language has one code here, BCP-47 style: ISO 639-1 if it
+has one (``sw``), else ISO 639-3 (``ceb``), with a script only where it matters (``sr_Latn``). If a
+macrolanguage has a two-letter code, its usual written standard shares that code (``swh``, ``swa`` -> ``sw``).
 
 `get` reads the codes of every scheme in `SCHEMES`. A code that two schemes use for different languages is
-refused unless the scheme is given: ``als`` is Swiss German to fastText and Wikipedia, Albanian in ISO 639-3.
+rejected unless the scheme is given: ``als`` is Swiss German in fastText and Wikipedia, Albanian in ISO 639-3.
 
 Sources: ISO 639-3 and 15924; the FLORES-200, NTREX-128, LASER Tatoeba v1, lid.176, CC-100 and mBART-50 lists.
 """
@@ -34,19 +34,19 @@ class Language:
     Attributes:
         code: the code used everywhere in this project.
         name: English name.
-        iso639_3: ISO 639-3 code, or ISO 639-5 for a group whose member the data sets leave open.
+        iso639_3: ISO 639-3 code, or ISO 639-5 for a language group if the data sets do not name the member.
         script: ISO 15924 code of the script; ``Jpan``, ``Kore``, ``Hans`` and ``Hant`` name mixtures.
-        family: branch as in the tables of the field, for example ``Germanic`` or ``Bantu``.
+        family: branch of the language family, for example ``Germanic`` or ``Bantu``.
         spaces: whether words are written with spaces between them.
         direction: ``ltr`` or ``rtl``.
-        flores: FLORES-200 code, empty where the scheme lacks the language; so are the next six.
+        flores: FLORES-200 code; empty if the scheme lacks the language, as are the next six.
         ntrex: NTREX-128 code.
         tatoeba: code in LASER's Tatoeba set.
         fasttext: label of fastText's lid.176.
         wiki: prefix of the Wikipedia dump.
         cc100: CC-100 code.
         mbart: mBART-50 code.
-        also: other codes read for it, for example ISO 639-2/B and withdrawn ones.
+        also: other accepted codes, for example ISO 639-2/B and withdrawn ones.
     """
 
     code: str
@@ -67,7 +67,7 @@ class Language:
 
     @property
     def base(self) -> str:
-        """The code without its script or variety: ``sr`` of ``sr_Latn``."""
+        """Return the code without its script or variety: ``sr`` for ``sr_Latn``."""
         return self.code.partition("_")[0]
 
 
@@ -83,7 +83,7 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType({lang.code: lang for lang i
 
 
 def get(code: str, scheme: str = "") -> Language:
-    """The language that ``code`` means, in upper or lower case, with ``-`` or ``_``.
+    """Return the language of a code in upper or lower case, with ``-`` or ``_``.
 
     Args:
         code: a code of any scheme, for example ``sw``, ``swh``, ``swh_Latn`` or ``zh-CN``.
@@ -92,20 +92,20 @@ def get(code: str, scheme: str = "") -> Language:
     Raises:
         UserError: no scheme has that code, or two schemes use it for different languages.
     """
-    found = _index(_known_scheme(scheme) if scheme else "").get(_key(code), ())
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    meant = _index(_known_scheme(scheme) if scheme else "").get(_key(code), ())
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
         raise unknown("language", code, LANGUAGES, _suggest(code))
-    meanings = " or ".join(f"{lang.code} ({lang.name})" for lang in found)
+    meanings = " or ".join(f"{lang.code} ({lang.name})" for lang in meant)
     raise UserError(f"language code {code!r} is ambiguous", meanings, "write the code that you mean")
 
 
 def get_variant(code: str) -> tuple[Language, str]:
-    """The language of a code and the treebank or variant behind it: ``en_ewt`` is English and ``ewt``.
+    """Split a code into its language and its treebank or variant: ``en_ewt`` is English and ``ewt``.
 
     Raises:
-        UserError: neither the code nor what stands before its first ``_`` or ``-`` is one of any scheme.
+        UserError: neither the code nor the text before its first ``_`` or ``-`` is a code of any scheme.
     """
     try:
         return get(code), ""
@@ -117,9 +117,9 @@ def get_variant(code: str) -> tuple[Language, str]:
 
 
 def canonical(code: str) -> str:
-    """A code of any scheme as the one used here, a variant kept: ``ewe`` is ``ee``, ``eng_ewt`` ``en_ewt``.
+    """Convert a code of any scheme to ours, keeping a variant: ``ewe`` to ``ee``, ``eng_ewt`` to ``en_ewt``.
 
-    What no scheme has, or two have for different languages, stays as it is.
+    Unknown codes, and codes that two schemes use for different languages, are returned unchanged.
     """
     try:
         language, variant = get_variant(code)
@@ -129,7 +129,7 @@ def canonical(code: str) -> str:
 
 
 def spellings(code: str) -> tuple[str, ...]:
-    """A code and its language's codes in other schemes, a variant kept; the code alone where it is unknown."""
+    """Return a code and its language's codes in other schemes, keeping a variant; an unknown code alone."""
     try:
         language, variant = get_variant(code)
     except UserError:
@@ -139,7 +139,7 @@ def spellings(code: str) -> tuple[str, ...]:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two codes are of one language in one script, in whatever treebank."""
+    """Return whether two codes mean the same language in the same script, ignoring the treebank."""
     if one == other:
         return True
     try:
@@ -149,7 +149,7 @@ def is_same(one: str, other: str) -> bool:
 
 
 def get_pair(pair: str) -> tuple[Language, Language]:
-    """The two languages of ``en-sw``; either side may be a code of any scheme (``en-zh-CN``).
+    """Return the two languages of ``en-sw``; either side may be a code of any scheme (``en-zh-CN``).
 
     Raises:
         UserError: a side is unknown, both sides are the same, or the dash can be read in two ways.
@@ -166,7 +166,7 @@ def get_pair(pair: str) -> tuple[Language, Language]:
 
 
 def code_for(lang: Language | str, scheme: str) -> str:
-    """The code of ``lang`` in ``scheme``.
+    """Return the code of ``lang`` in ``scheme``.
 
     Raises:
         UserError: unknown language or scheme, or the scheme lacks the language.
@@ -184,9 +184,9 @@ def code_for(lang: Language | str, scheme: str) -> str:
 
 
 def script_shares(text: str) -> dict[str, float]:
-    """Share of the letters of ``text`` in each ISO 15924 script; empty where it has no letters.
+    """Return the share of the letters of ``text`` in each ISO 15924 script; empty without letters.
 
-    Mixtures are told apart: Japanese text has shares of ``Hani``, ``Hira`` and ``Kana``.
+    Mixtures are counted by script: Japanese text has shares of ``Hani``, ``Hira`` and ``Kana``.
     """
     if text.isascii():
         return {"Latn": 1.0} if any(map(str.isalpha, text)) else {}
@@ -199,10 +199,10 @@ def script_shares(text: str) -> dict[str, float]:
 
 
 def script_of(text: str) -> str:
-    """The ISO 15924 script of most letters of ``text``; ``Zyyy`` where it has no letters.
+    """Return the ISO 15924 script of most letters of ``text``; ``Zyyy`` without letters.
 
-    East Asian text is ``Jpan`` from a tenth of kana, ``Kore`` from a tenth of Hangul, else ``Hani``: the
-    simplified and traditional characters share their code points and cannot be told apart here.
+    East Asian text is ``Jpan`` from a tenth of kana, ``Kore`` from a tenth of Hangul, else ``Hani``.
+    Simplified and traditional characters share their code points and cannot be distinguished here.
     """
     shares = script_shares(text)
     han, bopomofo, hiragana, katakana, hangul = (shares.pop(script, 0.0) for script in _EAST_ASIAN)
@@ -214,7 +214,7 @@ def script_of(text: str) -> str:
 
 
 def matches_script(text: str, lang: Language | str, min_share: float = 0.5) -> bool:
-    """Whether at least ``min_share`` of the letters of ``text`` are in the script of ``lang``.
+    """Return whether at least ``min_share`` of the letters of ``text`` are in the script of ``lang``.
 
     Text without letters matches no script.
     """
@@ -232,8 +232,8 @@ _MIXTURES = {
     "Hant": ("Hani", "Bopo"),
 }
 
-# First and last code point of each run of letters, in order. Latin covers ASCII, so letters that belong to
-# no script alone (the feminine ordinal, the micro sign) count as Latin.
+# First and last code point of each run of letters, in order. Latin covers ASCII, so letters that belong to no
+# single script (the feminine ordinal, the micro sign) count as Latin.
 _RANGES = (
     (0x0041, 0x02B8, "Latn"), (0x02EA, 0x02EB, "Bopo"), (0x0370, 0x03FF, "Grek"), (0x0400, 0x052F, "Cyrl"),
     (0x0531, 0x0588, "Armn"), (0x05D0, 0x05F2, "Hebr"), (0x0620, 0x06FF, "Arab"), (0x0750, 0x077F, "Arab"),
@@ -277,7 +277,7 @@ def _known_scheme(scheme: str) -> str:
 
 
 def _aliases(lang: Language) -> Iterator[str]:
-    """Every code of ``lang``, and the short ones again with its script (``swa_Latn``)."""
+    """Yield every code of ``lang``, and its short codes again with the script (``swa_Latn``)."""
     own = [lang.code, *lang.also] if lang.code != lang.base else [lang.code, lang.iso639_3, *lang.also]
     yield from own
     yield from (f"{code}_{lang.script}" for code in own if "_" not in code)
@@ -286,36 +286,36 @@ def _aliases(lang: Language) -> Iterator[str]:
 
 @cache
 def _index(scheme: str) -> Mapping[str, tuple[Language, ...]]:
-    """Key of a code to the languages it may mean: one, or more where schemes contradict each other."""
-    found: dict[str, dict[str, Language]] = {}
+    """Map the key of a code to the languages it may mean; several if schemes contradict each other."""
+    by_key: dict[str, dict[str, Language]] = {}
     for lang in LANGUAGES.values():
         for alias in (getattr(lang, scheme),) if scheme else _aliases(lang):
             if alias:
-                found.setdefault(_key(alias), {})[lang.code] = lang
+                by_key.setdefault(_key(alias), {})[lang.code] = lang
     # A code that a variety shares with its base language (zh for both scripts) means the base language.
     return {
         key: tuple(lang for lang in langs.values() if lang.code == lang.base or lang.base not in langs)
-        for key, langs in found.items()
+        for key, langs in by_key.items()
     }
 
 
 def _suggest(code: str) -> list[str]:
-    """Up to three codes whose own spelling, alias or English name is nearest to ``code``."""
+    """Return up to three codes whose own spelling, alias or English name is nearest to ``code``."""
     wanted = _key(code)
-    # Long forms (en_xx, zho_hans) are near to every long form: offer them for a long form only.
-    spellings = {key: found[0].code for key, found in _index("").items() if "_" not in key or "_" in wanted}
+    # Every long form (en_xx, zho_hans) is near to every other: suggest long forms only for a long form.
+    spellings = {key: langs[0].code for key, langs in _index("").items() if "_" not in key or "_" in wanted}
     spellings |= {lang.name.lower(): lang.code for lang in LANGUAGES.values()}
     close = nearest(wanted, spellings, limit=12)
     return list(dict.fromkeys(spellings[spelling] for spelling in close))[:3]
 
 
 def split_pair(pair: str) -> tuple[str, str]:
-    """``en-sw`` as ``("en", "sw")``.
+    """Split ``en-sw`` into ``("en", "sw")``.
 
     Raises:
         UserError: not two languages joined by a hyphen, or twice the same.
     """
     src, sign, tgt = pair.partition("-")
     if not sign or not src or not tgt or src == tgt:
-        raise UserError(f"{pair!r} is no language pair", "two different languages, for example en-sw")
+        raise UserError(f"{pair!r} is not a language pair", "two different languages, for example en-sw")
     return src, tgt

@@ -1,10 +1,10 @@
-"""Leases: a file beside an output names the one process that writes it.
+"""Leases: a file beside an output that names the only process allowed to write it.
 
-`hold` makes ``.OUT.lease`` before the work starts and deletes it at the end. A second process is refused and learns who
-holds it. What a killed process left is recognised: on the same machine by its process id and start time, from another
-machine by a file that was not touched for `STALE_AFTER_S` (by the clock of the file system). Whoever takes a stale
-lease claims it first, so that of several only one does. A process whose lease was taken from it ends at once: it
-must not write beside its successor.
+`hold` creates ``.OUT.lease`` before the work starts and deletes it at the end. A second process is refused
+and learns who holds the lease. Leases of killed processes are recognised: on the same machine by process id
+and start time, from another machine by a file that was not touched for `STALE_AFTER_S` (by the clock of the
+file system). A process that wants a stale lease has to claim it first, so that only one of several takes it.
+A process that lost its lease ends at once: it must not write beside its successor.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ STALE_AFTER_S = 300.0
 OWN_STALE_AFTER_S = 60.0
 LOST_EXIT_CODE = 75
 OWNER_VARIABLE = "XLING_LEASE_OWNER"
-"""Names the piece of work across restarts: its next holder on another machine waits `OWN_STALE_AFTER_S` only."""
+"""Environment variable that names the job across restarts: its next holder waits `OWN_STALE_AFTER_S` only."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease.
+    """The process that holds a lease.
 
     Attributes:
         host: name of the machine.
-        machine: its boot and process namespace: process ids mean something only within.
+        machine: its boot id and process namespace; process ids are only comparable within one.
         pid: process id.
         start: when the process started, in clock ticks since the boot; 0 when unknown.
         job: Slurm's job id, "" outside of Slurm.
         since: seconds since the epoch.
-        what: the work, for messages.
-        owner: the piece of work across restarts, "" when it has no name.
-        token: differs for each lease.
-        until: a file that ends the lease of work without a process of its own, such as a queued run: it lasts until
-            that file is there, or its folder is not.
+        what: description of the work, for messages.
+        owner: name of the job across restarts, "" if it has none.
+        token: unique identifier of the lease.
+        until: for work without a process of its own, such as a queued run: the lease lasts until this file
+            exists or its folder is deleted.
     """
 
     host: str = ""
@@ -70,13 +70,13 @@ class Holder:
 
     @classmethod
     def this_process(cls, what: str, owner: str = "") -> Holder:
-        """This process as a holder."""
+        """Describe this process as a holder."""
         job = os.environ.get("SLURM_JOB_ID", "")
         pid, token = os.getpid(), secrets.token_hex(8)
         return cls(socket.gethostname(), _machine(), pid, _start(pid), job, time.time(), what, owner, token)
 
     def is_alive_here(self) -> bool | None:
-        """Whether the process lives; None when it ran on another machine and cannot be seen from here."""
+        """Return whether the process is alive; None if it ran on another machine and cannot be checked from here."""
         if self.until:
             return Path(self.until).parent.is_dir() and not Path(self.until).exists()
         if self.machine != _machine():
@@ -86,10 +86,10 @@ class Holder:
 
 
 class HeldError(UserError):
-    """Another process holds the lease.
+    """Raised when another process holds the lease.
 
     Attributes:
-        holder: which.
+        holder: the process that holds it.
     """
 
     def __init__(self, out: Path, holder: Holder) -> None:
@@ -100,22 +100,22 @@ class HeldError(UserError):
 
 
 def lease_path(out: Path) -> Path:
-    """Where the lease on ``out`` is."""
+    """Return the path of the lease file for ``out``."""
     out = out.absolute()
     return out.with_name(f".{out.name}.lease")
 
 
 @contextmanager
 def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lease on ``out`` inside; the variable `OWNER_VARIABLE` names the owner across restarts.
+    """Hold the lease on ``out`` inside the block; the variable `OWNER_VARIABLE` names the owner across restarts.
 
     Raises:
-        HeldError: another process holds it, and still did after ``wait_s`` seconds.
+        HeldError: another process still holds it after ``wait_s`` seconds.
     """
     path = lease_path(out)
     mine = Holder.this_process(what, os.environ.get(OWNER_VARIABLE, ""))
     deadline = time.monotonic() + wait_s
-    made = [folder for folder in path.parents if not folder.exists()]
+    new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         while (other := _acquire(path, mine)) is not None:
@@ -123,7 +123,8 @@ def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
                 raise HeldError(out, other)
             time.sleep(min(1.0, max(deadline - time.monotonic(), 0.01)))
     except OSError:
-        # Where no lease can be written nothing else can: the work itself says so, if it writes at all.
+        # If no lease can be written, the output cannot be written either; the work itself then reports the
+        # error.
         yield
         return
     stop = threading.Event()
@@ -134,18 +135,18 @@ def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-        if (found := read(path)) and found.token == mine.token:
+        if (holder := read(path)) and holder.token == mine.token:
             path.unlink(missing_ok=True)
-        for folder in made:  # where the work has put nothing there
+        for folder in new_folders:  # remove folders that the work left empty
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
 def pin(out: Path, what: str, until: Path) -> None:
-    """Hold the lease on ``out`` beyond the end of this process, until a file called ``until`` is there.
+    """Hold the lease on ``out`` beyond the end of this process, until a file called ``until`` exists.
 
     Raises:
-        HeldError: another process, or other work, holds it.
+        HeldError: another process or another job holds it.
     """
     path = lease_path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,14 +157,14 @@ def pin(out: Path, what: str, until: Path) -> None:
 
 
 def unpin(out: Path, until: Path) -> None:
-    """Give back what `pin` took."""
+    """Release a lease taken by `pin`."""
     path = lease_path(out)
-    if (found := read(path)) and found.until == str(until):
+    if (holder := read(path)) and holder.until == str(until):
         path.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Holder | None:
-    """The holder in a lease file, None when there is no readable one."""
+    """Read the holder in a lease file; None if there is no readable lease."""
     try:
         return Holder(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -171,14 +172,14 @@ def read(path: Path) -> Holder | None:
 
 
 def holder_of(out: Path, owner: str = "") -> Holder | None:
-    """Who writes ``out`` now, None where nobody does; ``owner`` is the piece of work that asks."""
+    """Return the process that writes ``out`` now, None if nobody does; ``owner`` names the job that asks."""
     path = lease_path(out)
-    found = read(path)
-    return found if found and not _is_stale(path, found, owner, _clock(path.parent)) else None
+    holder = read(path)
+    return holder if holder and not _is_stale(path, holder, owner, _clock(path.parent)) else None
 
 
 def _acquire(path: Path, mine: Holder) -> Holder | None:
-    """Take the lease; returns its holder where that is another process."""
+    """Try to take the lease; return its holder if that is another process."""
     temporary = path.with_name(f"{path.name}.{mine.token}")
     try:
         temporary.write_text(json.dumps(asdict(mine)) + "\n", encoding="utf-8")
@@ -188,25 +189,25 @@ def _acquire(path: Path, mine: Holder) -> Holder | None:
             return None
         except FileExistsError:
             pass
-        found = read(path)
-        if found is None:  # torn, or deleted just now
+        holder = read(path)
+        if holder is None:  # incomplete, or deleted just now
             if not path.exists():
                 return _acquire(path, mine)
-            found = Holder(what="a damaged lease", since=now, token="damaged")
+            holder = Holder(what="a damaged lease", since=now, token="damaged")
             if now - path.stat().st_mtime < STALE_AFTER_S:
-                return found
-        elif not _is_stale(path, found, mine.owner, now):
-            return found
-        return None if _take_over(path, temporary, found) else read(path) or found
+                return holder
+        elif not _is_stale(path, holder, mine.owner, now):
+            return holder
+        return None if _take_over(path, temporary, holder) else read(path) or holder
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _is_stale(path: Path, found: Holder, owner: str, now: float) -> bool:
-    alive = found.is_alive_here()
+def _is_stale(path: Path, holder: Holder, owner: str, now: float) -> bool:
+    alive = holder.is_alive_here()
     if alive is not None:
         return not alive
-    limit = OWN_STALE_AFTER_S if owner and found.owner == owner else STALE_AFTER_S
+    limit = OWN_STALE_AFTER_S if owner and holder.owner == owner else STALE_AFTER_S
     try:
         return now - path.stat().st_mtime > limit
     except OSError:
@@ -214,14 +215,14 @@ def _is_stale(path: Path, found: Holder, owner: str, now: float) -> bool:
 
 
 def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
-    """Replace a stale lease; of several processes that want to, the one that makes the claim does."""
+    """Replace a stale lease; of several competing processes only the one that creates the claim succeeds."""
     claim = path.with_name(f"{path.name}.claim-{stale.token}")
     if not _link(temporary, claim) and not (_discard_stale(claim) and _link(temporary, claim)):
         return False
     try:
-        # The claim of an earlier winner may be gone already, with the lease replaced.
-        found = read(path)
-        if found is not None and found.token != stale.token:
+        # An earlier winner may already have replaced the lease and removed its claim.
+        holder = read(path)
+        if holder is not None and holder.token != stale.token:
             return False
         temporary.replace(path)
         return True
@@ -230,7 +231,7 @@ def _take_over(path: Path, temporary: Path, stale: Holder) -> bool:
 
 
 def _link(source: Path, target: Path) -> bool:
-    """Whether ``target`` could be made: not where it exists."""
+    """Link ``source`` to ``target``; return False if ``target`` already exists."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -239,9 +240,9 @@ def _link(source: Path, target: Path) -> bool:
 
 
 def _discard_stale(claim: Path) -> bool:
-    """Remove the claim of a process that was killed while it took over; False where somebody holds it.
+    """Remove the claim of a process that was killed during a takeover; return False if it is still held.
 
-    It is moved aside before it is deleted, so that a new claim made in between is seen and put back.
+    The claim is moved aside before it is deleted, so that a new claim made in between is seen and put back.
     """
     claimant = read(claim)
     if claimant is not None and not _is_stale(claim, claimant, "", _clock(claim.parent)):
@@ -259,10 +260,10 @@ def _discard_stale(claim: Path) -> bool:
 
 def _refresh(path: Path, mine: Holder, stop: threading.Event) -> None:
     while not stop.wait(REFRESH_S):
-        found = read(path)
-        if found is not None and found.token != mine.token and not stop.is_set():
+        holder = read(path)
+        if holder is not None and holder.token != mine.token and not stop.is_set():
             print(
-                f"xling: {mine.what}: {found} has taken over; this process ends", file=sys.stderr, flush=True
+                f"xling: {mine.what}: {holder} has taken over; this process ends", file=sys.stderr, flush=True
             )
             os._exit(LOST_EXIT_CODE)
         with contextlib.suppress(OSError):
@@ -270,7 +271,7 @@ def _refresh(path: Path, mine: Holder, stop: threading.Event) -> None:
 
 
 def _clock(folder: Path) -> float:
-    """Now, by the clock of the file system; by ours where nothing can be written."""
+    """Return the current time by the file system's clock, or by the local clock if nothing can be written."""
     probe = folder / f".clock.{secrets.token_hex(8)}"
     try:
         probe.touch()
@@ -291,7 +292,7 @@ def _machine() -> str:
 
 
 def _start(pid: int) -> int:
-    """Start time of a process in clock ticks since the boot; 0 when unknown, -1 when it is gone or a zombie."""
+    """Return the start time of a process in clock ticks since the boot; 0 if unknown, -1 if it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return -1 if fields[0] in (b"Z", b"X") else int(fields[19])

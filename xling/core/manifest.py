@@ -1,7 +1,7 @@
-"""Atomic publication of directories: one with a ``manifest.json`` is complete, one without is garbage.
+"""Atomic publication of directories: a directory with a ``manifest.json`` is complete, one without is not.
 
-Every stage writes into a temporary sibling of its output, writes the manifest last and renames. A rerun whose
-configuration and input digests match the published manifest does nothing.
+Every stage writes into a temporary sibling of its output, writes the manifest last and renames the folder. A
+rerun whose configuration and input digests match the published manifest does nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from xling.core.errors import UserError
 from xling.core.rerun import differences
 
 FILE_NAME = "manifest.json"
-OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its processes
+OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its child processes
 
 
 @dataclass
 class Manifest:
-    """What a stage made, from what, and what became of the data.
+    """The record of a stage's output: what was made, from which inputs, and how much data was kept or dropped.
 
     Attributes:
         stage: name of the stage.
@@ -54,27 +54,27 @@ class Manifest:
     peak_memory_mb: float = 0.0
 
     def digest(self) -> str:
-        """SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
+        """Return a SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
         same = {"stage": self.stage, "config": self.config, "inputs": self.inputs, "files": self.files}
         return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
 
     def content(self) -> str:
-        """SHA-256 over stage and files: how other outputs record that they were made from this one."""
+        """Return a SHA-256 over stage and files, by which later outputs record that they were made from this one."""
         same = {"stage": self.stage, "files": self.files}
         return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes as hex."""
+    """Return the SHA-256 of a file's bytes as hex."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def digest(path: Path) -> str:
-    """SHA-256 that stands for a file, a published directory, or a plain directory of files.
+    """Return a SHA-256 that identifies a file, a published directory, or a plain directory of files.
 
     Raises:
-        UserError: nothing is at ``path``, or it is a directory of a stage that was not finished.
+        UserError: ``path`` does not exist, or is the directory of an unfinished stage.
     """
     if path.is_file():
         return sha256(path)
@@ -89,7 +89,7 @@ def digest(path: Path) -> str:
 
 
 def content(path: Path) -> str:
-    """SHA-256 of what a file or directory holds: of a published directory without its settings and paths.
+    """Return the SHA-256 of a file's or directory's content, without a stage's settings and paths.
 
     Raises:
         UserError: as `digest`.
@@ -98,12 +98,12 @@ def content(path: Path) -> str:
 
 
 def digests_in(settings: Any) -> dict[str, str]:
-    """Path -> digest of every file and directory that settings name by a ``Path``, at any depth.
+    """Return path -> digest for every file and directory that the settings name by a ``Path``, at any depth.
 
-    Settings of a stage that name files are the same while the files are not: this belongs beside them.
+    Equal settings can name files whose contents have changed: these digests detect that.
 
     Raises:
-        UserError: nothing is at one of the paths.
+        UserError: a path does not exist.
     """
     if isinstance(settings, Path):
         return {str(settings): digest(settings)}
@@ -113,11 +113,11 @@ def digests_in(settings: Any) -> dict[str, str]:
         settings = list(settings.values())
     if not isinstance(settings, (list, tuple)):
         return {}
-    return {path: found for value in settings for path, found in digests_in(value).items()}
+    return {path: value_digest for value in settings for path, value_digest in digests_in(value).items()}
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a published directory.
+    """Read the manifest of a published directory.
 
     Raises:
         UserError: there is none: the directory is missing or the stage did not finish.
@@ -137,7 +137,7 @@ def read(directory: Path) -> Manifest:
 
 
 def verify(directory: Path) -> Manifest:
-    """The manifest, after checking that every file it lists is there with its size.
+    """Read the manifest after checking that every file it lists exists with the recorded size.
 
     Raises:
         UserError: a file is missing or has another size than recorded.
@@ -159,7 +159,7 @@ def verify(directory: Path) -> Manifest:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one, never a part."""
+    """Write a text file atomically: a reader sees the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
@@ -167,7 +167,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 class Publication:
-    """An output directory in the making: write files under ``path``, put numbers into ``counts``."""
+    """An output directory in the making: write files under ``path`` and put numbers into ``counts``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -177,19 +177,19 @@ class Publication:
 def up_to_date(
     out: Path, stage: str, config: Any, inputs: Iterable[Path] = (), replaceable: bool = False
 ) -> Manifest | None:
-    """The published manifest if a rerun would only repeat it, else None.
+    """Return the published manifest if a rerun would only repeat it, else None.
 
     Args:
         out: the output directory.
         stage: name of the stage.
         config: its settings, a dataclass or plain values.
         inputs: files and directories that it reads.
-        replaceable: whether an output of other settings may be replaced without being asked: true of tables and pages
-            that are made again in seconds.
+        replaceable: whether an output with other settings may be replaced without asking: true for tables and
+            pages that take seconds to make.
 
     Raises:
-        UserError: an input is missing; ``out`` is no published directory; or it is a finished output of other settings
-            or inputs and ``overwrite=true`` was not given. The message names what differs.
+        UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
+            other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
     inputs = list(inputs)
     _refuse_foreign(out, stage, inputs)
@@ -198,12 +198,12 @@ def up_to_date(
         return None
     digests = {str(path): (content(Path(path)), digest(Path(path))) for path in inputs}
     try:
-        found = read(out)
+        published = read(out)
     except UserError as error:
         _answer_why(f"{error.given}: the stage would run again")
         _say(f"{error.given}; it is made again")
         return None
-    changed = differences((found.config, found.inputs), (to_dict(config), digests), config)
+    changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
         _answer_why(f"{out} was made with other settings or inputs: {'; '.join(changed)}")
         if replaceable or may_overwrite():
@@ -220,17 +220,17 @@ def up_to_date(
         _say(f"{error.given}; {out} is made again")
         return None
     _answer_why(f"{out} is finished and up to date: nothing would run")
-    if found.code_version != code.described():
-        _say(f"{out} is kept: made by xling {found.code_version}, this is {code.described()}")
-    return found
+    if published.code_version != code.described():
+        _say(f"{out} is kept: made by xling {published.code_version}, this is {code.described()}")
+    return published
 
 
 class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error
-    """Stops a stage that was only asked whether it would run; the text says why or why not."""
+    """Raised by a stage that was only asked whether it would run; the text gives the answer and the reason."""
 
 
 def may_overwrite() -> bool:
-    """Whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
+    """Return whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
     return os.environ.get(OVERWRITE) == "true"
 
 
@@ -245,15 +245,15 @@ def _answer_why(text: str) -> None:
 
 @contextmanager
 def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> Iterator[Publication]:
-    """Make directory ``out`` in one step: it appears complete with its manifest, or not at all.
+    """Create directory ``out`` atomically: it appears complete with its manifest, or not at all.
 
     Example:
-        >>> with publish(out, "vocab", cfg, [corpus]) as made:      # doctest: +SKIP
-        ...     (made.path / "spm.vocab").write_text(...)
-        ...     made.counts["pieces"] = 32000
+        >>> with publish(out, "vocab", cfg, [corpus]) as publication:      # doctest: +SKIP
+        ...     (publication.path / "spm.vocab").write_text(...)
+        ...     publication.counts["pieces"] = 32000
 
     Raises:
-        UserError: an input is missing, or ``out`` exists and is no published directory.
+        UserError: an input is missing, or ``out`` exists and is not a published directory.
     """
     inputs = list(inputs)
     _refuse_foreign(out, stage, inputs)
@@ -263,9 +263,9 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     temporary = _sibling(out, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    made, start = Publication(temporary), time.perf_counter()
+    publication, start = Publication(temporary), time.perf_counter()
     try:
-        yield made
+        yield publication
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -278,7 +278,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         stage=stage,
         config=to_dict(config),
         inputs=inputs_found,
-        counts=made.counts,
+        counts=publication.counts,
         files=files,
         code_version=code.described(),
         seconds=round(time.perf_counter() - start, 3),
@@ -307,7 +307,7 @@ def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
         raise UserError(f"{out} is both out= and what is read", fix="choose another out=")
     try:
         made_by = read(out).stage
-    except UserError:  # damaged: made anew
+    except UserError:  # a damaged output is replaced
         return
     if made_by != stage:
         raise UserError(f"{out} was made by {made_by!r}, not by {stage!r}", fix=elsewhere)
@@ -318,7 +318,7 @@ def _sibling(out: Path, ending: str) -> Path:
 
 
 def _clean_up(out: Path) -> None:
-    """Delete what killed processes of this host left beside ``out``; other hosts may share the file system."""
+    """Delete temporary folders beside ``out`` of killed processes of this host; other hosts may share the disk."""
     prefix = f".{out.name}.{socket.gethostname()}."
     for path in out.parent.iterdir():
         pid, _, ending = path.name.removeprefix(prefix).partition(".")
@@ -346,5 +346,5 @@ def _digests(inputs: Iterable[Path]) -> dict[str, str]:
 
 
 def summary(counts: Mapping[str, Any]) -> str:
-    """Counts on one line, for a log."""
+    """Format counts on one line for a log."""
     return ", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in counts.items())

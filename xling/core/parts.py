@@ -1,8 +1,9 @@
-"""The parts of a resumable build: each is a folder that is renamed into place when it is complete.
+"""Parts of a resumable build: each is a folder that is renamed into place when it is complete.
 
-The parts of output ``OUT`` are in ``.OUT.work/KEY/PHASE/INDEX/``. A part is written into a temporary folder and then
-renamed. A killed process leaves either a whole part or a temporary folder that nothing reads. ``KEY`` is a
-digest of the configuration and of the code: a build with other settings or other code never reuses these parts.
+The parts of output ``OUT`` are in ``.OUT.work/KEY/PHASE/INDEX/``. A part is written into a temporary folder
+and then renamed. A killed process leaves either a complete part or a temporary folder that is never read.
+``KEY`` is a digest of the configuration and of the code: a build with other settings or other code never
+reuses these parts.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from xling.core.answer import Answer
 
 @dataclass(frozen=True)
 class Work:
-    """The parts of one build under ``root``."""
+    """The parts of one build, stored under ``root``."""
 
     root: Path
 
     @staticmethod
     def beside(out: Path, settings: Any) -> Work:
-        """The parts of output ``out``, made with JSON-ready ``settings`` by the code as it is now."""
+        """Return the parts of output ``out``, made with JSON-ready ``settings`` by the current code."""
         text = json.dumps([settings, code_digest()], sort_keys=True)
         return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def part(self, phase: str, index: int) -> Path:
-        """Where part ``index`` of ``phase`` is, or will be."""
+        """Return the path of part ``index`` of ``phase``, which may not exist yet."""
         return self.root / phase / f"{index:05d}"
 
     @contextmanager
     def making(self, phase: str, index: int) -> Iterator[Path]:
-        """A folder for the files of a part; it becomes the part when the block ends without an error."""
+        """Provide a folder for a part's files; it becomes the part when the block ends without an error."""
         target = self.part(phase, index)
         temporary = target.with_name(f".{target.name}.{socket.gethostname()}.{os.getpid()}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
@@ -65,11 +66,11 @@ class Work:
         try:
             temporary.rename(target)
         except OSError:
-            if not target.is_dir():  # else a second worker was given the same part and was faster
+            if not target.is_dir():  # else a second worker was given the same part and finished first
                 raise
 
     def discard(self, *phases: str, name: str) -> None:
-        """Delete file ``name`` in all parts of ``phases``: nothing needs it any more."""
+        """Delete the file ``name``, which is no longer needed, in all parts of ``phases``."""
         for phase in phases:
             for path in sorted((self.root / phase).glob(f"*/{name}")):
                 path.unlink(missing_ok=True)
@@ -79,10 +80,10 @@ _CODE = "XLING_CODE_DIGEST"
 
 
 def code_digest() -> str:
-    """SHA-256 of the code and the tables that text is read and made with.
+    """Return the SHA-256 of the code and of the tables that process text.
 
-    The workers and array jobs of a build inherit it from the command that started it: code that changes on disk
-    while they run does not part them from what is made already.
+    The workers and array jobs of a build inherit it from the command that started it. So code that changes on
+    disk during a build does not separate later parts from earlier ones.
     """
     if not os.environ.get(_CODE):
         os.environ[_CODE] = _digest_of_code()
@@ -90,14 +91,14 @@ def code_digest() -> str:
 
 
 def _digest_of_code() -> str:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for package in ("xling.core", "xling.text", "xling.corpora"):
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             for path in sorted(Path(folder).rglob("*")):
                 if path.suffix in (".py", ".tsv", ".npz"):
-                    found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
-    return found.hexdigest()
+                    hasher.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return hasher.hexdigest()
 
 
 def run_unless_published(
@@ -106,7 +107,7 @@ def run_unless_published(
     is_published: Callable[[], object],
     done: Callable[[], Answer | None],
 ) -> Answer | None:
-    """What ``make`` returns, or ``done`` where the same build elsewhere was faster and has cleared the parts away."""
+    """Run ``make`` and return its result; return ``done`` if a concurrent identical build has already published."""
     try:
         return make()
     except FileNotFoundError:
@@ -116,10 +117,10 @@ def run_unless_published(
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as JSON that is equal for equal values."""
+    """Write ``value`` as JSON; equal values give equal bytes."""
     path.write_text(json.dumps(value, ensure_ascii=False, sort_keys=True, indent=0) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file."""
+    """Read the value in a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))

@@ -1,23 +1,28 @@
-"""A pipeline: stages with their settings in one YAML file, each after the ones it needs.
+"""Pipelines: stages with their settings and dependencies in one YAML file.
 
 Format::
 
     vars:
       out: runs/quickstart
+    steps_at_once: 2          # on this machine; default 1
     steps:
       raw:    {stage: toyworld, config: {out: "${out}/raw"}}
-      vocab:  {stage: vocab, after: [raw], config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}}
+      vocab:
+        stage: vocab
+        after: [raw]
+        config: {corpora: {en: "${out}/raw/mono/en.txt"}, out: "${out}/vocab"}
 
-``${name}`` is replaced, in keys too, by the value under ``vars``, where a variable may use those above it. Overrides
-are ``name=value`` for a variable and ``step.key=value`` for a setting of one step; ``scale=NAME`` lays what stands
-under ``scales: NAME:`` over the file, and a file with ``base: NAME.yaml`` is itself laid over that one beside it.
+``${name}`` is replaced, in keys too, by its value under ``vars``; a variable may use those above it.
+Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
+``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
+``base: NAME.yaml`` is applied over that file of the same folder.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,6 +34,7 @@ from xling.core.stage import STAGES, load
 # Package data: in a checkout xling/recipes is a link to recipes/.
 RECIPES = Path(str(files("xling") / "recipes"))
 
+STEPS_AT_ONCE = "steps_at_once"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -40,7 +46,7 @@ class Step:
         stage: a name in `xling.core.stage.STAGES`.
         config: settings of the stage; scalars are text.
         after: names of the steps that must have ended.
-        recipe: a recipe file under the settings; ``config`` is laid over it.
+        recipe: a recipe file; ``config`` overrides its settings.
     """
 
     stage: str
@@ -53,17 +59,19 @@ class Step:
 class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    steps_at_once: int = 1
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Named steps in an order in which each comes after the ones it needs."""
+    """Named steps in topological order: each comes after the steps it depends on."""
 
     steps: dict[str, Step]
     path: Path | None = None
+    steps_at_once: int = 1
 
     def settings(self, name: str) -> Any:
-        """The resolved configuration dataclass of step ``name``."""
+        """Return the resolved configuration dataclass of step ``name``."""
         step = self.steps[name]
         base = config.read_yaml(Path(step.recipe)) if step.recipe else {}
         base.pop("scales", None)
@@ -81,7 +89,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     """Read a pipeline file.
 
     Raises:
-        UserError: no such file, no step in it, an unknown stage, step or variable, or steps that wait for each other.
+        UserError: the file does not exist or has no step, a stage, step or variable is unknown, or steps wait
+            for each other.
     """
     given = [config.split_override(item) for item in overrides]
     scale = "".join(value for key, value in given if key == "scale")
@@ -89,6 +98,9 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     variables, steps = dict(file.vars), dict(file.steps)
     for key, value in given:
         if key == "scale":
+            continue
+        if key == STEPS_AT_ONCE:
+            file = replace(file, steps_at_once=int(value) if value.isdecimal() else 0)
             continue
         name, _, rest = key.partition(".")
         if not rest and name in variables:
@@ -98,6 +110,8 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             steps[name] = config.merge(steps[name], nested)
         else:
             raise unknown("variable or step", name, [*variables, *steps])
+    if file.steps_at_once < 1:
+        raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
     known: dict[str, str] = {}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
@@ -109,7 +123,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in built.values():
         STAGES[step.stage]
-    return Pipeline({name: built[name] for name in _ordered(built, path)}, path)
+    return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
 
 
 def _with_base(path: Path) -> dict[str, Any]:
@@ -125,9 +139,9 @@ def _with_base(path: Path) -> dict[str, Any]:
 def _substitute(value: Any, variables: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, Mapping):
         pairs = [(_substitute(k, variables, path), _substitute(v, variables, path)) for k, v in value.items()]
-        if len(made := dict(pairs)) < len(pairs):
-            raise UserError(f"{path}: a key stands twice among {', '.join(k for k, _ in pairs)}")
-        return made
+        if len(substituted := dict(pairs)) < len(pairs):
+            raise UserError(f"{path}: a key is given twice among {', '.join(k for k, _ in pairs)}")
+        return substituted
     if isinstance(value, list):
         return [_substitute(v, variables, path) for v in value]
 
@@ -149,6 +163,6 @@ def _ordered(steps: Mapping[str, Step], path: Path) -> list[str]:
         ready = [n for n, s in steps.items() if n not in order and all(a in order for a in s.after)]
         if not ready:
             waiting = ", ".join(n for n in steps if n not in order)
-            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the circle in `after`")
+            raise UserError(f"{path}: steps {waiting} wait for each other", fix="break the cycle in `after`")
         order += ready
     return order

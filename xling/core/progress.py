@@ -15,7 +15,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 class Progress:
-    """Counts work done and shows it with its rate and the time left; use as a context manager.
+    """Count finished work and show it with its rate and the time left; a context manager.
 
     Args:
         what: what is being done, for example ``binarize sw``.
@@ -37,7 +37,7 @@ class Progress:
         )
 
     def update(self, count: int = 1, note: str = "") -> None:
-        """Add ``count`` units; ``note`` is shown behind the numbers, for example a loss."""
+        """Add ``count`` units; ``note`` is shown after the numbers, for example a loss."""
         self.done += count
         job.beat(self.done, self.total, self.unit, note=note or None)
         if self._bar is not None:
@@ -71,6 +71,6 @@ class Progress:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, above the bar where one is shown."""
+    """Print a line on standard error, above the progress bar if one is shown."""
     tqdm.write(text, file=sys.stderr)
     sys.stderr.flush()

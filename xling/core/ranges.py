@@ -1,4 +1,4 @@
-"""The range of a setting stands beside its default, and one check reads it."""
+"""Ranges of settings: declared beside the default of each setting and checked in one place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RANGE = "range"
 
 @dataclass(frozen=True)
 class Range:
-    """Which numbers a setting takes; infinite ones are never valid.
+    """The interval of valid numbers for a setting; infinite numbers are never valid.
 
     Attributes:
-        least, most: bounds that are valid themselves.
-        above, below: bounds that are not.
-        words: what is valid, for messages; empty for a sentence made of the bounds.
+        least, most: inclusive bounds.
+        above, below: exclusive bounds.
+        words: description of the valid values for messages; if empty, it is made from the bounds.
     """
 
     least: float = -math.inf
@@ -29,7 +29,7 @@ class Range:
     words: str = ""
 
     def holds(self, value: float) -> bool:
-        """Whether ``value`` is in the range."""
+        """Return whether ``value`` is in the range."""
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
@@ -48,19 +48,19 @@ SHARE = Range(least=0, below=1, words="a share from 0, below 1")
 
 
 def ranged(default: Any, valid: Range, metadata: Mapping[str, Any] | None = None) -> Any:
-    """The field of a dataclass with a default and a range."""
+    """Declare a dataclass field with a default and a range."""
     return field(default=default, metadata={**(metadata or {}), RANGE: valid})
 
 
 def check(cfg: Any, prefix: str = "") -> None:
-    """Refuse settings out of their range.
+    """Reject settings outside their range.
 
     Args:
         cfg: a dataclass with fields of `ranged`.
-        prefix: what stands before the name of a setting, for example ``model.``.
+        prefix: prefix of the setting's name in messages, for example ``model.``.
 
     Raises:
-        UserError: the first setting out of its range.
+        UserError: a setting is out of its range; the first one is named.
     """
     for item in fields(cfg):
         valid, value = item.metadata.get(RANGE), getattr(cfg, item.name)

@@ -1,7 +1,7 @@
-"""Record files that survive a kill, a full disk and a torn write: JSON lines and small JSON files.
+"""Record files that survive a kill, a full disk and a partial write: JSON lines and small JSON files.
 
-A damaged line costs that line alone: it is skipped and named once on standard error. The next line starts on a line of
-its own, whatever was torn before it.
+A damaged line loses only that line: it is skipped and reported once on standard error. The next line is
+always written on a line of its own.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from xling.core.errors import UserError
 
 
 class DiskError(UserError):
-    """A record could not be written whole; later it may."""
+    """Raised when a record could not be written completely; a later attempt may succeed."""
 
 
 _told: set[tuple[str, str]] = set()
 MODE = 0o600
-"""Record files are readable by their owner alone: settings and paths are nobody else's business."""
+"""Only the owner may read record files: they contain settings and paths."""
 
 
 def append_line(path: Path, facts: dict[str, Any]) -> None:
     """Append one JSON line in a single write and wait until it is on the disk.
 
     Raises:
-        DiskError: the disk took only a part of it, or nothing.
+        DiskError: the disk took only part of it, or nothing.
     """
     data = (json.dumps(facts, ensure_ascii=False) + "\n").encode()
     try:
@@ -44,16 +44,18 @@ def append_line(path: Path, facts: dict[str, Any]) -> None:
     except OSError as error:
         raise DiskError(f"{path}: {error.strerror}", fix="free space in its folder") from error
     if written != len(data):
-        raise DiskError(f"{path}: {written} of {len(data)} bytes fitted", fix="free space in its folder")
+        raise DiskError(
+            f"{path}: {written} of {len(data)} bytes were written", fix="free space in its folder"
+        )
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects of a file, one a line; [] when there is no file. Damaged lines are skipped and reported."""
+    """Read the JSON objects of a file, one per line; [] if the file does not exist. Report and skip damaged lines."""
     try:
         data = path.read_bytes()
     except OSError:
         return []
-    found = []
+    records = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             try:
@@ -61,14 +63,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 value = None
             if isinstance(value, dict):
-                found.append(value)
+                records.append(value)
             else:
                 report(path, f"line {number} is damaged and was skipped")
-    return found
+    return records
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; {} when there is none. A damaged one is reported and counts as none."""
+    """Read the JSON object in a file; {} if the file does not exist. Report a damaged file and return {}."""
     try:
         value = json.loads(path.read_bytes())
     except OSError:
@@ -82,7 +84,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def report(path: Path, what: str) -> None:
-    """Name damage on standard error, once in each process."""
+    """Report damage on standard error, once per process."""
     if (str(path), what) not in _told:
         _told.add((str(path), what))
         print(f"xling: {path}: {what}", file=sys.stderr, flush=True)

@@ -1,12 +1,13 @@
-"""Names to things: the one way in which objectives, corpus stages, sources, suites, metrics and others register.
+"""Registries that map names to objectives, corpus stages, sources, suites, metrics and other extensions.
 
-A registry finds its things in three places and imports each when it is asked for:
+A registry looks in three places and imports an entry only when it is requested:
 
-- the files of its folder: one file registers one thing with ``@REGISTRY.register("name")`` and is called
-  ``name.py``, so that asking for it imports no other file;
-- what `Registry.refer` names, ``package.module:attribute``;
-- the entry points of other installed packages in the group ``xling.plugins``. The name of an entry point is the
-  word of the registry, a dot and the name of the thing; its value is a module that registers the thing, or
+- the files of its folder: one file registers one entry with ``@REGISTRY.register("name")`` and is called
+  ``name.py``, so that requesting it imports no other file;
+- the targets given to `Registry.refer`, ``package.module:attribute``;
+- the entry points of other installed packages in the group ``xling.plugins``. The name of an entry point is
+the
+  registry's prefix, a dot and the name of the entry; its value is a module that registers the entry, or
   ``package.module:attribute``::
 
       [project.entry-points."xling.plugins"]
@@ -28,16 +29,16 @@ from xling.core.errors import UserError, unknown
 T = TypeVar("T")
 
 PLUGINS = "xling.plugins"
-"""The group of entry points in which another package names what it adds."""
+"""The entry point group in which other packages declare their extensions."""
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A list of named things: in the order of registration, or by name if they come from a folder.
+    """A mapping of names to entries, in the order of registration, or sorted by name if they come from a folder.
 
     Args:
-        kind: what the things are called in error messages, for example ``corpus stage``.
-        folder: package whose modules register the things; "" for none.
-        plugin: first word of the entry points that add things, for example ``stage``; "" takes none.
+        kind: what the entries are called in error messages, for example ``corpus stage``.
+        folder: package whose modules register the entries; "" for none.
+        plugin: prefix of the entry points that add entries, for example ``stage``; "" allows none.
     """
 
     def __init__(self, kind: str, folder: str = "", plugin: str = "") -> None:
@@ -51,7 +52,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Register ``thing`` and return it.
 
         Raises:
-            ValueError: the name is taken; two things of one name are a mistake of the program.
+            ValueError: the name is taken, which is a bug in the program.
         """
         if name in self._things or name in self._targets:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
@@ -59,11 +60,11 @@ class Registry(Mapping[str, T], Generic[T]):
         return thing
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator form of `add`."""
+        """Return a decorator that registers its argument; see `add`."""
         return lambda thing: self.add(name, thing)
 
     def refer(self, name: str, target: str) -> None:
-        """Register ``package.module:attribute``, which is imported when it is asked for.
+        """Register ``package.module:attribute``, which is imported when it is requested.
 
         Raises:
             ValueError: the name is taken.
@@ -73,19 +74,19 @@ class Registry(Mapping[str, T], Generic[T]):
         self._targets[name] = target
 
     def discover(self) -> None:
-        """Import every module of the folder, so that all that they register is known."""
+        """Import every module of the folder, so that all of its entries are registered."""
         if self._discovered:
             return
-        self._discovered = True  # first: a module may look into the registry while it is imported
+        self._discovered = True  # set first: a module may read the registry while it is imported
         for name in self._files():
             importlib.import_module(f"{self.folder}.{name}")
 
     def __getitem__(self, name: str) -> T:
-        """The thing called ``name``.
+        """Return the entry called ``name``.
 
         Raises:
-            UserError: no such name, with the valid names and the nearest ones; or another package's thing cannot
-                be loaded or takes a name that exists.
+            UserError: the name does not exist (the message lists the valid and the nearest names), or another
+                package's entry cannot be loaded or takes an existing name.
         """
         if name in self._find_plugins():
             self._load_plugin(name)
@@ -114,36 +115,36 @@ class Registry(Mapping[str, T], Generic[T]):
         return [module.name for module in pkgutil.iter_modules(importlib.import_module(self.folder).__path__)]
 
     def _import_file(self, name: str) -> bool:
-        """Import the file called like the thing, if there is one; returns whether the thing is registered."""
+        """Import the file named after the entry, if it exists; return whether the entry is then registered."""
         if name not in self._things and not self._discovered and name in self._files():
             importlib.import_module(f"{self.folder}.{name}")
         return name in self._things
 
     def _find_plugins(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages that are not loaded yet, by the name of the thing.
+        """Return the entry points of other packages that are not loaded yet, by entry name.
 
         Raises:
             UserError: two packages add the same name.
         """
         if self._plugins is None:
-            found: dict[str, EntryPoint] = {}
+            points: dict[str, EntryPoint] = {}
             for point in plugins():
                 word, _, name = point.name.partition(".")
-                if word == self.plugin and name in found:
+                if word == self.plugin and name in points:
                     raise UserError(
-                        f"{_owner(point)} and {_owner(found[name])} both add the {self.kind} {name!r}",
+                        f"{_owner(point)} and {_owner(points[name])} both add the {self.kind} {name!r}",
                         fix="uninstall one of them",
                     )
                 if word == self.plugin:
-                    found[name] = point
-            self._plugins = found
+                    points[name] = point
+            self._plugins = points
         return self._plugins
 
     def _load_plugin(self, name: str) -> None:
-        """Import what another package adds.
+        """Import an entry that another package adds.
 
         Raises:
-            UserError: it cannot be imported, registers nothing of that name, or the name is taken.
+            UserError: it cannot be imported, does not register the name, or the name is taken.
         """
         self.discover()
         point = self._find_plugins()[name]
@@ -152,7 +153,7 @@ class Registry(Mapping[str, T], Generic[T]):
             raise UserError(f"{added} takes a name that exists", "a new name", "rename its entry point")
         try:
             loaded = point.load()
-        except Exception as error:  # whatever a foreign module does wrong when it is imported
+        except Exception as error:  # a plugin may raise anything when it is imported
             problem = f"{type(error).__name__}: {error}"
             raise UserError(f"{added} cannot be loaded: {problem}", fix="update or uninstall it") from error
         if point.attr:
@@ -164,7 +165,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 @functools.cache
 def plugins() -> tuple[EntryPoint, ...]:
-    """The entry points of all installed packages in the group `PLUGINS`."""
+    """Return the entry points of all installed packages in the group `PLUGINS`."""
     return tuple(entry_points(group=PLUGINS))
 
 

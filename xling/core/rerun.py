@@ -1,7 +1,7 @@
-"""Whether a finished output is what a run would make again, and what differs.
+"""Compare a finished output with the one that a run would make, and name the differences.
 
-Two runs make the same when their settings and the contents of their inputs are equal. How a path is spelled, where a
-folder is, and which version of xling made the output do not matter.
+Two runs make the same output if their settings and the contents of their inputs are equal. The spelling of a
+path, the location of a folder, and the version of xling do not matter.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from typing import Any
 
 NO_EFFECT = "no_effect"
 UNCHANGED = {NO_EFFECT: True}
-"""Metadata of a setting that does not change what is made, for example how often a log is written."""
+"""Field metadata for a setting that does not change the output, for example how often a log is written."""
 
 _MISSING = object()
 
 
 def differences(
-    made: tuple[Mapping[str, Any], Mapping[str, str]],
+    finished: tuple[Mapping[str, Any], Mapping[str, str]],
     wanted: tuple[Mapping[str, Any], Mapping[str, Collection[str]]],
     cfg: Any,
 ) -> list[str]:
-    """What keeps a finished output from being what a run would make; empty where nothing does.
+    """List the differences between a finished output and the one that a run would make; empty if there are none.
 
     Args:
         made: settings of the finished output, and path -> digest of each of its inputs.
         wanted: settings of the run, and path -> the digests that its content may be recorded by.
-        cfg: the settings as the dataclass that they came from, for its defaults; anything else has none.
+        cfg: the settings as the dataclass that they came from, for its defaults; other types have no
+            defaults.
 
     Returns:
-        One text a difference, for example ``train.updates=2, now 3``.
+        One text per difference, for example ``train.updates=2, now 3``.
     """
-    recorded, given = list(made[1].values()), list(wanted[1].values())
+    recorded, given = list(finished[1].values()), list(wanted[1].values())
     same_inputs = len(recorded) == len(given) and all(
         old in new for old, new in zip(recorded, given, strict=True)
     )
-    old = _leaves(made[0])
+    old = _leaves(finished[0])
     new = _leaves(wanted[0])
     known = set(recorded)
     now_by = {path: next((d for d in digests if d in known), "new") for path, digests in wanted[1].items()}
@@ -51,15 +52,15 @@ def differences(
         then, now = old.get(key, defaults.get(key, _MISSING)), new.get(key, _MISSING)
         if key == "out" or key in ignored or then == now:
             continue
-        if _by_content(then, made[1]) != _by_content(now, now_by):
+        if _by_content(then, finished[1]) != _by_content(now, now_by):
             changed.append(f"{key}={_shown(then)}, now {_shown(now)}")
     if not same_inputs:
-        changed += _changed_inputs(made[1], wanted[1])
+        changed += _changed_inputs(finished[1], wanted[1])
     return changed
 
 
 def _changed_inputs(recorded: Mapping[str, str], given: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Each input whose content is not that of any recorded one, and a sentence where only their number differs."""
+    """Yield each input with changed content, or one sentence if only the number or order of inputs differs."""
     known = set(recorded.values())
     new = [path for path, digests in given.items() if known.isdisjoint(digests)]
     yield from (f"{path} has other content" for path in new)
@@ -68,7 +69,7 @@ def _changed_inputs(recorded: Mapping[str, str], given: Mapping[str, Collection[
 
 
 def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Settings as dotted key -> plain value; a list has a key for each of its items."""
+    """Flatten settings to dotted key -> plain value; a list has one key per item."""
     if isinstance(value, Mapping):
         items = [(str(key), each) for key, each in value.items()]
     elif isinstance(value, (list, tuple)):
@@ -82,14 +83,14 @@ def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _by_content(value: Any, digests: Mapping[str, str]) -> Any:
-    """A setting with every path in it replaced by the digests of the inputs that it names; the rest as it is."""
+    """Replace every path in a setting by the digests of the inputs that it names; keep other values."""
     if not isinstance(value, str):
         return value
     return "".join(_content_of(part, digests) or part for part in re.split(r"([,:=])", value))
 
 
 def _content_of(text: str, digests: Mapping[str, str]) -> str:
-    """A digest of the inputs that a path, a directory or a glob names; empty where it names none."""
+    """Return a digest of the inputs that a path, a directory or a glob names; empty if it names none."""
     if not text:
         return ""
     path = str(Path(text))
@@ -102,7 +103,7 @@ def _content_of(text: str, digests: Mapping[str, str]) -> str:
 
 
 def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The default of every setting under its dotted key, as plain values."""
+    """Yield the default of every setting under its dotted key, as plain values."""
     from xling.core.config import to_dict
 
     for item in dataclasses.fields(cfg):
@@ -115,7 +116,7 @@ def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _without_effect(cfg: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted keys of the settings that do not change what is made."""
+    """Yield the dotted keys of the settings that do not change the output."""
     if not dataclasses.is_dataclass(cfg):
         return
     for item in dataclasses.fields(cfg):

@@ -1,4 +1,4 @@
-"""Language sampling: shares proportional to n^alpha, and counter-based random generators."""
+"""Language sampling with shares proportional to n^alpha, and counter-based random generators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.random.bit_generator import ISeedSequence
 
 
 def alpha_shares(sizes: Mapping[str, int], alpha: float) -> dict[str, float]:
-    """Sampling shares ``n_l ** alpha / sum``, which sum to 1.
+    """Compute the sampling shares ``n_l ** alpha / sum``, which sum to 1.
 
     Args:
         sizes: amount of text per language, in tokens (XLM-R) or sentences (XLM).
@@ -27,7 +27,7 @@ def alpha_shares(sizes: Mapping[str, int], alpha: float) -> dict[str, float]:
 
 
 def realised_alpha(sizes: Mapping[str, int], drawn: Mapping[str, int]) -> float:
-    """The exponent that least squares fits to log(drawn) over log(size); nan with fewer than two sizes."""
+    """Estimate alpha by least squares of log(drawn) over log(size); nan with fewer than two sizes."""
     langs = [lang for lang in sizes if sizes[lang] > 0 and drawn.get(lang, 0) > 0]
     x = np.log([sizes[lang] for lang in langs])
     y = np.log([drawn[lang] for lang in langs])
@@ -37,25 +37,25 @@ def realised_alpha(sizes: Mapping[str, int], drawn: Mapping[str, int]) -> float:
 
 
 class _Key(ISeedSequence):
-    """A key as it is. ``Philox(key=...)`` takes the same, but first gathers entropy that it then throws away."""
+    """A fixed Philox key. ``Philox(key=...)`` gives the same state, but first gathers entropy and discards it."""
 
     def __init__(self, digest: bytes) -> None:
         self._words = np.frombuffer(digest, dtype=np.uint64)
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        """The two words that Philox asks for."""
+        """Return the two words that Philox asks for."""
         assert (n_words, dtype) == (2, np.uint64), f"Philox asks for {n_words} words of {dtype}"
         return self._words
 
 
 def rng(*key: int | str) -> np.random.Generator:
-    """A generator that depends on ``key`` alone, never on order, workers or restarts.
+    """Return a generator that depends only on ``key``, not on order, workers or restarts.
 
     Example:
         >>> int(rng(1, "mask", 7).integers(100)) == int(rng(1, "mask", 7).integers(100))
         True
     """
-    # numpy's numbers print otherwise than Python's, and otherwise again in another release of numpy.
+    # The text form of numpy scalars differs from Python's and between numpy releases.
     plain = tuple([str(part) if isinstance(part, str) else operator.index(part) for part in key])
     digest = hashlib.blake2b(repr(plain).encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(_Key(digest)))  # type: ignore[arg-type] # numpy's stub is narrower

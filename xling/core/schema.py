@@ -1,8 +1,8 @@
-"""What every setting means: read once from the dataclasses, for ``--help``, completion and ``xling schema``.
+"""Metadata of every setting, read from the dataclasses, for ``--help``, completion and ``xling schema``.
 
-A setting has its type, default and choices from its annotation, its range from the metadata of the field
-(`xling.core.ranges`), and its sentence from the ``Attributes:`` of the class's docstring. The settings of objectives
-are read from the source text of their modules, since importing one imports torch.
+The annotation gives a setting's type, default and choices; the field's metadata gives its range
+(`xling.core.ranges`); the ``Attributes:`` section of the class's docstring gives its description. The
+settings of objectives are read from the source text of their modules, since importing one imports torch.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _JSON = {"whole number": "integer", "number": "number", "true or false": "boolea
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A setting.
+    """One setting.
 
     Attributes:
-        name: dotted, as on the command line.
-        kind: what its value is, in words.
-        meaning: a sentence.
-        default: plain value; None where ``required``.
-        required: whether a command cannot do without it.
-        choices: the closed list of its values, empty where it is open.
-        valid: its range in words, empty where it has none.
-        is_open: whether any key may follow behind its name and a dot.
-        limits: its range in the words of JSON Schema.
+        name: dotted name, as on the command line.
+        kind: the type of its value, in words.
+        meaning: its description, one sentence.
+        default: plain value; None if ``required``.
+        required: whether the setting must be given.
+        choices: the closed list of its values, empty if there is none.
+        valid: its range in words, empty if it has none.
+        is_open: whether any key may follow its name and a dot.
+        limits: its range in terms of JSON Schema.
     """
 
     name: str
@@ -55,16 +55,16 @@ class Key:
 
 
 def keys(cls: Any) -> Iterator[Key]:
-    """The settings of a configuration dataclass, those of its parts under ``PART.NAME``."""
-    for _, _, found in groups(cls):
-        yield from found
+    """Yield the settings of a configuration dataclass; settings of its parts are named ``PART.NAME``."""
+    for _, _, part_keys in groups(cls):
+        yield from part_keys
 
 
 def groups(cls: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Key]]]:
-    """The settings of a configuration dataclass and then of each of its parts.
+    """Yield the settings of a configuration dataclass and then of each of its parts.
 
-    Returns:
-        Dotted name of the part, what it is about, and its settings.
+    Yields:
+        Dotted name of the part, its description, and its settings.
     """
     hints = get_type_hints(cls)
     about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
@@ -75,7 +75,7 @@ def groups(cls: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Key]]]:
 
 
 def _own(cls: Any, prefix: str) -> Iterator[Key]:
-    """The settings of a dataclass without those of its parts."""
+    """Yield the settings of a dataclass without those of its parts."""
     hints, meanings = get_type_hints(cls), sentences(cls)
     for item in dataclasses.fields(cls):
         kind, name = plain_type(hints[item.name]), f"{prefix}{item.name}"
@@ -100,33 +100,33 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
 
 
 def plain_type(kind: Any) -> Any:
-    """A type without its ``| None``."""
+    """Remove ``| None`` from a type."""
     if get_origin(kind) in (types.UnionType, typing.Union):
         return next(a for a in get_args(kind) if a is not type(None))
     return kind
 
 
 def sentences(cls: Any) -> dict[str, str]:
-    """What the docstrings of a class and its bases say of each attribute."""
-    found: dict[str, str] = {}
+    """Return the description of each attribute in the docstrings of a class and its bases."""
+    meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        found |= sentences_in(base.__dict__.get("__doc__") or "")
-    return found
+        meanings |= sentences_in(base.__dict__.get("__doc__") or "")
+    return meanings
 
 
 def sentences_in(doc: str) -> dict[str, str]:
-    """The items under ``Attributes:`` or ``Args:`` of a docstring; one may be about several names."""
-    found: dict[str, str] = {}
+    """Parse the items under ``Attributes:`` or ``Args:`` of a docstring; one item may describe several names."""
+    meanings: dict[str, str] = {}
     text = inspect.cleandoc(doc) + "\n"
     for section in re.findall(r"^(?:Attributes|Args):\n((?:    .*\n|\n)+)", text, re.M):
         for item in re.split(r"\n(?=    \S)", "\n" + section):
             if told := _ITEM.match(item.strip()):
-                found |= {name.strip(): " ".join(told[2].split()) for name in told[1].split(",")}
-    return found
+                meanings |= {name.strip(): " ".join(told[2].split()) for name in told[1].split(",")}
+    return meanings
 
 
 def objectives() -> dict[str, list[Key]]:
-    """The settings of every objective in the package by its name, each as ``objectives.OBJECTIVE.NAME``."""
+    """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
     modules = {
         path.stem: ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted(Path(str(files("xling") / "objectives")).glob("*.py"))
@@ -134,17 +134,17 @@ def objectives() -> dict[str, list[Key]]:
     classes = {
         node.name: node for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef)
     }
-    made = {}
+    by_objective = {}
     for node in classes.values():
         name = next((n for each in node.decorator_list if (n := _registered(each))), "")
         config = next((c for base in _bases(node, classes) if (c := _config_of(base))), "TaskConfig")
         if name:
-            made[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
-    return dict(sorted(made.items()))
+            by_objective[name] = list(_declared(classes[config], classes, f"objectives.{name}."))
+    return dict(sorted(by_objective.items()))
 
 
 def _registered(decorator: ast.expr) -> str:
-    """The name in ``@objective("name")``, else nothing."""
+    """Return the name in ``@objective("name")``, or ""."""
     match decorator:
         case ast.Call(func=ast.Name(id="objective"), args=[ast.Constant(value=name)]):
             return str(name)
@@ -152,7 +152,7 @@ def _registered(decorator: ast.expr) -> str:
 
 
 def _bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
-    """A class and those above it that are of the package, itself first."""
+    """Yield a class and then its base classes within the package."""
     yield node
     for base in node.bases:
         if isinstance(base, ast.Name) and base.id in classes:
@@ -160,7 +160,7 @@ def _bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[
 
 
 def _config_of(node: ast.ClassDef) -> str:
-    """The class that an objective names by ``config = NAME``, else nothing."""
+    """Return the class that an objective names by ``config = NAME``, or ""."""
     for line in node.body:
         match line:
             case ast.Assign(targets=[ast.Name(id="config")], value=(ast.Name() | ast.Attribute()) as value):
@@ -169,7 +169,7 @@ def _config_of(node: ast.ClassDef) -> str:
 
 
 def _declared(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], prefix: str) -> Iterator[Key]:
-    """The fields that the source of a dataclass and of its bases declares, those of bases first."""
+    """Yield the fields declared in the source of a dataclass and of its bases, fields of bases first."""
     fields: dict[str, tuple[str, Any]] = {}
     meanings: dict[str, str] = {}
     for base in reversed(list(_bases(node, classes))):
@@ -178,7 +178,7 @@ def _declared(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef], prefix: s
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
                 fields[line.target.id] = ast.unparse(line.annotation), _value(line.value)
     for name, (kind, default) in fields.items():
-        if name not in ("data", "seed"):  # the run's own
+        if name not in ("data", "seed"):  # set by the training run
             yield Key(prefix + name, _KINDS.get(kind, kind), meanings.get(name, ""), default)
 
 
@@ -192,7 +192,7 @@ def _value(node: ast.expr) -> Any:
 def _in_words(kind: Any) -> str:
     origin, args = get_origin(kind), get_args(kind)
     if origin is tuple:
-        return f"list of {_in_words(args[0])}, commas between"
+        return f"list of {_in_words(args[0])}, separated by commas"
     if origin in (dict, Mapping):
         return f"mapping of names to {_in_words(args[1])}"
     if origin is typing.Literal:
@@ -202,38 +202,43 @@ def _in_words(kind: Any) -> str:
 
 def _limits(valid: Any) -> dict[str, float]:
     names = {"least": "minimum", "most": "maximum", "above": "exclusiveMinimum", "below": "exclusiveMaximum"}
-    found = {theirs: getattr(valid, ours) for ours, theirs in names.items()}
-    return {name: bound for name, bound in found.items() if abs(bound) != float("inf")}
+    bounds = {theirs: getattr(valid, ours) for ours, theirs in names.items()}
+    return {name: bound for name, bound in bounds.items() if abs(bound) != float("inf")}
 
 
 def described(key: Key) -> str:
-    """What help says of a setting behind its name: its sentence, and its range or its kind of value."""
+    """Return the help text of a setting: its description, and its range or type."""
     told = key.valid or key.kind
     return f"{key.meaning.rstrip('.')} ({told})" if key.meaning else told
 
 
 def json_schema(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema of the recipes of every stage, for editors: one of ``anyOf`` for each.
+    """Build a JSON Schema of the recipes of every stage, for editors: one item of ``anyOf`` per stage.
 
     Args:
         settings: stage -> its configuration dataclass.
     """
-    made = {name: _object(keys(cls), name) for name, cls in settings.items()}
-    if "pretrain" in made:
-        made["pretrain"]["properties"]["objectives"] = {
+    definitions = {name: _object(keys(cls), name) for name, cls in settings.items()}
+    if "pretrain" in definitions:
+        definitions["pretrain"]["properties"]["objectives"] = {
             "type": "object",
             "properties": {name: _object(iter(each), name) for name, each in objectives().items()},
         }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "recipes of xling",
-        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in made],
-        "$defs": made,
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in definitions],
+        "$defs": definitions,
     }
 
 
 def _object(settings: Iterator[Key], title: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"title": title, "type": "object", "properties": {}, "additionalProperties": False}
+    schema: dict[str, Any] = {
+        "title": title,
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
     for key in settings:
         *parts, name = key.name.removeprefix(f"objectives.{title}.").split(".")
         inside = functools.reduce(
@@ -241,11 +246,11 @@ def _object(settings: Iterator[Key], title: str) -> dict[str, Any]:
                 part, {"type": "object", "properties": {}, "additionalProperties": False}
             )["properties"],
             parts,
-            made["properties"],
+            schema["properties"],
         )
         inside[name] = _property(key)
-    made["properties"]["scales"] = {"type": "object", "description": "settings by the name of a scale"}
-    return made
+    schema["properties"]["scales"] = {"type": "object", "description": "settings by the name of a scale"}
+    return schema
 
 
 def _property(key: Key) -> dict[str, Any]:

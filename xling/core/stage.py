@@ -1,8 +1,8 @@
-"""A stage of the pipeline as its phases and parts: the same code in process, in a pool or as array jobs.
+"""Stages of the pipeline as phases and parts: the same code runs in process, in a pool or as array jobs.
 
 A stage is a module-level configuration dataclass plus functions named in a `Stage`. A simple stage is one
-phase of one part. A corpus stage has several phases: the parts of one phase are independent of each other
-(array elements), and a phase starts when every part of the one before has ended (a barrier).
+phase with one part. A corpus stage has several phases. The parts of one phase are independent of each other
+(array elements), and a phase starts when every part of the phase before it has ended (a barrier).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xling.core.registry import Registry
 
 @dataclass(frozen=True)
 class Phase:
-    """``num_parts`` independent pieces of work called ``name``."""
+    """A phase called ``name`` with ``num_parts`` independent parts."""
 
     name: str
     num_parts: int = 1
@@ -33,18 +33,18 @@ class Phase:
 
 @dataclass(frozen=True)
 class Stage:
-    """A command of the pipeline by name; modules are imported only when it is used.
+    """A command of the pipeline; its modules are imported only when it is used.
 
     Args:
         name: the words after ``xling``, for example ``corpus mono``.
         config: ``module:Dataclass`` of the configuration.
-        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage of one part.
-        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage of several parts;
-            called again after each phase, since only then the number of later parts may be known.
+        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage with one part.
+        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage with several parts;
+            called again after each phase, since the number of later parts may only be known then.
         run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
-        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several names
-            with spaces between are filled one by one.
-        reads: fields that name a file or a folder, which has to be there before anything is imported to read it.
+        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
+            names separated by spaces are filled one by one.
+        reads: fields that name a file or a folder; they are checked before heavy imports.
         help: one line for ``xling --help``.
     """
 
@@ -58,7 +58,7 @@ class Stage:
     help: str = ""
 
 
-# Text only, so that `xling --help` and a pool worker import nothing heavy.
+# Plain text, so that `xling --help` and a pool worker import nothing heavy.
 STAGES: Registry[Stage] = Registry("command")
 for _stage in (
     Stage(
@@ -85,7 +85,7 @@ for _stage in (
         "corpus nway",
         config="xling.corpora.nway:NwayConfig",
         run="xling.corpora.nway:run",
-        help="number the words of aligned text in many languages, for a static encoder",
+        help="convert aligned text in many languages to word ids, for a static encoder",
     ),
     Stage(
         "corpus links",
@@ -124,20 +124,20 @@ for _stage in (
         config="xling.corpora.why:WhyConfig",
         run="xling.corpora.why:run",
         positional="query",
-        help="say why a document or a line was dropped from a corpus",
+        help="explain why a document or a line was dropped from a corpus",
     ),
     Stage(
         "corpus score",
         config="xling.corpora.score:ScoreConfig",
         run="xling.corpora.score:run",
         positional="files",
-        help="score any files by language, perplexity and filters; builds nothing",
+        help="score files by language, perplexity and filters without building a corpus",
     ),
     Stage(
         "corpus sample",
         config="xling.corpora.sample:SampleConfig",
         run="xling.corpora.sample:run",
-        help="draw from several corpora with the languages balanced by alpha",
+        help="sample from several corpora with the languages balanced by alpha",
     ),
     Stage(
         "corpus lm",
@@ -150,7 +150,7 @@ for _stage in (
         config="xling.corpora.select:SelectConfig",
         run="xling.corpora.select:run",
         positional="corpus expr",
-        help="cut a published corpus again by a condition on its columns",
+        help="filter a published corpus by a condition on its columns",
     ),
     Stage(
         "corpus fit-limits",
@@ -162,7 +162,7 @@ for _stage in (
         "corpus langid-train",
         config="xling.corpora.langid_train:LangidTrainConfig",
         run="xling.corpora.langid_train:run",
-        help="train language identification from text at hand, for languages that no model knows",
+        help="train language identification on your own text, for languages that no model covers",
     ),
     Stage(
         "vocab",
@@ -259,14 +259,14 @@ for _stage in (
         "eval list",
         config="xling.eval.listing:ListConfig",
         run="xling.eval.listing:run_list",
-        help="print every suite: languages, metric, licence and what is at hand",
+        help="print every suite: languages, metric, licence, and which data are present",
     ),
     Stage(
         "eval fetch",
         config="xling.eval.online:FetchConfig",
         run="xling.eval.online:run",
         positional="suite",
-        help="fetch the rows of a suite from the hub of datasets into the data folder",
+        help="download the rows of a suite from the Hugging Face Hub into the data folder",
     ),
     Stage(
         "analyse",
@@ -274,7 +274,7 @@ for _stage in (
         run="xling.eval.analysis.run:run",
         positional="checkpoint",
         reads="checkpoint scores",
-        help="say what each layer of a model shares between languages, beside random weights",
+        help="measure what each layer of a model shares between languages, compared with random weights",
     ),
     Stage(
         "eval diff",
@@ -295,7 +295,7 @@ for _stage in (
         config="xling.eval.power:PowerConfig",
         run="xling.eval.power:run",
         positional="runs",
-        help="say how many items, languages and seeds it takes to find a difference between two systems",
+        help="compute how many items, languages and seeds are needed to detect a difference between systems",
     ),
     Stage(
         "eval rescore",
@@ -308,7 +308,7 @@ for _stage in (
         "eval leaks",
         config="xling.eval.leaks:LeaksConfig",
         run="xling.eval.leaks:run",
-        help="index every test row at hand, for corpora to be checked against",
+        help="index the available test rows, to check corpora against them",
     ),
     Stage(
         "eval seal",
@@ -322,14 +322,14 @@ for _stage in (
         config="xling.eval.seal:VerifyConfig",
         run="xling.eval.seal:verify",
         positional="file",
-        help="compute a sealed result again and refuse any change",
+        help="recompute a sealed result and fail on any difference",
     ),
     Stage(
         "eval contamination",
         config="xling.eval.contamination:ContaminationConfig",
         run="xling.eval.contamination:run",
         positional="run",
-        help="say how many test rows are in a corpus, and the scores on the rest",
+        help="count the test rows that a corpus contains, and score the others",
     ),
     Stage(
         "export hf",
@@ -337,7 +337,7 @@ for _stage in (
         run="xling.hub.export:run_hf",
         positional="checkpoint out",
         reads="checkpoint",
-        help="write a model as transformers loads it: weights, fast tokenizer, model card",
+        help="export a model for transformers: weights, fast tokenizer, model card",
     ),
     Stage(
         "export fairseq",
@@ -345,7 +345,7 @@ for _stage in (
         run="xling.hub.export:run_fairseq",
         positional="checkpoint out",
         reads="checkpoint",
-        help="write a pre-trained model as stock fairseq's RoBERTa or mBART loads it",
+        help="export a pre-trained model for stock fairseq's RoBERTa or mBART",
     ),
     Stage(
         "trim",
@@ -353,14 +353,14 @@ for _stage in (
         run="xling.hub.trim:run",
         positional="checkpoint out",
         reads="checkpoint",
-        help="leave out the pieces of a model that no text of the given languages uses",
+        help="remove the vocabulary pieces of a model that text of the given languages does not use",
     ),
     Stage(
         "merge",
         config="xling.hub.config:MergeConfig",
         run="xling.hub.merge:run",
         positional="out",
-        help="average or TIES-merge models that have a start in common",
+        help="average or TIES-merge models that started from the same checkpoint",
     ),
     Stage(
         "quantize",
@@ -375,7 +375,7 @@ for _stage in (
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_hf",
         positional="source out",
-        help="take a model of Hugging Face of the types XLM-R, BERT or mBART as a checkpoint",
+        help="import a Hugging Face model (XLM-R, BERT or mBART) as a checkpoint",
     ),
     Stage(
         "import fairseq",
@@ -383,14 +383,14 @@ for _stage in (
         run="xling.hub.imports:run_fairseq",
         positional="source out",
         reads="source",
-        help="take a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
+        help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
         "doctor",
         config="xling.doctor:DoctorConfig",
         run="xling.doctor:run",
         positional="where",
-        help="look at versions, GPU, NCCL, Slurm, disk, memory and fairseq's repairs; say what to do",
+        help="check versions, GPU, NCCL, Slurm, disk, memory and fairseq patches; suggest fixes",
     ),
     Stage(
         "new",
@@ -404,7 +404,7 @@ for _stage in (
         config="xling.eval.report.stage:ReportConfig",
         run="xling.eval.report.stage:run",
         positional="runs",
-        help="one page, and tables as Markdown, LaTeX and CSV, from the folders of one or several runs",
+        help="write a page, and tables as Markdown, LaTeX and CSV, from the folders of one or several runs",
     ),
 ):
     STAGES.add(_stage.name, _stage)
@@ -414,13 +414,13 @@ def load(target: str) -> Any:
     """Import ``module:attribute`` and return the attribute."""
     module, _, attribute = target.partition(":")
     loaded = getattr(importlib.import_module(module), attribute)
-    # polars has system calls restarted after SIGINT: Ctrl-C would not end a read that waits.
+    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
     signal.siginterrupt(signal.SIGINT, True)
     return loaded
 
 
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
-    """The phases of ``stage`` under ``cfg``; a simple stage has one of one part, named ``run``."""
+    """Return the phases of ``stage`` under ``cfg``; a simple stage has one phase of one part, named ``run``."""
     if not stage.phases:
         return (Phase("run"),)
     phases: Sequence[Phase] = load(stage.phases)(cfg)
@@ -428,7 +428,7 @@ def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
 
 
 def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
-    """Run one part of the stage called ``name``: what a pool worker or an array element executes."""
+    """Run one part of the stage called ``name``, as a pool worker or an array element does."""
     stage = STAGES[name]
     if not stage.phases:
         return load(stage.run)(cfg)
@@ -444,8 +444,8 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         num_workers: processes for the parts of a phase; 1 runs them in this process.
 
     Raises:
-        UserError: another process writes to the same output, or what is to be read is not there.
-        Stopped: SIGTERM came; what was saved counts.
+        UserError: another process writes to the same output, or an input is missing.
+        Stopped: SIGTERM was received; saved work is valid.
     """
     inputs.check_there(STAGES[name].reads, cfg)
     cfg = inputs.brought_here(STAGES[name].reads, cfg, load)
@@ -471,7 +471,7 @@ def _run_phases(name: str, cfg: Any, num_workers: int) -> Any:
 
 
 def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
-    """The result of each part of a phase, in order."""
+    """Yield the result of each part of a phase, in order."""
     if num_workers == 1:
         for index in range(phase.num_parts):
             yield run_part(name, cfg, phase.name, index)
@@ -484,5 +484,5 @@ def _results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[An
                 yield part.result()
         except BaseException:
             for process in list((pool._processes or {}).values()):
-                process.terminate()  # a part that was killed appears not at all; the pool would wait for its end
+                process.terminate()  # a killed worker never returns its part, and the pool would wait forever
             raise

@@ -1,1 +1,1 @@
-"""Pure functions on token arrays, batching and the resumable iterator."""
+"""Pure functions on token arrays, batching, and the mixing of languages."""

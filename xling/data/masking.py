@@ -1,4 +1,4 @@
-"""Choosing and corrupting tokens for masked language modelling; pure functions on arrays."""
+"""Selection and corruption of tokens for masked language modelling; pure functions on arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPAN_STOP, LONGEST_SPAN = 0.2, 10
 
 @dataclass(frozen=True)
 class MaskRule:
-    """What becomes of the chosen positions.
+    """Rule for choosing and corrupting positions.
 
     Attributes:
         prob: share of the maskable positions that are chosen.
@@ -27,10 +27,10 @@ class MaskRule:
         mask_id: id of ``<mask>``.
         first_piece: random pieces are drawn from ``first_piece <= id < end_piece``.
         end_piece: see ``first_piece``.
-        unit: what is chosen: single tokens, whole words, or spans of words.
+        unit: unit of choice: single tokens, whole words, or spans of words.
         word_starts: bool (vocabulary,), True for pieces that begin a word; needed for words and spans.
-        final_prob: ``prob`` after ``anneal`` epochs; it moves there in a straight line.
-        anneal: epochs, 0 for a ``prob`` that stays.
+        final_prob: ``prob`` after ``anneal`` epochs, reached linearly.
+        anneal: number of epochs, 0 for a constant ``prob``.
     """
 
     prob: float
@@ -63,7 +63,7 @@ class MaskRule:
             raise unknown("mask_unit", self.unit, UNITS)
 
     def at(self, epochs: float) -> MaskRule:
-        """The rule after ``epochs`` epochs (with a fraction) of a schedule."""
+        """Return the rule after a (possibly fractional) number of ``epochs`` of its schedule."""
         if not self.anneal:
             return self
         done = min(epochs / self.anneal, 1.0)
@@ -73,9 +73,9 @@ class MaskRule:
 def choose(
     tokens: Int[np.ndarray, " tokens"], rule: MaskRule, rng: np.random.Generator
 ) -> Int[np.ndarray, " chosen"]:
-    """Positions to predict among the pieces of ``tokens`` (num_tokens,), sorted, int64 (num_chosen,).
+    """Choose positions to predict among the pieces of ``tokens`` (num_tokens,); sorted int64 (num_chosen,).
 
-    Specials (ids below ``rule.first_piece``) are never chosen.
+    Special tokens (ids below ``rule.first_piece``) are never chosen.
     """
     maskable = tokens >= rule.first_piece
     if rule.unit == "token":
@@ -90,7 +90,10 @@ def word_numbers(
     maskable: Bool[np.ndarray, " tokens"],
     word_starts: Bool[np.ndarray, " vocab"],
 ) -> Int[np.ndarray, " maskable"]:
-    """The word, from 0, that each maskable token belongs to, (num_maskable,); a special ends a word."""
+    """Return the word number, from 0, of each maskable token, (num_maskable,).
+
+    A special ends a word.
+    """
     new = word_starts[tokens] | np.concatenate([[True], ~maskable[:-1]])
     return np.cumsum(new[maskable]) - (1 if maskable.any() else 0)
 
@@ -98,14 +101,14 @@ def word_numbers(
 def span_numbers(
     words: Int[np.ndarray, " maskable"], positions: Int[np.ndarray, " maskable"], rng: np.random.Generator
 ) -> Int[np.ndarray, " maskable"]:
-    """The span, from 0, that each maskable token belongs to, (num_maskable,).
+    """Cut the text into spans and return the span, from 0, of each maskable token, (num_maskable,).
 
-    The text is cut into spans of Geometric(.2) words, at most 10, none of them across a special token. Choosing
-    whole spans from such a cut gives disjoint spans with SpanBERT's lengths without rejecting any.
+    Spans have Geometric(.2) words, at most 10, and never cross a special token. Choosing whole spans from
+    such a division gives disjoint spans with SpanBERT's lengths without rejection sampling.
 
     Args:
-        words: of each maskable token, as `word_numbers` gives them.
-        positions: of each maskable token.
+        words: word of each maskable token, as `word_numbers` gives them.
+        positions: position of each maskable token.
         rng: source of randomness.
 
     Source: Joshi et al. 2020, section 3.1.
@@ -122,7 +125,7 @@ def span_numbers(
 def choose_groups(
     groups: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " chosen"]:
-    """Indices of whole groups that hold a share ``prob`` of the tokens on average; at least one group.
+    """Choose whole groups with a share ``prob`` of the tokens on average, at least one; return token indices.
 
     Args:
         groups: group of each token, numbered from 0 without a gap, (num_tokens,).
@@ -134,7 +137,8 @@ def choose_groups(
     sizes = np.bincount(groups)
     order = rng.permutation(len(sizes))
     ends, budget = np.cumsum(sizes[order]), prob * len(groups)
-    # The group that crosses the budget is taken with the share of it that fits, so the mean is exact.
+    # The group that crosses the budget is taken with a probability equal to the share that fits, so the mean
+    # is exact.
     fits = ends - sizes[order] * (1 - rng.random()) <= budget
     taken = order[: max(1, int(fits.sum()))]
     return np.flatnonzero(np.isin(groups, taken))
@@ -143,7 +147,7 @@ def choose_groups(
 def choose_positions(
     maskable: Bool[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " chosen"]:
-    """Positions to predict: a share ``prob`` of the maskable ones, rounded up or down at random, at least one.
+    """Choose a share ``prob`` of the maskable positions, rounded up or down at random, at least one.
 
     Args:
         maskable: bool of shape (num_tokens,), False at special tokens.
@@ -153,7 +157,7 @@ def choose_positions(
     Returns:
         Sorted positions, int64 of shape (num_chosen,); empty only when nothing is maskable.
 
-    Source: RoBERTa as in fairseq's MaskTokensDataset (an exact share, not independent coins).
+    Source: RoBERTa as in fairseq's MaskTokensDataset (an exact share, not independent coin flips).
     """
     (candidates,) = maskable.nonzero()
     if not len(candidates):
@@ -170,7 +174,7 @@ def corrupt(
     rule: MaskRule,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " tokens"]:
-    """A copy of ``tokens`` whose chosen positions are masked, replaced or kept.
+    """Return a copy of ``tokens`` whose chosen positions are masked, replaced or kept.
 
     Args:
         tokens: integers of shape (num_tokens,).

@@ -1,4 +1,4 @@
-"""Which piece of which language comes when: n^alpha realised in tokens, keyed by (seed, epoch, index)."""
+"""Order of items from several languages: n^alpha sampling measured in tokens, keyed by (seed, epoch, index)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Draw:
-    """The draws of one epoch.
+    """The items drawn in one epoch.
 
     Attributes:
         langs: index of the language of each draw, int16 of shape (num_draws,).
@@ -27,16 +27,16 @@ class Draw:
     items: Int[np.ndarray, " draws"]
 
     def of_items(self, values: Iterable[Integer[np.ndarray, " items"]]) -> Int[np.ndarray, " draws"]:
-        """What each draw's item has, int64 (num_draws,), from what the items of each language have."""
-        found = np.zeros(len(self.items), dtype=np.int64)
+        """Return a value per draw, int64 (num_draws,), given the values of each language's items."""
+        drawn = np.zeros(len(self.items), dtype=np.int64)
         for index, of_lang in enumerate(values):
             where = self.langs == index
-            found[where] = of_lang[self.items[where]]
-        return found
+            drawn[where] = of_lang[self.items[where]]
+        return drawn
 
 
 def epoch_counts(num_items: Mapping[str, int], num_tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
-    """How many items of each language an epoch holds; an epoch has as many items as the data.
+    """Return how many items of each language an epoch holds; their total equals the number of items in the data.
 
     Shares are in tokens: a language with short items gets more of them.
     """
@@ -46,23 +46,23 @@ def epoch_counts(num_items: Mapping[str, int], num_tokens: Mapping[str, int], al
 def counts_of(
     shares: Mapping[str, float], num_items: Mapping[str, int], num_tokens: Mapping[str, int]
 ) -> dict[str, int]:
-    """How many items of each kind an epoch holds for given shares in tokens."""
+    """Return how many items of each kind an epoch holds for given shares in tokens."""
     total = sum(num_tokens.values())
     mean = {lang: num_tokens[lang] / max(num_items[lang], 1) for lang in num_items}
     return {lang: max(1, round(shares[lang] * total / mean[lang])) for lang in num_items if num_items[lang]}
 
 
 def every_item(num_items: Mapping[str, int]) -> Draw:
-    """Each item of each language once, in order."""
+    """Draw each item of each language once, in order."""
     langs = np.repeat(np.arange(len(num_items), dtype=np.int16), list(num_items.values()))
     return Draw(langs, np.concatenate([np.arange(n) for n in num_items.values()]))
 
 
 def draw_epoch(num_items: Mapping[str, int], counts: Mapping[str, int], seed: int, epoch: int) -> Draw:
-    """The items of epoch ``epoch`` (from 1), every language's in order of its own endless permutation.
+    """Draw the items of epoch ``epoch`` (from 1); each language continues its own endless permutation.
 
     A language's pass over its items ends before the next one starts, across epochs too: after k draws each of
-    its n items was seen k // n or k // n + 1 times.
+    its n items was drawn k // n or k // n + 1 times.
     """
     langs, items = [], []
     for index, (lang, n) in enumerate(num_items.items()):

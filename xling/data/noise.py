@@ -1,11 +1,11 @@
-"""Noise for denoising objectives, piece by piece; pure functions on arrays of token ids.
+"""Noise functions for denoising objectives; pure functions on arrays of token ids.
 
-Every function takes tokens (num_tokens,) and returns new ones. Special tokens (ids below `FIRST_PIECE`) are never
-masked, dropped or moved past, except that sentences are permuted with the ``</s>`` that ends them, and a text that
-had pieces never comes back without any.
+Every function takes tokens (num_tokens,) and returns new ones. Special tokens (ids below `FIRST_PIECE`) are
+never masked, dropped or moved past; only sentence permutation moves the ``</s>`` at the end of a sentence. A
+text with pieces always keeps at least one.
 
-Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, permutation, rotation); Lample et al.
-2018, section 2.3, and XLM's code (shuffle, drop, blank).
+Source: Lewis et al. 2020, section 2.2 (BART: masking, deletion, infilling, permutation, rotation); Lample et
+al. 2018, section 2.3, and XLM's code (shuffle, drop, blank).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 EOS, FIRST_PIECE = 2, 4
-LONGEST_WORD = 12  # pieces; what is longer is text written without spaces
+LONGEST_WORD = 12  # pieces; longer runs are text written without spaces
 
 
 def check_share(name: str, share: float) -> None:
-    """Refuse a setting that is no probability.
+    """Check that a setting is a probability.
 
     Raises:
         UserError: it is below 0 or above 1.
@@ -36,10 +36,10 @@ def check_share(name: str, share: float) -> None:
 
 
 def check_style(name: str, style: str, valid: Sequence[str]) -> None:
-    """Refuse a style that objective ``name`` does not have.
+    """Check that objective ``name`` supports a style.
 
     Raises:
-        UserError: it is none of ``valid``.
+        UserError: the style is not in ``valid``.
     """
     if style not in valid:
         raise unknown(f"objectives.{name}.style", style, valid)
@@ -48,10 +48,10 @@ def check_style(name: str, style: str, valid: Sequence[str]) -> None:
 def words_of(
     tokens: Int[np.ndarray, " tokens"], word_starts: Bool[np.ndarray, " vocab"]
 ) -> Int[np.ndarray, " tokens"]:
-    """The word, from 0, of each piece, -1 for specials, (num_tokens,).
+    """Return the word, from 0, of each piece, -1 for specials, (num_tokens,).
 
-    A run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) counts piece by piece, else noise on
-    words would take or leave whole sentences.
+    In a run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) each piece counts as a word.
+    Otherwise word noise would keep or drop whole sentences.
 
     Args:
         tokens: ids.
@@ -71,7 +71,7 @@ def words_of(
 def mask_tokens(
     tokens: Int[np.ndarray, " tokens"], prob: float, mask_id: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " tokens"]:
-    """Each piece becomes ``<mask>`` with probability ``prob``."""
+    """Replace each piece by ``<mask>`` with probability ``prob``."""
     hit = (rng.random(len(tokens)) < prob) & (tokens >= FIRST_PIECE)
     return np.where(hit, mask_id, tokens)
 
@@ -79,7 +79,7 @@ def mask_tokens(
 def delete_tokens(
     tokens: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " kept"]:
-    """Each piece is deleted with probability ``prob``; one that is drawn stays if all would go."""
+    """Delete each piece with probability ``prob``; one random piece is kept if all would be deleted."""
     return tokens[_kept(np.where(tokens >= FIRST_PIECE, np.arange(len(tokens)), -1), prob, rng)]
 
 
@@ -89,12 +89,12 @@ def drop_words(
     prob: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " kept"]:
-    """Each word is deleted with probability ``prob``; one that is drawn stays if all would go.
+    """Delete each word with probability ``prob``; one random word is kept if all would be deleted.
 
     Args:
         tokens: ids.
-        words: of each, as `words_of` gives them.
-        prob: share of the words.
+        words: word of each piece, as `words_of` gives them.
+        prob: probability per word.
         rng: source of randomness.
     """
     return tokens[_kept(words, prob, rng)]
@@ -107,7 +107,7 @@ def blank_words(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " tokens"]:
-    """Each word has all its pieces replaced by ``<mask>`` with probability ``prob``."""
+    """Replace all pieces of each word by ``<mask>`` with probability ``prob`` per word."""
     hit = rng.random(int(words.max(initial=-1)) + 1) < prob
     blank = np.zeros(len(tokens), dtype=bool)
     blank[words >= 0] = hit[words[words >= 0]]
@@ -117,18 +117,18 @@ def blank_words(
 def shuffle_words(
     tokens: Int[np.ndarray, " tokens"], words: Int[np.ndarray, " tokens"], k: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " tokens"]:
-    """Words move by fewer than ``k`` places, each sorted by its place plus U(0, k); specials stay where they are.
+    """Move words by fewer than ``k`` places: sort them by position plus U(0, k); specials keep their places.
 
     Args:
         tokens: ids.
-        words: of each, as `words_of` gives them.
-        k: 3 in XLM and XNLG; 0 leaves the order.
+        words: word of each piece, as `words_of` gives them.
+        k: 3 in XLM and XNLG; 0 keeps the order.
         rng: source of randomness.
     """
     if not len(words) or words.max() < 0:
         return tokens
     keys = np.arange(words.max() + 1) + rng.uniform(0, k, int(words.max()) + 1)
-    segment = np.cumsum(words < 0)  # words between the same two specials
+    segment = np.cumsum(words < 0)  # equal for words between the same two specials
     order = np.lexsort((np.arange(len(tokens)), np.where(words < 0, -1.0, keys[words]), segment))
     return tokens[order]
 
@@ -141,48 +141,50 @@ def infill(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " infilled"]:
-    """Text infilling: spans of Poisson(``mean``) words, ``share`` of all words, each replaced by one ``<mask>``.
+    """Text infilling: replace spans of Poisson(``mean``) words, ``share`` of all words, by one ``<mask>`` each.
 
-    A span of no word puts a ``<mask>`` between two words; there are at most as many of these as tokens that went, so
-    a text never grows. Spans do not meet: where there is too little room between them, they are shorter.
+    A span of zero words inserts a ``<mask>`` between two words. There are at most as many of these as removed
+    tokens, so a text never grows. Spans do not touch: where there is too little room between them, they are
+    shorter.
 
     Args:
         tokens: ids.
-        words: of each, as `words_of` gives them.
-        share: of the words, .35 in mBART; rounded up or down at random.
-        mean: of the span lengths, 3.5 in mBART.
+        words: word of each piece, as `words_of` gives them.
+        share: share of the words to mask, .35 in mBART; rounded up or down at random.
+        mean: mean span length, 3.5 in mBART.
         mask_id: id of ``<mask>``.
         rng: source of randomness.
 
-    Source: Lewis et al. 2020, section 2.2. Decided here: a span that reaches a special ends and goes on behind it
-    with another mask.
+    Source: Lewis et al. 2020, section 2.2. Our choice: a span that reaches a special ends there and continues
+    after it with another mask.
     """
     num_words = int(words.max(initial=-1)) + 1
     budget = min(int(share * num_words + rng.random()), num_words)
     if budget == 0:
         return tokens
     lengths, num_empty = _span_lengths(budget, mean, rng)
-    # At least one word stands between two spans, so more than this many cannot be placed.
+    # At least one word stands between two spans, so more spans than this cannot be placed.
     lengths = _merged(lengths, num_words - budget + 1)
     gaps = _gaps(num_words - budget, len(lengths), rng)
     starts = np.cumsum(gaps[:-1]) + np.cumsum(lengths) - lengths
-    span_of_word = np.full(num_words + 1, -1)  # the last for specials
+    span_of_word = np.full(num_words + 1, -1)  # the last entry is for specials
     for number, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         span_of_word[start : start + length] = number
     spans = span_of_word[words]
     first = (spans >= 0) & (spans != np.concatenate([[-1], spans[:-1]]))
-    made = np.where(first, mask_id, tokens)[(spans < 0) | first]
-    places = np.flatnonzero(made >= FIRST_PIECE)
-    num_empty = min(num_empty, len(tokens) - len(made))
-    return np.insert(made, rng.choice(places, num_empty), mask_id) if num_empty else made
+    infilled = np.where(first, mask_id, tokens)[(spans < 0) | first]
+    places = np.flatnonzero(infilled >= FIRST_PIECE)
+    num_empty = min(num_empty, len(tokens) - len(infilled))
+    return np.insert(infilled, rng.choice(places, num_empty), mask_id) if num_empty else infilled
 
 
 def fairseq_begins(
     tokens: Int[np.ndarray, " tokens"], word_starts: Bool[np.ndarray, " vocab"]
 ) -> Bool[np.ndarray, " tokens"]:
-    """Where words begin for fairseq's noise: at pieces that begin one and at every special.
+    """Return where words begin for fairseq's noise: at word-initial pieces and at every special.
 
-    Text without spaces counts piece by piece, as in `words_of`; fairseq is told of such languages by a setting.
+    In text without spaces each piece is a word, as in `words_of`; fairseq has a setting that lists such
+    languages.
     """
     words = words_of(tokens, word_starts)
     inside = np.concatenate([[False], (words[1:] != words[:-1]) & (words[:-1] >= 0)])
@@ -197,18 +199,19 @@ def infill_overlapping(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " infilled"]:
-    """Text infilling as fairseq's code has it, which made mBART: spans may overlap, and ``</s>`` counts as a word.
+    """Text infilling as in fairseq's code, used to train mBART: spans may overlap, and ``</s>`` counts as a word.
 
-    Spans of Poisson(``mean``) words, in all a ``share`` of the words rounded up, begin at different words drawn at
-    random. The first piece of each becomes ``<mask>`` and the others go, also where one is another span's mask. Fewer
-    words go than the share says: 31 % for .35. Spans of no word put a ``<mask>`` anywhere but at the ends, at most
-    as many as tokens went. The first and the last token stay.
+    Spans of Poisson(``mean``) words, in all a ``share`` of the words rounded up, begin at different words
+    drawn at random. The first piece of each span becomes ``<mask>`` and the others are removed, even if one
+    is another span's mask. Fewer words are removed than the share says: 31 % for .35. Spans of zero words
+    insert a ``<mask>`` anywhere but at the ends, at most as many as tokens were removed. The first and the
+    last token are kept.
 
     Args:
         tokens: ids, ``<s>`` first and the last symbol last.
-        begins: where words begin, as `fairseq_begins` gives them; not asked at the first and last token.
-        share: of the words, .35 in mBART.
-        mean: of the span lengths, 3.5 in mBART.
+        begins: where words begin, as `fairseq_begins` gives them; ignored at the first and last token.
+        share: share of the words, .35 in mBART.
+        mean: mean span length, 3.5 in mBART.
         mask_id: id of ``<mask>``.
         rng: source of randomness.
 
@@ -224,20 +227,20 @@ def infill_overlapping(
     depth = np.zeros(len(tokens) + 1, dtype=np.int64)
     np.add.at(depth, firsts[chosen] + 1, 1)
     np.add.at(depth, ends, -1)
-    made = tokens.copy()
-    made[firsts[chosen]] = mask_id
-    made = made[np.cumsum(depth)[:-1] == 0]
-    num_empty = min(num_empty, len(tokens) - len(made))
-    whole = np.full(len(made) + num_empty, mask_id)
+    infilled = tokens.copy()
+    infilled[firsts[chosen]] = mask_id
+    infilled = infilled[np.cumsum(depth)[:-1] == 0]
+    num_empty = min(num_empty, len(tokens) - len(infilled))
+    whole = np.full(len(infilled) + num_empty, mask_id)
     new = rng.permutation(len(whole) - 2)[:num_empty] + 1
-    whole[np.setdiff1d(np.arange(len(whole)), new)] = made
+    whole[np.setdiff1d(np.arange(len(whole)), new)] = infilled
     return whole
 
 
 def permute_sentences(
     tokens: Int[np.ndarray, " tokens"], share: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " tokens"]:
-    """Sentences, each with the ``</s>`` that ends it, change places among a ``share`` of them (rounded up)."""
+    """Permute a ``share`` of the sentences (rounded up), each with the ``</s>`` that ends it."""
     ends = np.flatnonzero(tokens == EOS) + 1
     if not len(ends) or ends[-1] != len(tokens):
         ends = np.append(ends, len(tokens))
@@ -251,7 +254,7 @@ def permute_sentences(
 def rotate(
     tokens: Int[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " tokens"]:
-    """With probability ``prob`` the text begins at a piece drawn at random and its beginning follows its end.
+    """Rotate the text with probability ``prob`` so that it begins at a random piece.
 
     A special at the very end stays there.
     """
@@ -266,10 +269,10 @@ def rotate(
 def corrupted_spans(
     num_tokens: int, share: float, mean: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " {num_tokens}"]:
-    """Which tokens are in a corrupted span, and in which: numbers from 0, -1 for none, (num_tokens,).
+    """Choose corrupted spans: return the span number of each token from 0, -1 outside of spans, (num_tokens,).
 
-    A share of the tokens is cut at random into spans of ``mean`` tokens on average, and the rest into as many
-    pieces between them; the text begins with a piece that stays.
+    A share of the tokens is divided at random into spans of ``mean`` tokens on average. The rest is divided
+    into as many segments between them; the text begins with an uncorrupted segment.
 
     Source: Raffel et al. 2020, section 3.1.4 and ``random_spans_noise_mask`` of its code.
     """
@@ -287,7 +290,10 @@ def corrupted_spans(
 
 
 def span_counts(num_tokens: int, share: float, mean: float) -> tuple[int, int]:
-    """How many of ``num_tokens`` tokens are in corrupted spans, and in how many; 0 and 0 for less than two tokens."""
+    """Return how many of ``num_tokens`` tokens are in corrupted spans, and in how many spans.
+
+    0, 0 below two tokens.
+    """
     num_noise = min(max(round(num_tokens * share), 1), num_tokens - 1)
     if num_noise < 1:
         return 0, 0
@@ -295,7 +301,10 @@ def span_counts(num_tokens: int, share: float, mean: float) -> tuple[int, int]:
 
 
 def _kept(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
-    """Bool (num_tokens,): groups (-1: always kept) stay with probability 1 - ``prob``, at least one of them."""
+    """Return bool (num_tokens,).
+
+    Groups (-1: always kept) are kept with probability 1 - ``prob``, at least one of them.
+    """
     present = np.unique(groups[groups >= 0])
     gone = rng.random(len(present)) < prob
     if len(present) and gone.all():
@@ -304,7 +313,7 @@ def _kept(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarr
 
 
 def _span_lengths(budget: int, mean: float, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Lengths from 1 that sum to ``budget``, and how many of length 0 were drawn among them."""
+    """Draw lengths from 1 that sum to ``budget``; also return how many lengths of 0 were drawn."""
     lengths: list[int] = []
     num_empty = total = 0
     while total < budget:
@@ -318,14 +327,14 @@ def _span_lengths(budget: int, mean: float, rng: np.random.Generator) -> tuple[n
 
 
 def _merged(lengths: np.ndarray, most: int) -> np.ndarray:
-    """At most ``most`` lengths: those that are too many are joined to the last."""
+    """Reduce to at most ``most`` lengths by adding the surplus ones to the last."""
     if len(lengths) <= most:
         return lengths
     return np.append(lengths[: most - 1], lengths[most - 1 :].sum())
 
 
 def _gaps(free: int, num_spans: int, rng: np.random.Generator) -> np.ndarray:
-    """Words before, between (at least one) and behind spans, (num_spans + 1,), all divisions equally likely."""
+    """Draw the words before, between (at least one) and after spans, (num_spans + 1,), uniformly over all divisions."""
     slack = free - (num_spans - 1)
     bars = np.sort(rng.choice(slack + num_spans, num_spans, replace=False))
     gaps = np.diff(np.concatenate([[-1], bars, [slack + num_spans]])) - 1
@@ -334,6 +343,6 @@ def _gaps(free: int, num_spans: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _cut(total: int, num_parts: int, rng: np.random.Generator) -> np.ndarray:
-    """``total`` as the sum of ``num_parts`` numbers from 1, all divisions equally likely."""
+    """Divide ``total`` into ``num_parts`` positive integers, uniformly over all divisions."""
     cuts = np.sort(rng.choice(total - 1, num_parts - 1, replace=False)) + 1
     return np.diff(np.concatenate([[0], cuts, [total]]))

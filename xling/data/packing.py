@@ -1,8 +1,8 @@
-"""Batches without padding: sequences laid end to end, grouped by length.
+"""Packing of sequences into batches without padding: sequences are concatenated and grouped by length.
 
-A packed batch holds ``src_tokens`` (N,), ``positions`` (N,) and ``runs``, a list of (number of sequences, their
-length) in order, so that attention sees each run as a dense (sequences, length) block and every other layer
-sees N real tokens.
+A packed batch holds ``src_tokens`` (N,), ``positions`` (N,) and ``runs``, a list of (number of sequences,
+their length) in order. Attention sees each run as a dense (sequences, length) block; every other layer sees N
+real tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")
 
 
 def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Neighbouring equal lengths as (count, length).
+    """Group neighbouring equal lengths as (count, length).
 
     Example:
         >>> runs_of([5, 5, 3])
@@ -35,7 +35,7 @@ def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def pack(examples: Sequence[Example]) -> dict[str, Any]:
-    """Lay examples end to end, longest first.
+    """Concatenate examples into one packed sample, longest first.
 
     Args:
         examples: each with ``tokens`` and ``positions`` (length,), and, where the objective predicts tokens,
@@ -43,86 +43,88 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
             (num_chosen,); optionally ``langs``, ``segments``, ``sees``, ``shows`` and ``sides`` (length,).
 
     Returns:
-        A fairseq sample: ``net_input`` with int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
-        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``; ``chosen`` (M,) as rows of the packed
-        batch, ``target`` (M,), ``target_langs`` (M,), ``num_chosen`` a list by sequence; ``sides`` (N,); ``id`` (B,);
-        ``nsentences``; ``ntokens``.
+        A fairseq sample. ``net_input`` holds int64 tensors ``src_tokens`` (N,), ``positions`` (N,), optional
+        ``langs``, ``segments``, ``sees``, ``shows`` (N,) and the list ``runs``. ``chosen`` (M,) are rows of
+        the packed batch, with ``target`` (M,) and ``target_langs`` (M,); ``num_chosen`` is a list by
+        sequence. Further ``sides`` (N,); ``id`` (B,); ``nsentences``; ``ntokens``.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i]["tokens"]))
     ordered = [examples[i] for i in order]
     lengths = [len(e["tokens"]) for e in ordered]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
 
-    def joined(key: str) -> torch.Tensor:
+    def concatenated(key: str) -> torch.Tensor:
         return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
 
     net_input: dict[str, Any] = {
-        "src_tokens": joined("tokens"),
-        "positions": joined("positions"),
+        "src_tokens": concatenated("tokens"),
+        "positions": concatenated("positions"),
         "runs": runs_of(lengths),
     }
     for key in OPTIONAL_INPUTS:
         if key in ordered[0]:
-            net_input[key] = joined(key)
+            net_input[key] = concatenated(key)
     sample: dict[str, Any] = {
-        "id": joined("id"),
+        "id": concatenated("id"),
         "net_input": net_input,
         "nsentences": len(ordered),
         "ntokens": int(sum(lengths)),
     }
     if "sides" in ordered[0]:
-        sample["sides"] = joined("sides")
+        sample["sides"] = concatenated("sides")
     if "chosen" in ordered[0]:
         rows = [e["chosen"] + start for e, start in zip(ordered, starts, strict=True)]
         counts = [len(e["chosen"]) for e in ordered]
         sample["chosen"] = torch.from_numpy(np.concatenate(rows).astype(np.int64))
-        sample["target"] = joined("target")
+        sample["target"] = concatenated("target")
         sample["num_chosen"] = counts
         if "target_langs" in ordered[0]:
-            sample["target_langs"] = joined("target_langs")
+            sample["target_langs"] = concatenated("target_langs")
     return sample
 
 
 def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
-    """Lay sources end to end, longest first, and their targets in the same order.
+    """Concatenate sources, longest first, and their targets in the same order.
 
     Args:
-        examples: each with the source as `pack` takes it (``tokens``, ``positions``, ``langs``: (S,)) and what the
-            decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``, ``target`` (T,);
-            optionally ``hidden``, bool (S,), where the decoder does not see the source.
+        examples: each with the source as `pack` takes it (``tokens``, ``positions``, ``langs``: (S,)) and
+            what the decoder reads and predicts: ``prev_tokens``, ``prev_positions``, ``prev_langs``,
+            ``target`` (T,); optionally ``hidden``, bool (S,), True where the decoder does not see the source.
 
     Returns:
-        A fairseq sample: ``net_input`` as `pack` makes it with ``decoder``: ``tokens``, ``positions``, ``langs`` (M,),
-        its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order; with ``hidden`` the
-        source length counts what is seen, whose rows among the sources are ``seen`` (K,); ``target`` and
-        ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both sides.
+        A fairseq sample: ``net_input`` as `pack` makes it with ``decoder``: ``tokens``, ``positions``,
+            ``langs`` (M,),
+        its ``runs``, and ``cross``, a list of (sequences, target length, source length) in order. With
+        ``hidden`` the source length counts the visible tokens, whose rows among the sources are ``seen``
+        (K,). Further ``target`` and ``target_langs`` (M,); ``id`` (B,); ``nsentences``; ``ntokens`` of both
+        sides.
     """
     lengths = [(len(e["tokens"]), len(e["target"])) for e in examples]
     order = sorted(range(len(examples)), key=lambda i: lengths[i], reverse=True)
     ordered = [examples[i] for i in order]
-    sample = pack(ordered)  # its sort is stable, so this order stays
+    sample = pack(ordered)  # its sort is stable, so this order is kept
     facing = [lengths[i] for i in order]
 
-    def joined(key: str) -> torch.Tensor:
+    def concatenated(key: str) -> torch.Tensor:
         return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
 
     sample["net_input"]["decoder"] = {
-        "tokens": joined("prev_tokens"),
-        "positions": joined("prev_positions"),
-        "langs": joined("prev_langs"),
+        "tokens": concatenated("prev_tokens"),
+        "positions": concatenated("prev_positions"),
+        "langs": concatenated("prev_langs"),
         "runs": runs_of([length for _, length in facing]),
     }
     if "hidden" in ordered[0]:
-        # Nothing to attend to has no answer: a source that is hidden whole is shown.
+        # Attention over nothing is undefined: a source that is hidden completely is shown.
         shown = [~e["hidden"] | e["hidden"].all() for e in ordered]
         sample["net_input"]["decoder"]["seen"] = torch.from_numpy(np.flatnonzero(np.concatenate(shown)))
         facing = [(int(seen.sum()), target) for seen, (_, target) in zip(shown, facing, strict=True)]
     sample["net_input"]["decoder"]["cross"] = cross_runs(facing)
-    sample["target"], sample["target_langs"] = joined("target"), joined("prev_langs")
+    sample["target"], sample["target_langs"] = concatenated("target"), concatenated("prev_langs")
     sample["ntokens"] += len(sample["target"])
     return sample
 
 
 def cross_runs(lengths: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Neighbours of equal (source, target) lengths as (count, target length, source length)."""
+    """Group neighbours of equal (source, target) lengths as (count, target length, source length)."""
     return [(len(list(same)), tgt, src) for (src, tgt), same in groupby(lengths)]

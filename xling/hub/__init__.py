@@ -1,1 +1,1 @@
-"""Models in and out: Hugging Face and stock fairseq."""
+"""Import and export of models: Hugging Face and stock fairseq."""

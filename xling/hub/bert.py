@@ -1,8 +1,9 @@
-"""BERT and mBERT as our encoder: the same blocks, with norms of 1e-12, segments and a WordPiece vocabulary.
+"""Import of BERT and mBERT as our encoder.
 
-Rows are put into our order: ``[CLS] [PAD] [SEP] [UNK]`` are 0 to 3, the pieces follow as they were, ``[MASK]`` is last.
-The pooler and next-sentence prediction stay behind.
-Source: Devlin et al. 2019.
+The same blocks, with norms of 1e-12, segments and a WordPiece vocabulary.
+
+Rows are put into our order: ``[CLS] [PAD] [SEP] [UNK]`` are 0 to 3, the pieces follow unchanged, ``[MASK]``
+is last. The pooler and next-sentence prediction are dropped. Source: Devlin et al. 2019.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PREFIXES = ("bert.", "cls.")
 def read(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path
 ) -> tuple[EncoderConfig, dict[str, Shaped[Tensor, " ..."]], files.Vocabulary]:
-    """Shape, weights and vocabulary of a BERT in our terms.
+    """Return shape, weights and vocabulary of a BERT in our format.
 
     Args:
         config: its ``config.json``.
@@ -38,19 +39,20 @@ def read(
         folder: with ``tokenizer.json`` or ``vocab.txt``.
 
     Raises:
-        UserError: a part that our models have not, a missing weight, no vocabulary or another model's.
+        UserError: the model has a part that ours lack, a weight is missing, or the vocabulary is missing or
+            differs.
     """
     files.refuse_odd(config, _WANTED, files.SIZES.values(), folder)
     if not any(name.startswith(_PREFIXES) for name in state):
         state = {f"bert.{name}": tensor for name, tensor in state.items()}
-    # Old files call a norm's two parts as TensorFlow does.
+    # Old files name the two parts of a norm as TensorFlow does.
     state = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor for name, tensor in state.items()
     }
     tokens = state.get(f"{layouts.BERT.tokens}.weight")
     tied = state.get("cls.predictions.decoder.weight", tokens)
     if tokens is not None and tied is not None and not torch.equal(tied, tokens):
-        raise UserError(f"{folder} has an LM head with a matrix of its own", "one tied to the embeddings")
+        raise UserError(f"{folder} has an LM head with its own matrix", "one tied to the embeddings")
     weights = layouts.inwards(state, layouts.BERT, str(folder))
     vocabulary, order = vocabulary_of(folder, len(weights["encoder.tokens.weight"]))
     for name in ("encoder.tokens.weight", "lm_head.bias"):
@@ -64,10 +66,10 @@ def read(
 
 
 def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor, " {rows}"]]:
-    """The WordPiece vocabulary of a directory, and their id of each of our ids, int64 (V,).
+    """Return the WordPiece vocabulary of a directory, and its id for each of our ids, int64 (V,).
 
     Raises:
-        UserError: there is none, it is no WordPiece, or it has another number of ids than the model has ``rows``.
+        UserError: there is none, it is not WordPiece, or its number of ids differs from the model's ``rows``.
     """
     told, path = files.tokens_of(folder), folder / "vocab.txt"
     listed = told if told and not path.is_file() else _lines(path)
@@ -90,10 +92,10 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor
     if odd := [piece for piece in pieces if not piece or piece.split() != [piece]]:
         raise UserError(f"{folder}: piece {odd[0]!r} has a space", "pieces of a WordPiece vocabulary")
     lowercase, accents, chinese = _normaliser(folder, pieces)
-    made = wordpiece.build(pieces, lowercase, accents, chinese)
+    tokenizer = wordpiece.build(pieces, lowercase, accents, chinese)
 
     def write(out: Path) -> None:
-        made.save(str(out / WORDPIECE))
+        tokenizer.save(str(out / WORDPIECE))
         files.write_dictionary(out, pieces)
 
     order = [ids[name] for name in (*wordpiece.SPECIALS, *pieces, wordpiece.MASK)]
@@ -101,21 +103,25 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, Int[Tensor
 
 
 def _normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, bool]:
-    """Whether text is lower-cased, loses its accents, and has its Chinese characters set apart.
+    """Return whether text is lower-cased, loses its accents, and has its Chinese characters separated.
 
-    As ``tokenizer.json`` says, else ``tokenizer_config.json``; where neither does, a vocabulary with capitals is one of
-    text that was not lower-cased.
+    The values come from ``tokenizer.json``, else from ``tokenizer_config.json``. If neither has them, a
+    vocabulary with capitals means text that was not lower-cased.
     """
     path, told = folder / "tokenizer.json", folder / "tokenizer_config.json"
     if path.is_file():
         settings = files.read_json(path)
-        found = settings.get("normalizer") or {}
-        kind = (settings.get("model") or {}).get("type", "WordPiece"), found.get("type")
+        normaliser = settings.get("normalizer") or {}
+        kind = (settings.get("model") or {}).get("type", "WordPiece"), normaliser.get("type")
         if kind != ("WordPiece", "BertNormalizer"):
             raise UserError(
                 f"{path} is a {kind[0]} with the normaliser {kind[1]}", "WordPiece, BertNormalizer"
             )
-        return bool(found["lowercase"]), found.get("strip_accents"), bool(found["handle_chinese_chars"])
+        return (
+            bool(normaliser["lowercase"]),
+            normaliser.get("strip_accents"),
+            bool(normaliser["handle_chinese_chars"]),
+        )
     config = files.read_json(told) if told.is_file() else {}
     capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
     lowercase = bool(config.get("do_lower_case", not capitals))

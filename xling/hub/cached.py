@@ -1,4 +1,4 @@
-"""``checkpoint=hf:NAME_OR_FOLDER``: a model of transformers, imported into a cache when it is met first."""
+"""Resolution of ``checkpoint=hf:NAME_OR_FOLDER``: a model of transformers, imported into a cache on first use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PREFIX, CACHE = "hf:", "XLING_CACHE"
 
 
 def checkpoint_of(name: str) -> Path:
-    """The checkpoint made from ``hf:NAME_OR_FOLDER``.
+    """Return the checkpoint made from ``hf:NAME_OR_FOLDER``, importing it if necessary.
 
-    It lies in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of what it was made from.
+    It is stored in the folder that XLING_CACHE names, else in ~/.cache/xling, under the digest of its source.
 
     Raises:
         UserError: as `xling.hub.imports.run_hf`.

@@ -1,4 +1,4 @@
-"""The model card: what stands in the manifests of a model and of what it was made from, and nothing else."""
+"""The model card, written only from the manifests of a model and of its ancestors."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from xling.core import manifest
 from xling.core.errors import UserError
 
-_CARD, _STATS = "card.md", "stats.json"  # of a corpus
+_CARD, _STATS = "card.md", "stats.json"  # files of a corpus
 
 
 def write(
     directory: Path, settings: dict[str, Any], scores: Sequence[Path] = (), source_lang: bool = True
 ) -> str:
-    """The card of a model in Markdown, with the front matter that the hub reads.
+    """Write the card of a model in Markdown, with the front matter that the Hugging Face Hub reads.
 
     Args:
         directory: published model.
         settings: config.json of the export.
         scores: ``scores.json`` files.
-        source_lang: whether a text that is to be translated names its language.
+        source_lang: whether a text to be translated names its language.
 
     Raises:
-        UserError: a file of scores is none.
+        UserError: a file does not contain scores.
     """
     chain = list(ancestry(directory))
     langs: list[str] = next((m.counts["langs"] for m in chain if m.counts.get("langs")), [])
@@ -44,32 +44,32 @@ def write(
 
 
 def _objectives(chain: Sequence[manifest.Manifest]) -> str:
-    """What the model learnt from: the objectives of every pre-training, the text that each read, how often."""
+    """Describe the training data: the objectives of every pre-training, the text that each read, and how often."""
     parts = []
-    for found in chain:
-        if not isinstance(found.config.get("objectives"), dict):
+    for record in chain:
+        if not isinstance(record.config.get("objectives"), dict):
             continue
         mix = "; ".join(
             name + "".join(f", {key} {value}" for key, value in settings.items())
-            for name, settings in found.config["objectives"].items()
+            for name, settings in record.config["objectives"].items()
         )
-        seen = found.counts.get("seen", {})
+        seen = record.counts.get("seen", {})
         rows = "\n".join(
             f"| {name} | {n['there']:,} | {n['read']:,} | {n['read'] / max(n['there'], 1):.2f} |"
             for name, n in seen.get("tokens", {}).items()
         )
-        head = "| text | tokens there | tokens read | epochs |\n| --- | ---: | ---: | ---: |\n"
-        updates = f"{found.counts['updates']:,} updates" if "updates" in found.counts else ""
+        head = "| text | tokens available | tokens read | epochs |\n| --- | ---: | ---: | ---: |\n"
+        updates = f"{record.counts['updates']:,} updates" if "updates" in record.counts else ""
         parts += [f"{updates}, objectives: {mix}.", head + rows if rows else ""]
     return "\n\n".join(["## Training", *(part for part in parts if part)]) if parts else ""
 
 
 def _corpora(chain: Sequence[manifest.Manifest]) -> str:
-    """The corpora that are still at hand: the digests of their data cards and the licences of their sources."""
+    """List the corpora that are still available: digests of their data cards and licences of their sources."""
     folders = {
         folder: None
-        for found in chain
-        for name in found.inputs
+        for record in chain
+        for name in record.inputs
         for folder in (Path(name), *list(Path(name).parents)[:2])
         if (folder / _CARD).is_file() and (folder / _STATS).is_file()
     }
@@ -90,25 +90,27 @@ def _limits(chain: Sequence[manifest.Manifest]) -> str:
         "Text in another language or script than those above was not seen.",
         "The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
         "specials written in a text are read as specials. Where two segmentations have the same score up to rounding, "
-        "an older vocabulary may be cut at another place.",
+        "an older vocabulary may be segmented differently.",
         "Licences are those of the corpora above. Of text without a data card they are not known here.",
     ]
-    if any(found.stage.startswith("import") for found in chain):
-        lines.append("It goes on from a model that others have trained, whose licence and limits hold too.")
+    if any(record.stage.startswith("import") for record in chain):
+        lines.append(
+            "It was initialised from a model trained by others, whose licence and limits also apply."
+        )
     return "## Limits\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def ancestry(directory: Path) -> Iterable[manifest.Manifest]:
-    """The manifest of a model, then those of what it was made from that are still at hand, nearest first."""
+    """Return the manifest of a model, then those of its ancestors that are still available, nearest first."""
     waiting, seen = [directory], set()
     while waiting:
         path = waiting.pop(0)
         if path in seen or not (path / manifest.FILE_NAME).is_file():
             continue
         seen.add(path)
-        found = manifest.read(path)
-        yield found
-        waiting += [Path(name) for name in found.inputs]
+        record = manifest.read(path)
+        yield record
+        waiting += [Path(name) for name in record.inputs]
 
 
 def _front(langs: Sequence[str]) -> str:
@@ -160,20 +162,20 @@ def _usage(name: str, source_lang: bool) -> str:
     )
 
 
-def _stage(found: manifest.Manifest) -> str:
-    """One stage: its settings, its counts and the digests of its inputs."""
-    settings = {key: value for key, value in found.config.items() if value not in ("", None, [], {}, False)}
-    lines = [f"## `{found.stage}`", "Settings: `" + json.dumps(settings, ensure_ascii=False) + "`"]
-    if found.counts:
-        lines.append(_counts(found.counts))
-    if found.inputs:
-        rows = "\n".join(f"| `{name}` | `{digest[:16]}` |" for name, digest in found.inputs.items())
+def _stage(record: manifest.Manifest) -> str:
+    """Describe one stage: its settings, its counts and the digests of its inputs."""
+    settings = {key: value for key, value in record.config.items() if value not in ("", None, [], {}, False)}
+    lines = [f"## `{record.stage}`", "Settings: `" + json.dumps(settings, ensure_ascii=False) + "`"]
+    if record.counts:
+        lines.append(_counts(record.counts))
+    if record.inputs:
+        rows = "\n".join(f"| `{name}` | `{digest[:16]}` |" for name, digest in record.inputs.items())
         lines.append(f"| made from | SHA-256 |\n| --- | --- |\n{rows}")
     return "\n\n".join(lines)
 
 
 def _counts(counts: dict[str, Any]) -> str:
-    """Plain numbers on one line; numbers by language, as the shards have them, as a table."""
+    """Format plain numbers on one line, and numbers by language, as the shards have them, as a table."""
     plain = {k: v for k, v in counts.items() if isinstance(v, int | float | str) and not isinstance(v, bool)}
     parts = [", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in plain.items())]
     trains = {
@@ -192,19 +194,19 @@ def _counts(counts: dict[str, Any]) -> str:
 
 
 def _scores(paths: Sequence[Path]) -> str:
-    """Every score with its signature.
+    """List every score with its signature.
 
     Raises:
-        UserError: a file that holds no scores.
+        UserError: a file does not contain scores.
     """
     rows = []
     for path in paths:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
             rows += [
                 f"| {s['suite']} | {s['lang']} | {s['system']} | {s['metric']} {s['value']:.2f} | "
                 f"`{s['signature']}` |"
-                for s in (found["scores"] if isinstance(found, dict) else found)
+                for s in (content["scores"] if isinstance(content, dict) else content)
             ]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(

@@ -1,14 +1,14 @@
 """SentencePiece's normalisation rules: read, written, and rebuilt from the normalisers of ``tokenizers``.
 
-SentencePiece replaces the longest rule that fits at each position. ``tokenizers.normalizers.Precompiled`` reads the
-same table, but looks at one grapheme at a time, takes the *shortest* rule that fits and composes nothing in graphemes
-of six bytes and more: text in NFD or with marks in an unusual order gets other ids (docs/results.d/hub.md).
-`normaliser` gives the longest match back from four steps that each do one thing exactly:
+SentencePiece replaces the longest matching rule at each position. ``tokenizers.normalizers.Precompiled``
+reads the same table, but looks at one grapheme at a time, takes the *shortest* matching rule and composes
+nothing in graphemes of six bytes and more. So text in NFD or with marks in an unusual order gets other ids
+(docs/results.d/hub.md). `normaliser` restores the longest match with four exact steps:
 
-1. U+0001 before every character that a rule or NFKC could join to the one before it;
-2. that U+0001 taken away again where a rule does join them;
-3. NFKC, which now joins nothing else, since U+0001 keeps marks apart;
-4. the rules of single characters, which delete U+0001.
+- insert U+0001 before every character that a rule or NFKC could join to the one before it;
+- remove that U+0001 again where a rule does join them;
+- apply NFKC, which now joins nothing else, since U+0001 separates marks;
+- apply the rules of single characters, which delete U+0001.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ import numpy as np
 from tokenizers import Regex, normalizers
 
 WALL = "\x01"
-BATCH = 4096  # nodes of the tree looked at together
-STAND_INS = 0x10F000  # private use, plane 16: for characters that NFKC would change and the rules would not
+BATCH = 4096  # number of nodes of the trie processed together
+STAND_INS = (
+    0x10F000  # private use, plane 16: stand-ins for characters that NFKC would change but the rules would not
+)
 
 
 def read(blob: bytes) -> dict[str, str]:
-    """The rules of a ``precompiled_charsmap``: text -> what replaces it; empty for an empty table.
+    """Read the rules of a ``precompiled_charsmap``: text -> its replacement; empty for an empty table.
 
     Source: darts-clone's double array, as in sentencepiece/src/normalizer.cc, ``DecodePrecompiledCharsMap``.
     """
@@ -46,8 +48,8 @@ def read(blob: bytes) -> dict[str, str]:
         batch, waiting = waiting[-BATCH:], waiting[:-BATCH]
         places = np.array([base for base, _ in batch])[:, None] ^ labels
         inside = places < len(units)
-        found = inside & (units[np.where(inside, places, 0)] & 0x800000FF == labels)
-        for row, column in zip(*(x.tolist() for x in found.nonzero()), strict=True):
+        matches = inside & (units[np.where(inside, places, 0)] & 0x800000FF == labels)
+        for row, column in zip(*(x.tolist() for x in matches.nonzero()), strict=True):
             key = batch[row][1] + bytes([column + 1])
             unit = int(units[places[row, column]])
             child = int(places[row, column]) ^ int(_offset(unit))
@@ -63,7 +65,7 @@ def _offset(unit: Any) -> Any:
 
 
 def write(rules: Mapping[str, str]) -> bytes:
-    """A ``precompiled_charsmap`` with these rules; `read` gives them back."""
+    """Build a ``precompiled_charsmap`` with these rules; `read` returns them again."""
     texts, starts = bytearray(), {}
     for text in dict.fromkeys(rules.values()):
         starts[text] = len(texts)
@@ -89,7 +91,7 @@ def write(rules: Mapping[str, str]) -> bytes:
         )
         bases.add(base)
         units[place] |= (place ^ base) << 10 | (0 in node) << 8
-        assert place ^ base < 1 << 21, "more rules than a small table holds"
+        assert place ^ base < 1 << 21, "more rules than a small table can hold"
         for label, child in node.items():
             units[base ^ label] = child | 1 << 31 if label == 0 else label
             if label:
@@ -99,9 +101,9 @@ def write(rules: Mapping[str, str]) -> bytes:
 
 
 def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
-    """A `tokenizers.normalizers.Normalizer` that does what SentencePiece's normaliser does with the table ``blob``.
+    """Build a `tokenizers.normalizers.Normalizer` equivalent to SentencePiece's normaliser with the table ``blob``.
 
-    A space before the text is left to the pre-tokeniser Metaspace.
+    A space before the text is added by the pre-tokeniser Metaspace.
     """
     steps = list(_steps(blob)) if blob else []
     if remove_extra_whitespaces:
@@ -112,9 +114,9 @@ def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
     return normalizers.Sequence(steps)
 
 
-@functools.lru_cache(maxsize=4)  # two seconds for the usual table of 240 kB
+@functools.lru_cache(maxsize=4)  # takes two seconds for the usual table of 240 kB
 def _steps(blob: bytes) -> tuple[Any, ...]:
-    """The four steps of a table, and a fifth where stand-ins have to be turned back."""
+    """Return the four steps of a table, and a fifth if stand-ins have to be restored."""
     rules = read(blob)
     joined = {key for key in rules if len(key) > 1}
     marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
@@ -131,12 +133,12 @@ def _steps(blob: bytes) -> tuple[Any, ...]:
 
 
 def _kept(blob: bytes, rules: Mapping[str, str], walls: Mapping[str, str]) -> dict[str, str]:
-    """Characters that NFKC and then the rules would turn into something else than the rules alone do -> stand-in.
+    """Map characters to stand-ins if NFKC followed by the rules would give another result than the rules alone.
 
-    Tables of older SentencePieces do not know the characters of later versions of Unicode.
+    Tables of older SentencePiece versions lack the characters of later versions of Unicode.
     """
     chars = [c for c in map(chr, range(1, sys.maxunicode + 1)) if not "\ud800" <= c <= "\udfff"]
-    sign = "\ufdd0"  # no character, and no rule of Unicode makes one
+    sign = "\ufdd0"  # a noncharacter, which no Unicode rule produces
     chars = [c for c in chars if c not in walls and c != sign]
     changed = normalizers.NFKC().normalize_str(sign.join(chars)).split(sign)
     after = normalizers.Precompiled(blob)
@@ -149,7 +151,7 @@ def _kept(blob: bytes, rules: Mapping[str, str], walls: Mapping[str, str]) -> di
 
 
 def _joints(joined: Iterable[str]) -> str:
-    """A pattern for U+0001 before a character that a rule joins to what precedes it."""
+    """Return a pattern for U+0001 before a character that a rule joins to the preceding ones."""
     before: dict[str, set[str]] = defaultdict(set)
     for key in joined:
         before[key[-1]].add(key[:-1])
@@ -161,7 +163,7 @@ def _joints(joined: Iterable[str]) -> str:
 
 
 def _behind(prefixes: Iterable[str]) -> list[str]:
-    """Prefixes of one or more characters, a wall after each, as few alternatives for a look-behind."""
+    """Return look-behind alternatives, as few as possible, for prefixes of characters with a wall after each."""
     tails: dict[str, set[str]] = defaultdict(set)
     for prefix in prefixes:
         tails[prefix[1:]].add(prefix[0])
@@ -170,16 +172,16 @@ def _behind(prefixes: Iterable[str]) -> list[str]:
     for tail, firsts in tails.items():
         heads_of[len(tail), frozenset(firsts)].add(tail)
     alternatives = []
-    for (length, heads), found in heads_of.items():
+    for (length, heads), last in heads_of.items():
         if length < 2:
-            alternatives.append(_class(heads) + wall + (_class(found) + wall if length else ""))
+            alternatives.append(_class(heads) + wall + (_class(last) + wall if length else ""))
         else:
-            alternatives += [wall.join(map(_class, (heads, *tail))) + wall for tail in sorted(found)]
+            alternatives += [wall.join(map(_class, (heads, *tail))) + wall for tail in sorted(last)]
     return alternatives
 
 
 def _class(chars: Iterable[str]) -> str:
-    """A character class, runs of neighbours as ranges."""
+    """Return a character class, with runs of neighbours as ranges."""
     ranges: list[list[int]] = []
     for code in sorted(map(ord, chars)):
         if ranges and code == ranges[-1][1] + 1:

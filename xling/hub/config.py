@@ -1,4 +1,4 @@
-"""Settings of the stages of this package; apart from them, since they load without torch."""
+"""Settings of the stages of this package, in a separate module because they load without torch."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ class ImportConfig:
     """Settings of `xling.hub.imports`.
 
     Attributes:
-        source: directory of the model, or for ``hf`` its name on the hub.
+        source: directory of the model, or for ``hf`` its name on the Hugging Face Hub.
         out: directory to publish, as ``xling pretrain`` does.
-        langs: languages of the model, for the record; of mBART without ``tokenizer.json`` those of its language tokens,
-            in their order; of T5 and mT5, which have none, those that get a token for the decoder's start.
-        allow_pickle: read ``pytorch_model.bin`` where there is no safetensors file. Only tensors and plain values are
-            taken from it; one with anything else in it is refused.
-        revision: of a model on the hub.
+        langs: languages of the model, for the record. For mBART without ``tokenizer.json``: the languages of
+            its tokens, in their order. For T5 and mT5, which have no language tokens: the languages that get
+            a token for the decoder's start.
+        allow_pickle: read ``pytorch_model.bin`` if there is no safetensors file. Only tensors and plain
+            values are accepted; a file with anything else is rejected.
+        revision: revision of a model on the Hub.
         extend_vocab: a SentencePiece model, or the directory of ``xling vocab``, whose pieces are added.
-        init: the rows of added pieces: the ``mean`` of all old ones; ``fvt``, the mean of the old pieces that the new
-            one is cut into; ``overlap``, a copy of the old piece with the same letters (with or without the word's
-            start, in any case). Where ``fvt`` and ``overlap`` find nothing, the mean of all.
+        init: rows of added pieces. ``mean``: the mean of all old ones. ``fvt``: the mean of the old pieces
+            that the new one is segmented into. ``overlap``: a copy of the old piece with the same letters
+            (with or without the word's start, in any case). Without a match, the mean of all.
     """
 
     source: Path
@@ -56,8 +57,8 @@ class TrimConfig:
     Attributes:
         checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
         out: directory to publish, of the same kind.
-        corpora: language -> files, globs or corpus directories of the text that must be cut as before.
-        least: how often a piece must be used to stay.
+        corpora: language -> files, globs or corpus directories of text whose segmentation must not change.
+        least: how often a piece must be used to be kept.
     """
 
     checkpoint: Path
@@ -86,11 +87,12 @@ class MergeConfig:
     Attributes:
         checkpoints: directories of ``xling pretrain``, of one shape and vocabulary.
         out: directory to publish, as ``xling pretrain`` does.
-        method: ``mean`` of the weights, or ``ties``: the changes from ``base`` that are large and agree in sign.
-        weights: of the models, 1 each where none are given.
-        base: what all of them started from, for ``ties``.
+        method: ``mean`` of the weights, or ``ties``: the changes from ``base`` that are large and agree in
+            sign.
+        weights: weights of the models, 1 each by default.
+        base: the model that all of them started from, for ``ties``.
         density: share of each model's changes that ``ties`` keeps.
-        scale: what the merged change is multiplied with in ``ties``.
+        scale: factor on the merged change in ``ties``.
     """
 
     checkpoints: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""``xling export hf|fairseq``: a published model as a directory that others load without our code."""
+"""Export of a published model to a directory that others load without our code: ``xling export hf|fairseq``."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Model:
-    """A published model as it is exported.
+    """A published model to be exported.
 
     Attributes:
-        shape: of the encoder, or of both sides.
+        shape: shape of the encoder, or of both sides.
         state: our weights by our names.
-        facts: what config.json says of the task.
-        symbols: of a model with a decoder.
+        facts: entries of config.json about the task.
+        symbols: symbols of a model with a decoder.
     """
 
     shape: EncoderConfig
@@ -52,14 +52,15 @@ class Model:
 
 
 def run_hf(cfg: ExportConfig) -> manifest.Manifest:
-    """Write what `transformers` loads: config.json, model.safetensors, a fast tokenizer and the model card.
+    """Export a model for `transformers`: config.json, model.safetensors, a fast tokenizer and the model card.
 
-    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a ``ModernBertForMaskedLM``, one
-    that is fine-tuned the class that its task names, a model with a decoder an ``MBartForConditionalGeneration`` or,
-    with relative positions, an ``MT5ForConditionalGeneration``, with its generation config.
+    A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a
+    ``ModernBertForMaskedLM``. A fine-tuned encoder becomes the class for its task. A model with a decoder
+    becomes an ``MBartForConditionalGeneration`` or, with relative positions, an
+    ``MT5ForConditionalGeneration``, with its generation config.
 
     Raises:
-        UserError: the model has a part that these classes have not, or there is no model.
+        UserError: the model has a part that these classes lack, or there is no model.
     """
     inputs = [cfg.checkpoint, *cfg.scores]
     if done := manifest.up_to_date(cfg.out, "export hf", cfg, inputs):
@@ -71,27 +72,29 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     one_side = _as_modernbert if _is_modern(model.shape) else _as_xlmr
     settings, weights = _as_seq2seq(model) if both else one_side(model)
     _check_vocabulary(cfg.checkpoint, fast, settings["vocab_size"])
-    with manifest.publish(cfg.out, "export hf", cfg, inputs) as made:
-        save_file(weights, made.path / "model.safetensors", metadata={"format": "pt"})
-        _write_json(made.path / "config.json", settings)
+    with manifest.publish(cfg.out, "export hf", cfg, inputs) as publication:
+        save_file(weights, publication.path / "model.safetensors", metadata={"format": "pt"})
+        _write_json(publication.path / "config.json", settings)
         more = model.symbols.names() if model.symbols else ()
-        tokenizer.save(fast, made.path, model.shape.max_positions, more, segments)
+        tokenizer.save(fast, publication.path, model.shape.max_positions, more, segments)
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
-            _write_json(made.path / "generation_config.json", _generation_config(model.shape, model.symbols))
-        _copy_spm(cfg.checkpoint, made.path)
+            _write_json(
+                publication.path / "generation_config.json", _generation_config(model.shape, model.symbols)
+            )
+        _copy_spm(cfg.checkpoint, publication.path)
         names_source = model.symbols is None or model.symbols.source_lang
         text = card.write(cfg.checkpoint, settings, cfg.scores, names_source)
-        (made.path / "README.md").write_text(text, encoding="utf-8")
-        made.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
+        (publication.path / "README.md").write_text(text, encoding="utf-8")
+        publication.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
     return manifest.read(cfg.out)
 
 
 def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
-    """Write ``model.pt`` and ``dict.txt`` as stock fairseq's ``RobertaModel`` or ``BARTModel`` reads them.
+    """Write ``model.pt`` and ``dict.txt`` for stock fairseq's ``RobertaModel`` or ``BARTModel``.
 
     Raises:
-        UserError: the model has a part that RoBERTa or mBART has not, or there is no pre-trained model.
+        UserError: the model has a part that RoBERTa or mBART lacks, or there is no pre-trained model.
     """
     if done := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
         return done
@@ -110,7 +113,7 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         )
     if model.shape.segment_embeddings:
         raise UserError(
-            f"{cfg.checkpoint} has segment embeddings (model.segment_embeddings), which RoBERTa has not",
+            f"{cfg.checkpoint} has segment embeddings (model.segment_embeddings), which RoBERTa lacks",
             "a model without",
             "export hf it",
         )
@@ -118,19 +121,19 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
     else:
         name, state = "RobertaModel", _roberta_state(model)
-    with manifest.publish(cfg.out, "export fairseq", cfg, [cfg.checkpoint]) as made:
-        torch.save(state, made.path / "model.pt")
-        shutil.copy(cfg.checkpoint / vocab.DICTIONARY, made.path / vocab.DICTIONARY)
-        _copy_spm(cfg.checkpoint, made.path)
-        made.counts |= {"class": name, "parameters": _count(state["model"])}
+    with manifest.publish(cfg.out, "export fairseq", cfg, [cfg.checkpoint]) as publication:
+        torch.save(state, publication.path / "model.pt")
+        shutil.copy(cfg.checkpoint / vocab.DICTIONARY, publication.path / vocab.DICTIONARY)
+        _copy_spm(cfg.checkpoint, publication.path)
+        publication.counts |= {"class": name, "parameters": _count(state["model"])}
     return manifest.read(cfg.out)
 
 
 def _read(directory: Path) -> Model:
-    """A published model.
+    """Read a published model.
 
     Raises:
-        UserError: no model, or one that the classes elsewhere cannot express.
+        UserError: there is no model, or the classes of other programs cannot express it.
     """
     if (directory / vocab.FOREIGN).is_file():
         raise UserError(
@@ -168,7 +171,7 @@ def _read(directory: Path) -> Model:
 
 
 def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
-    """A model of `xling finetune`, and what XLM-R's classes have not in its head."""
+    """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
     model = tune.load(directory).model
     odd = []
     if model.features != "cls":
@@ -188,7 +191,7 @@ def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
 
 
 def _oddities(shape: EncoderConfig) -> list[str]:
-    """What an encoder has that XLM-R has not."""
+    """List the parts of an encoder that XLM-R lacks."""
     parts = {
         "layer norms before the blocks (model.pre_norm)": shape.pre_norm,
         "language embeddings (model.lang_embeddings)": shape.lang_embeddings,
@@ -201,7 +204,7 @@ def _oddities(shape: EncoderConfig) -> list[str]:
 
 
 def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and weights of XLM-R's class for the model."""
+    """Return config.json and weights for XLM-R's class."""
     weights = layouts.outwards(model.state, layouts.XLMR)
     settings = _config(model.shape, len(weights[f"{layouts.XLMR.tokens}.weight"])) | model.facts
     for here, there in _NAMES.get(settings["architectures"][0], {}).items():
@@ -211,12 +214,12 @@ def _as_xlmr(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _is_modern(shape: EncoderConfig) -> bool:
-    """Whether ModernBERT's classes are the nearest."""
+    """Return whether ModernBERT's classes are the closest."""
     return shape.positions == "rope"
 
 
 def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and weights of ModernBERT's class for the model."""
+    """Return config.json and weights for ModernBERT's class."""
     weights = modernbert.outwards(model.state, model.shape)
     name = modernbert.CLASSES[model.facts["architectures"][0]]
     settings = modernbert.hf_config(model.shape, len(weights[modernbert.TOKENS]), PAD, BOS, EOS)
@@ -224,7 +227,7 @@ def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and weights of ``MBartForConditionalGeneration`` or ``MT5ForConditionalGeneration``."""
+    """Return config.json and weights for ``MBartForConditionalGeneration`` or ``MT5ForConditionalGeneration``."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
     if _is_t5(model.shape):
         return t5.hf_config(model.shape, model.symbols), t5.hf_weights(model.shape, model.state)
@@ -232,12 +235,12 @@ def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _is_t5(shape: EncoderConfig) -> bool:
-    """Whether T5's class is the nearest."""
+    """Return whether T5's class is the closest."""
     return shape.positions == "relative"
 
 
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """The ``generation_config.json``: what `xling translate` does, with the id of each language's token."""
+    """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
     barred = (~allowed_tokens(symbols)).nonzero().flatten().tolist()
     return {
         "bos_token_id": BOS,
@@ -285,7 +288,7 @@ def _config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:
 
 
 def _roberta_state(model: Model) -> dict[str, Any]:
-    """A checkpoint of fairseq's RoBERTa: its settings as the ``Namespace`` that released models have."""
+    """Build a checkpoint of fairseq's RoBERTa, with settings in the ``Namespace`` that released models have."""
     shape, weights = model.shape, layouts.outwards(model.state, layouts.FAIRSEQ)
     weights["encoder.lm_head.weight"] = weights[f"{layouts.FAIRSEQ.tokens}.weight"]
     args = Namespace(
@@ -314,7 +317,7 @@ def _roberta_state(model: Model) -> dict[str, Any]:
 def _mbart_state(
     directory: Path, shape: Seq2SeqConfig, state: dict[str, Tensor], symbols: Symbols
 ) -> dict[str, Any]:
-    """A checkpoint of fairseq's mBART.
+    """Build a checkpoint of fairseq's mBART.
 
     Raises:
         UserError: the model adds a bias to its output, and fairseq's does not.
@@ -322,7 +325,7 @@ def _mbart_state(
     bias = state.get("decoder.head.bias")
     if bias is not None and bool(bias.any()):
         raise UserError(
-            f"{directory} has a bias at its output, which stock fairseq's mBART has not",
+            f"{directory} has a bias at its output, which stock fairseq's mBART lacks",
             "a model trained with model.unbiased_head=true",
             "export hf it",
         )
@@ -331,7 +334,7 @@ def _mbart_state(
 
 
 def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
-    """A checkpoint of fairseq without the state of an optimiser."""
+    """Build a fairseq checkpoint without optimiser state."""
     history = {
         "criterion_name": criterion,
         "optimizer_name": "FairseqAdam",

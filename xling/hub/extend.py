@@ -1,7 +1,8 @@
-"""``xling import --extend-vocab``: add the pieces of another SentencePiece model to an imported one.
+"""Vocabulary extension: ``xling import --extend-vocab`` adds the pieces of another SentencePiece model to a model.
 
-Old pieces keep their rows, new ones get theirs from these. Text of the old languages may be cut otherwise where a new
-piece fits it better. Source: FVT is Gee et al. 2022, "Fast Vocabulary Transfer for Language Model Compression".
+Old pieces keep their rows, and rows of new pieces are computed from them. Text of the old languages may be
+segmented differently if a new piece fits better. Source: FVT is Gee et al. 2022, "Fast Vocabulary Transfer
+for Language Model Compression".
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
 SPACE = "\u2581"
 FIRST = len(tokenizer.SPECIALS)
 Source = tuple[int, ...]
-"""Ids whose rows are averaged for a new piece; none for the mean of all pieces."""
+"""Ids whose rows are averaged for a new piece; empty for the mean of all pieces."""
 
 
 def extended(
     vocabulary: files.Vocabulary, more: Path, init: str, what: Path
 ) -> tuple[files.Vocabulary, list[Source], dict[str, int]]:
-    """The vocabulary with the pieces of ``more`` behind its own.
+    """Return the vocabulary with the pieces of ``more`` appended.
 
     Args:
-        vocabulary: of the model.
+        vocabulary: vocabulary of the model.
         more: a SentencePiece model, or a directory with ``spm.model``.
         init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.config.ImportConfig`.
-        what: the model, for messages.
+        what: name of the model, for messages.
 
     Returns:
-        The new vocabulary; of each new piece where its row comes from; counts for the manifest.
+        The new vocabulary; for each new piece the source of its row; counts for the manifest.
 
     Raises:
-        UserError: one of the two is no unigram SentencePiece model, or nothing is new.
+        UserError: one of the two is not a unigram SentencePiece model, or no piece is new.
     """
     path = more / "spm.model" if more.is_dir() else more
     if vocabulary.spm is None:
@@ -56,10 +57,10 @@ def extended(
     model.CopyFrom(vocabulary.spm)
     for name, proto in ((what, model), (path, other)):
         if proto.trainer_spec.model_type != tokenizer.UNIGRAM:
-            raise UserError(f"{name} is no unigram model", "model=unigram, whose pieces are independent")
+            raise UserError(f"{name} is not a unigram model", "model=unigram, whose pieces are independent")
     old, cutter = set(vocabulary.pieces), _cutter(model)
-    found = [p for p in other.pieces if p.type == tokenizer.NORMAL and p.piece not in old]
-    fresh = [p for p in found if str(cutter.normalize(p.piece.replace(SPACE, " "))) == p.piece]
+    candidates = [p for p in other.pieces if p.type == tokenizer.NORMAL and p.piece not in old]
+    fresh = [p for p in candidates if str(cutter.normalize(p.piece.replace(SPACE, " "))) == p.piece]
     if not fresh:
         raise UserError(f"{path} has no piece that {what} lacks", "a vocabulary of another language")
     for piece in fresh:
@@ -75,7 +76,7 @@ def extended(
     sources = _sources([p.piece for p in fresh], vocabulary.pieces, cutter, init)
     counts = {
         "pieces_added": len(fresh),
-        "pieces_unwritable": len(found) - len(fresh),
+        "pieces_unwritable": len(candidates) - len(fresh),
         "rows_of_the_mean": sum(not source for source in sources),
     }
     return files.Vocabulary(pieces, write, model), sources, counts
@@ -84,15 +85,15 @@ def extended(
 def grow(
     weights: dict[str, Shaped[Tensor, " ..."]], num_pieces: int, sources: Sequence[Source]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """The weights with a row for each new piece behind those of the ``num_pieces`` old ones."""
-    end, made = FIRST + num_pieces, dict(weights)
+    """Append a row for each new piece after those of the ``num_pieces`` old ones."""
+    end, grown = FIRST + num_pieces, dict(weights)
     for name in BY_TOKEN:
         if name in weights:
             rows = weights[name]
             mean = rows[FIRST:end].mean(0)
             new = torch.stack([rows[list(source)].mean(0) if source else mean for source in sources])
-            made[name] = torch.cat([rows[:end], new, rows[end:]])
-    return made
+            grown[name] = torch.cat([rows[:end], new, rows[end:]])
+    return grown
 
 
 def _sources(fresh: Sequence[str], old: Sequence[str], cutter: Any, init: str) -> list[Source]:
@@ -120,7 +121,7 @@ def _sources(fresh: Sequence[str], old: Sequence[str], cutter: Any, init: str) -
 
 
 def _cutter(model: Any) -> Any:
-    """The processor of a model that takes a text as it stands, without a space before it."""
+    """Return a model's processor that takes text unchanged, without adding a space before it."""
     copy = type(model).FromString(model.SerializeToString())
     copy.normalizer_spec.add_dummy_prefix = False
     copy.normalizer_spec.remove_extra_whitespaces = False

@@ -1,4 +1,4 @@
-"""Files of models that others have written, read without running what may be in them."""
+"""Reading of third-party model files without executing code in them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
 SAFE, SAFE_INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 WANTED = ("*.json", "*.safetensors", "*.model", "vocab.txt")
-"""Files of a repository on the hub that are fetched."""
+"""Files that are downloaded from a repository on the Hugging Face Hub."""
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokenizer of a foreign model.
+    """The tokenizer of a third-party model.
 
     Attributes:
         pieces: in the order of their rows, without specials.
@@ -44,10 +44,10 @@ class Vocabulary:
 
 
 def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
-    """The directory of a model: ``source`` itself, or what the hub has under that name.
+    """Return the directory of a model: ``source`` itself, or a download from the Hugging Face Hub.
 
     Raises:
-        UserError: neither is there, or the hub cannot be reached.
+        UserError: neither exists, or the Hub cannot be reached.
     """
     if source.is_dir():
         return source
@@ -70,24 +70,24 @@ def located(source: Path, allow_pickle: bool, revision: str = "") -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The settings in a file.
+    """Read the settings in a file.
 
     Raises:
-        UserError: no such file, or it holds none.
+        UserError: the file does not exist or contains no settings.
     """
     if not path.is_file():
         raise UserError(f"no file {path}", "a directory as Hugging Face's save_pretrained writes it")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UserError(f"{path} holds no settings")
-    return found
+    return content
 
 
 def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " ..."]]:
-    """All tensors of a model of transformers, from safetensors, or from a pickle where that is allowed.
+    """Read all tensors of a model of transformers, from safetensors, or from a pickle if that is allowed.
 
     Raises:
         UserError: a file is missing, damaged, or a pickle that was not allowed or has code in it.
@@ -112,30 +112,30 @@ def hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor, " .
         raise UserError(
             f"{folder / PICKLE} is a pickle, which can hold code",
             SAFE,
-            "allow_pickle=true reads tensors and plain values from it and refuses anything else",
+            "allow_pickle=true reads tensors and plain values from it and rejects anything else",
         )
     return unpickle(folder / PICKLE)
 
 
 def unpickle(path: Path) -> dict[str, Any]:
-    """Tensors and plain values of a pickle; code in it is never run.
+    """Read tensors and plain values of a pickle; code in it is never executed.
 
     Raises:
-        UserError: no such file, none of torch's, or something else in it.
+        UserError: the file does not exist, is not torch's, or contains anything else.
     """
     if not path.is_file():
         raise UserError(f"no file {path}", fix="check the path")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise UserError(
             f"{path} is damaged or holds more than tensors, and was not read: {str(error).splitlines()[0]}",
             "a file of tensors and plain values",
             "ask its authors for safetensors",
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UserError(f"{path} holds no weights by name")
-    return found
+    return content
 
 
 SIZES = {
@@ -145,21 +145,21 @@ SIZES = {
     "ffn_dim": "intermediate_size",
     "max_positions": "max_position_embeddings",
 }
-"""Our settings of a shape, and their names in a ``config.json`` of BERT's relatives."""
+"""Our shape settings, and their names in the ``config.json`` of BERT-like models."""
 
 
 def sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a ``config.json`` says of `SIZES`, by our names."""
+    """Return the values of `SIZES` in a ``config.json``, by our names."""
     return {ours: config[theirs] for ours, theirs in SIZES.items()}
 
 
 def refuse_odd(
     config: Mapping[str, Any], wanted: Mapping[str, Any], sizes: Iterable[str], where: Path
 ) -> None:
-    """Refuse settings other than ``wanted``, where they are said, and missing ``sizes``.
+    """Reject settings that differ from ``wanted``, if they are given, and missing ``sizes``.
 
     Raises:
-        UserError: naming the first that our models have not, or the missing ones.
+        UserError: the message names the first setting that our models lack, or the missing sizes.
     """
     for name, value in wanted.items():
         if config.get(name, value) != value:
@@ -171,7 +171,7 @@ def refuse_odd(
 
 
 def sentencepiece(folder: Path) -> Vocabulary:
-    """The SentencePiece model of a directory, rebuilt from ``tokenizer.json`` where that is all there is.
+    """Read the SentencePiece model of a directory, rebuilt from ``tokenizer.json`` if there is nothing else.
 
     Raises:
         UserError: there is none, or it is damaged.
@@ -183,21 +183,21 @@ def sentencepiece(folder: Path) -> Vocabulary:
 
 
 def spm_path(folder: Path) -> Path:
-    """The file of a directory's SentencePiece model.
+    """Return the path of a directory's SentencePiece model.
 
     Raises:
         UserError: there is none.
     """
-    found = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
-    if not found:
+    present = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
+    if not present:
         raise UserError(
             f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json"
         )
-    return found[0]
+    return present[0]
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """The vocabulary of a SentencePiece model, whose specials are ``<unk> <s> </s>``."""
+    """Return the vocabulary of a SentencePiece model whose specials are ``<unk> <s> </s>``."""
     pieces = [p.piece for p in model.pieces[tokenizer.NUM_SPM_SPECIALS :]]
 
     def write(out: Path) -> None:
@@ -213,20 +213,26 @@ def write_dictionary(out: Path, pieces: list[str]) -> None:
 
 
 def tokens_of(folder: Path) -> list[str]:
-    """What ``tokenizer.json`` says of each id, added tokens included; empty where there is no such file."""
+    """List the tokens of ``tokenizer.json`` by id, including added ones; empty if there is no such file."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         return []
     settings = read_json(path)
-    found = settings.get("model", {}).get("vocab", [])
-    listed = [t[0] for t in found] if isinstance(found, list) else sorted(found, key=found.get)
-    by_id = dict(enumerate(listed)) if isinstance(found, list) else {found[name]: name for name in listed}
+    vocabulary = settings.get("model", {}).get("vocab", [])
+    listed = (
+        [t[0] for t in vocabulary] if isinstance(vocabulary, list) else sorted(vocabulary, key=vocabulary.get)
+    )
+    by_id = (
+        dict(enumerate(listed))
+        if isinstance(vocabulary, list)
+        else {vocabulary[name]: name for name in listed}
+    )
     by_id |= {added["id"]: added["content"] for added in settings.get("added_tokens", [])}
     return [by_id.get(i, "") for i in range(max(by_id, default=-1) + 1)]
 
 
 def check_tokenizer(folder: Path, pieces: list[str]) -> None:
-    """Compare the pieces with those of ``tokenizer.json``, where there is one.
+    """Compare the pieces with those of ``tokenizer.json``, if there is one.
 
     Raises:
         UserError: they differ.
@@ -237,10 +243,10 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
 
 
 def check_rows(rows: int, ids: int, what: Path) -> None:
-    """Refuse weights and a tokenizer of different sizes.
+    """Reject weights and a tokenizer of different sizes.
 
     Raises:
-        UserError: they are.
+        UserError: the sizes differ.
     """
     if rows != ids:
         raise UserError(
@@ -251,10 +257,10 @@ def check_rows(rows: int, ids: int, what: Path) -> None:
 
 
 def leave_out_unread(weights: dict[str, Shaped[Tensor, " ..."]], ids: int, folder: Path) -> None:
-    """Cut off, in place, the rows behind ``<mask>`` of a model that has more of them than its tokenizer reads.
+    """Remove, in place, the rows after ``<mask>`` of a model that has more rows than its tokenizer uses.
 
-    Such rows fill a matrix up to a round size or belong to tokens that were added later. Only where ``tokenizer.json``
-    says that ``<mask>`` is the last of ``ids``; otherwise `check_rows` refuses the model.
+    Such rows pad a matrix to a round size or belong to tokens that were added later. They are removed only if
+    ``tokenizer.json`` says that ``<mask>`` is the last of ``ids``; otherwise `check_rows` rejects the model.
     """
     rows, named = len(weights["encoder.tokens.weight"]), tokens_of(folder)
     if rows <= ids or named[ids - 1 : ids] != [tokenizer.MASK]:
@@ -266,26 +272,26 @@ def leave_out_unread(weights: dict[str, Shaped[Tensor, " ..."]], ids: int, folde
         weights[name] = weights[name][:ids].clone()
 
 
-def one_table(found: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float32[Tensor, "vocab dim"]:
-    """The embeddings (V, D), float32, of a model that has them in several places.
+def one_table(tables: Sequence[Float[Tensor, "vocab dim"]], what: Path) -> Float32[Tensor, "vocab dim"]:
+    """Return the embeddings (V, D), float32, of a model that stores them in several places.
 
     Raises:
         UserError: there are none, or they differ.
     """
-    if not found:
+    if not tables:
         raise UserError(f"{what} has no embeddings", "the weights of a ...ForConditionalGeneration")
-    if any(not torch.equal(found[0], other) for other in found[1:]):
+    if any(not torch.equal(tables[0], other) for other in tables[1:]):
         raise UserError(
             f"{what} has embeddings of its own for source, target or output", "one matrix for all of them"
         )
-    return found[0].float()
+    return tables[0].float()
 
 
 def compare(listed: list[str], pieces: list[str], what: Path) -> None:
-    """Refuse a list of pieces that is not the SentencePiece model's.
+    """Reject a list of pieces that differs from the SentencePiece model's.
 
     Raises:
-        UserError: naming the first piece that differs.
+        UserError: the message names the first piece that differs.
     """
     if listed == pieces:
         return
@@ -299,10 +305,10 @@ def compare(listed: list[str], pieces: list[str], what: Path) -> None:
 
 
 def dictionary(path: Path) -> list[str]:
-    """The entries of a dictionary of fairseq.
+    """Read the entries of a fairseq dictionary.
 
     Raises:
-        UserError: no such file.
+        UserError: the file does not exist.
     """
     if not path.is_file():
         raise UserError(f"no file {path}", "the dictionary beside the weights")

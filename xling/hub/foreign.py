@@ -1,6 +1,6 @@
-"""Encoders of transformers that have no equal here, as checkpoints to fine-tune, evaluate and mine with.
+"""Import of encoders of transformers without an equivalent here, for fine-tuning, evaluation and mining.
 
-Ids are put into our order; the weights of layers stay under their own names.
+Ids are put into our order; the weights of layers keep their own names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokenizer of a model, and their id of each of our ids."""
+    """The tokenizer of a model, and its id for each of our ids."""
 
     text: str
     order: list[int]
@@ -39,46 +39,48 @@ class Tokens:
 
 
 def tokens_of(folder: Path) -> Tokens:
-    """The tokenizer of a directory, made by transformers.
+    """Load the tokenizer of a directory with transformers.
 
     Raises:
-        UserError: there is none that `tokenizers` can express, or it lacks a special.
+        UserError: `tokenizers` cannot express it, or it lacks a special.
     """
     try:
         from transformers import AutoTokenizer
 
-        made = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        backend = made.backend_tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        backend = tokenizer.backend_tokenizer
     except ImportError:
-        raise UserError(f"transformers is not installed, and {folder} is read by it", fix=INSTALL) from None
-    except Exception as error:  # whatever the class of the tokenizer raises
+        raise UserError(f"transformers is not installed, and {folder} needs it", fix=INSTALL) from None
+    except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(
             f"{folder} has no tokenizer that can be read here: {problem[0]}", "tokenizer.json"
         ) from None
-    begin = made.cls_token_id if made.cls_token_id is not None else made.bos_token_id
-    end = made.sep_token_id if made.sep_token_id is not None else made.eos_token_id
-    if begin is None or end is None or made.pad_token_id is None:
-        raise UserError(f"{folder}: its tokenizer names no begin, end or padding", "an encoder's tokenizer")
-    pad = made.pad_token_id
-    unknown = pad if made.unk_token_id is None else made.unk_token_id
-    mask = pad if made.mask_token_id is None else made.mask_token_id
+    begin = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+    end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    if begin is None or end is None or tokenizer.pad_token_id is None:
+        raise UserError(
+            f"{folder}: its tokenizer lacks a begin, end or padding token", "an encoder's tokenizer"
+        )
+    pad = tokenizer.pad_token_id
+    unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+    mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id
     named = {number: name for name, number in backend.get_vocab(with_added_tokens=True).items()}
     pieces = [n for n in sorted(named) if n not in {begin, pad, end, unknown, mask}]
     names = [named[n] if named[n].split() == [named[n]] else f"piece:{n}" for n in pieces]
     return Tokens(backend.to_str(), [begin, pad, end, unknown, *pieces, mask], names)
 
 
-def write_vocabulary(found: Tokens, out: Path) -> None:
+def write_vocabulary(tokens: Tokens, out: Path) -> None:
     """Write the files of the vocabulary into ``out``."""
-    foreign.write(out / vocab.FOREIGN, found.text, found.order)
-    files.write_dictionary(out, found.names)
+    foreign.write(out / vocab.FOREIGN, tokens.text, tokens.order)
+    files.write_dictionary(out, tokens.names)
 
 
 def weights_of(
-    state: Mapping[str, Shaped[Tensor, " ..."]], settings: Mapping[str, Any], found: Tokens, what: Path
+    state: Mapping[str, Shaped[Tensor, " ..."]], settings: Mapping[str, Any], tokens: Tokens, what: Path
 ) -> ForeignModel:
-    """The encoder with the tensors of a file and its embeddings in our order.
+    """Build the encoder from the tensors of a file, with its embeddings in our order.
 
     Raises:
         UserError: a tensor is missing, or has another shape than the settings say.
@@ -88,26 +90,26 @@ def weights_of(
     if EMBEDDINGS not in inner:
         raise UserError(f"{what} has no weight {EMBEDDINGS}", "the weights of an encoder")
     table = inner.pop(EMBEDDINGS).float()
-    if max(found.order) >= len(table):
+    if max(tokens.order) >= len(table):
         raise UserError(
-            f"{what} has {len(table)} embeddings, and its tokenizer the id {max(found.order)}",
+            f"{what} has {len(table)} embeddings, and its tokenizer the id {max(tokens.order)}",
             "weights and tokenizer of one model",
         )
-    with torch.device("meta"):  # sizes alone: a configuration that lies asks for no memory
-        sizes = ForeignModel(settings, len(found.order)).encoder.body.state_dict()
+    with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
+        sizes = ForeignModel(settings, len(tokens.order)).encoder.body.state_dict()
     for name, tensor in inner.items():
         if name in sizes and sizes[name].shape != tensor.shape:
             raise UserError(
                 f"{what}: {name} is {tuple(tensor.shape)}", f"{tuple(sizes[name].shape)} by its configuration"
             )
-    model = ForeignModel(settings, len(found.order))
+    model = ForeignModel(settings, len(tokens.order))
     body = model.encoder.body
     missing, _ = body.load_state_dict({n: t.float() for n, t in inner.items()}, strict=False)
     lost = [n for n in missing if n != EMBEDDINGS and "pooler" not in n and "position_ids" not in n]
     if lost:
-        raise UserError(f"{what} has no weight {prefix}{lost[0]}", "the whole of a model")
+        raise UserError(f"{what} has no weight {prefix}{lost[0]}", "a complete model")
     with torch.no_grad():
-        model.encoder.tokens.weight.copy_(table[found.order])
+        model.encoder.tokens.weight.copy_(table[tokens.order])
     return model
 
 

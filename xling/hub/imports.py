@@ -1,4 +1,4 @@
-"""``xling import hf|fairseq``: models that others have trained, as checkpoints that every command here goes on with."""
+"""Import of third-party models as checkpoints for all commands: ``xling import hf|fairseq``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ UNFIT = {
     "xlm": "XLM has norms in other places, and language embeddings of its own",
     "bart": "BART has a byte-level vocabulary",
 }
-"""Why a type that looks near cannot be taken."""
+"""Reasons why similar model types cannot be imported."""
 
 TASK_LENGTH = 512  # sub-tokens that an imported classifier reads at once
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """A model of others in our terms: what `_publish` writes; ``task`` is that of a classifier, with its labels."""
+    """A third-party model in our format, as `_publish` writes it.
+
+    ``task`` is that of a classifier, with its labels.
+    """
 
     shape: EncoderConfig
     weights: dict[str, Tensor]
@@ -45,11 +48,11 @@ class Foreign:
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Import a model of Hugging Face: XLM-R (also InfoXLM and others of that shape), BERT, mBART, T5 or mT5.
+    """Import a Hugging Face model: XLM-R (also InfoXLM and others of that shape), BERT, mBART, T5 or mT5.
 
     Raises:
-        UserError: no such model, a damaged file, another type, a tokenizer of other weights, a pickle without
-            ``allow_pickle`` or with code in it, no network.
+        UserError: the model does not exist, is damaged or of another type, its tokenizer does not match its
+            weights, it is a pickle without ``allow_pickle`` or with code in it, or there is no network.
     """
     folder = files.located(cfg.source, cfg.allow_pickle, cfg.revision)
     config = files.read_json(folder / "config.json")
@@ -69,18 +72,18 @@ def run_hf(cfg: ImportConfig) -> manifest.Manifest:
 
 
 def _publish_foreign(cfg: ImportConfig, folder: Path, config: dict[str, Any]) -> manifest.Manifest:
-    """Publish an encoder that transformers computes."""
+    """Publish an encoder computed by transformers."""
     if cfg.extend_vocab:
-        raise UserError("--extend-vocab with a model that transformers computes", ", ".join(READERS))
+        raise UserError("--extend-vocab with a model computed by transformers", ", ".join(READERS))
     langs = [languages.get(lang).code for lang in cfg.langs]
-    found = foreign.tokens_of(folder)
-    model = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, found, folder)
+    tokens = foreign.tokens_of(folder)
+    model = foreign.weights_of(files.hf_weights(folder, cfg.allow_pickle), config, tokens, folder)
     if done := manifest.up_to_date(cfg.out, "import hf", cfg, [folder]):
         return done
-    with manifest.publish(cfg.out, "import hf", cfg, [folder]) as made:
-        foreign.write_vocabulary(found, made.path)
-        foreign.save(model, langs, config, made.path)
-        made.counts |= {"langs": langs, "vocabulary": len(found.order), "computed_by": "transformers"}
+    with manifest.publish(cfg.out, "import hf", cfg, [folder]) as publication:
+        foreign.write_vocabulary(tokens, publication.path)
+        foreign.save(model, langs, config, publication.path)
+        publication.counts |= {"langs": langs, "vocabulary": len(tokens.order), "computed_by": "transformers"}
     return manifest.read(cfg.out)
 
 
@@ -92,20 +95,20 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     """
     path = cfg.source / "model.pt"
     compat.install()
-    found = files.unpickle(path)
-    args = _settings(found)
-    if not isinstance(found.get("model"), Mapping) or "encoder_attention_heads" not in args:
+    content = files.unpickle(path)
+    args = _settings(content)
+    if not isinstance(content.get("model"), Mapping) or "encoder_attention_heads" not in args:
         raise UserError(
-            f"{path} is no RoBERTa or mBART of fairseq", "a checkpoint with `cfg` or `args` and `model`"
+            f"{path} is not a RoBERTa or mBART of fairseq", "a checkpoint with `cfg` or `args` and `model`"
         )
     langs = [languages.get(lang).code for lang in cfg.langs]
     vocabulary = files.sentencepiece(cfg.source)
     files.compare(files.dictionary(cfg.source / "dict.txt"), vocabulary.pieces, cfg.source / "dict.txt")
-    if "decoder.embed_tokens.weight" in found["model"]:
-        shape, weights, known = mbart.read_fairseq(args, found["model"], vocabulary, path)
+    if "decoder.embed_tokens.weight" in content["model"]:
+        shape, weights, known = mbart.read_fairseq(args, content["model"], vocabulary, path)
         _same_languages(langs, known, path)
         return _publish(cfg, "import fairseq", cfg.source, Foreign(shape, weights, vocabulary, known))
-    state = {_renamed(name): tensor for name, tensor in found["model"].items()}
+    state = {_renamed(name): tensor for name, tensor in content["model"].items()}
     weights = layouts.inwards(state, layouts.FAIRSEQ, str(path))
     encoder = EncoderConfig(
         layers=layouts.num_layers(weights),
@@ -119,10 +122,10 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
     return _publish(cfg, "import fairseq", cfg.source, Foreign(encoder, weights, vocabulary, langs))
 
 
-def _settings(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Model and task settings of a checkpoint of fairseq, old (``args``) or new (``cfg``)."""
-    cfg = found.get("cfg")
-    parts = [cfg.get("task"), cfg.get("model")] if isinstance(cfg, Mapping) else [found.get("args")]
+def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return model and task settings of a fairseq checkpoint, old (``args``) or new (``cfg``)."""
+    cfg = state.get("cfg")
+    parts = [cfg.get("task"), cfg.get("model")] if isinstance(cfg, Mapping) else [state.get("args")]
     args: dict[str, Any] = {}
     for told in parts:
         args |= dict(told) if isinstance(told, Mapping) else vars(told) if told is not None else {}
@@ -140,7 +143,7 @@ def _xlmr(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     tied = state.get("lm_head.decoder.weight")
     if tied is not None and not torch.equal(tied, state.get(f"{layouts.XLMR.tokens}.weight", tied)):
-        raise UserError(f"{folder} has an LM head with a matrix of its own", "one tied to the embeddings")
+        raise UserError(f"{folder} has an LM head with its own matrix", "one tied to the embeddings")
     vocabulary = files.sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.inwards(state, layouts.XLMR, str(folder))
@@ -192,56 +195,58 @@ def _same_languages(given: list[str], known: list[str], what: Path) -> None:
         raise UserError(f"{what} has tokens for {', '.join(known)}, not {', '.join(given)}", "no langs=")
 
 
-def _publish(cfg: ImportConfig, stage: str, folder: Path, found: Foreign) -> manifest.Manifest:
-    vocabulary, weights = found.vocabulary, found.weights
+def _publish(cfg: ImportConfig, stage: str, folder: Path, foreign_model: Foreign) -> manifest.Manifest:
+    vocabulary, weights = foreign_model.vocabulary, foreign_model.weights
     rows = len(weights["encoder.tokens.weight"])
-    if not isinstance(found.shape, Seq2SeqConfig):
+    if not isinstance(foreign_model.shape, Seq2SeqConfig):
         files.check_rows(rows, len(vocabulary.pieces) + len(tokenizer.SPECIALS) + 1, cfg.source)
     counts: dict[str, Any] = {}
     inputs = [folder, *([cfg.extend_vocab] if cfg.extend_vocab else [])]
     if cfg.extend_vocab:
         vocabulary, sources, counts = extend.extended(vocabulary, cfg.extend_vocab, cfg.init, cfg.source)
-        weights = extend.grow(weights, len(found.vocabulary.pieces), sources)
+        weights = extend.grow(weights, len(foreign_model.vocabulary.pieces), sources)
         rows += len(sources)
     if done := manifest.up_to_date(cfg.out, stage, cfg, inputs):
         return done
-    model = _filled(found.shape, weights, rows, cfg.source)
-    with manifest.publish(cfg.out, stage, cfg, inputs) as made:
-        vocabulary.write(made.path)
-        if found.task is None:
-            checkpoint.save_model(made.path / "model.pt", model, found.langs, made.path)
+    model = _filled(foreign_model.shape, weights, rows, cfg.source)
+    with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
+        vocabulary.write(publication.path)
+        if foreign_model.task is None:
+            checkpoint.save_model(publication.path / "model.pt", model, foreign_model.langs, publication.path)
         else:
-            _save_task(found, model, made.path)
+            _save_task(foreign_model, model, publication.path)
         kind = checkpoint.SEQ2SEQ if isinstance(model, Seq2SeqModel) else checkpoint.ENCODER
-        shape = checkpoint.shape_of(found.shape, kind)
-        made.counts |= {"langs": found.langs, "vocabulary": rows, "shape": shape} | counts
+        shape = checkpoint.shape_of(foreign_model.shape, kind)
+        publication.counts |= {"langs": foreign_model.langs, "vocabulary": rows, "shape": shape} | counts
     return manifest.read(cfg.out)
 
 
-def _save_task(found: Foreign, model: EncoderModel, out: Path) -> None:
+def _save_task(foreign_model: Foreign, model: EncoderModel, out: Path) -> None:
     """Write a classifier as `xling finetune` does."""
-    assert found.task is not None
-    kind, labels = found.task
-    made = TaskModel(model.encoder, kind, labels, 0.0)
-    made.load_state_dict({name: found.head[name] for name in modernbert.HEAD}, strict=False)
-    length = min(found.shape.max_positions, TASK_LENGTH)
-    tune.save(tune.Tuned(made, None, length, langs=tuple(found.langs)), out, out, found.langs)
+    assert foreign_model.task is not None
+    kind, labels = foreign_model.task
+    classifier = TaskModel(model.encoder, kind, labels, 0.0)
+    classifier.load_state_dict({name: foreign_model.head[name] for name in modernbert.HEAD}, strict=False)
+    length = min(foreign_model.shape.max_positions, TASK_LENGTH)
+    tune.save(
+        tune.Tuned(classifier, None, length, langs=tuple(foreign_model.langs)), out, out, foreign_model.langs
+    )
 
 
 def _filled(shape: EncoderConfig, weights: dict[str, Tensor], rows: int, what: Path) -> EncoderModel:
-    """A model of ``shape`` with these weights.
+    """Build a model of ``shape`` with these weights.
 
     Raises:
-        UserError: one of them has another shape than the settings say, or is missing.
+        UserError: a weight is missing or has another shape than the settings say.
     """
     if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
         raise UserError(f"{what}: width {shape.dim} with {shape.heads} heads", "a multiple of the heads")
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
-        if layers and (found := layouts.num_layers(weights, side)) != layers:
-            seen = f"no {side}.layers.{found}" if found < layers else f"{found} layers in its {side}"
+        if layers and (present := layouts.num_layers(weights, side)) != layers:
+            seen = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
             raise UserError(f"{what} has {seen}", f"{layers} layers by its configuration")
     try:
-        with torch.device("meta"):  # sizes alone: a configuration that lies asks for no memory
+        with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
             ours = _empty(shape, rows).state_dict()
     except RuntimeError as error:
         raise UserError(f"{what}: sizes in its configuration that no tensor has: {error}") from None
@@ -265,6 +270,6 @@ def _empty(shape: EncoderConfig, rows: int) -> EncoderModel:
 
 
 def _renamed(name: str) -> str:
-    """Names of the released XLM-R, which are older than today's fairseq, as today's."""
+    """Convert the weight names of the released XLM-R, from an older fairseq, to today's."""
     name = name.removeprefix("decoder.").removeprefix("encoder.")
     return "encoder." + name.replace(".emb_layer_norm.", ".layernorm_embedding.")

@@ -1,7 +1,7 @@
-"""Names of the weights elsewhere: of XLM-R, BERT and T5 in transformers, of RoBERTa in fairseq, of mBART in both.
+"""Weight names of other programs: XLM-R, BERT and T5 in transformers, RoBERTa in fairseq, mBART in both.
 
-All are the encoder of BERT with another name on each part, one projection each for query, key and value where
-ours is a single one, and position tables that start at another row; mBART and T5 have a decoder of the same parts.
+All are BERT's encoder with other names. Query, key and value are separate projections there and a single one
+here, and position tables start at another row. mBART and T5 have a decoder of the same parts.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ Take = Callable[[str], Tensor]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each part of an encoder or a decoder stands.
+    """Names of the parts of an encoder or a decoder.
 
     Attributes:
-        tokens, positions, norm: of the embeddings; the last two empty where there are none.
+        tokens, positions, norm: names of the embeddings; the last two are empty if there are none.
         layer: prefix of layer ``{}``.
-        query, key, value, out, attn_norm, up, down, ffn_norm: within a layer; ``up`` may be several, the gate first.
-        cross: of the attention to the source, the same names as ours; empty in an encoder.
-        final_norm: behind the layers, where norms stand before the blocks.
-        dense, head_norm, bias: of the LM head, empty where there is none.
-        types: segment embeddings, empty where there are none.
-        relative: biases of relative positions, empty where there are none.
-        first_position: row of the position table that position 0 reads.
-        kinds: of the weights of a part.
+        query, key, value, out, attn_norm, up, down, ffn_norm: names within a layer; ``up`` may be several,
+            the gate first.
+        cross: attention to the source, with the same names as ours; empty in an encoder.
+        final_norm: norm after the layers, if norms come before the blocks.
+        dense, head_norm, bias: names of the LM head, empty if there is none.
+        types: segment embeddings, empty if there are none.
+        relative: biases of relative positions, empty if there are none.
+        first_position: row of the position table that position 0 uses.
+        kinds: kinds of weights of a part.
     """
 
     tokens: str
@@ -62,14 +63,18 @@ class Layout:
     kinds: tuple[str, ...] = ("weight", "bias")
 
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """Our parts of a layer, each with those of theirs that it is put together from."""
+        """Map each of our parts of a layer to the parts of theirs that it is composed of."""
         up = (self.up,) if isinstance(self.up, str) else self.up
-        made = {"qkv": (self.query, self.key, self.value), "out": (self.out,), "attn_norm": (self.attn_norm,)}
-        made |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
+        named = {
+            "qkv": (self.query, self.key, self.value),
+            "out": (self.out,),
+            "attn_norm": (self.attn_norm,),
+        }
+        named |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
         cross = dict(self.cross)
         if cross:
-            made["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
-        return made | {name: (theirs,) for name, theirs in cross.items()}
+            named["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
+        return named | {name: (theirs,) for name, theirs in cross.items()}
 
 
 _HF_LAYER: dict[str, Any] = {
@@ -149,19 +154,19 @@ _CROSS = {
     "cross_norm": "encoder_attn_layer_norm",
 }
 MBART = {"encoder": _mbart("encoder"), "decoder": _mbart("decoder", cross=_CROSS)}
-"""The two sides of mBART in fairseq; transformers has the same names behind ``model.``."""
+"""The two sides of mBART in fairseq; transformers has the same names after ``model.``."""
 
 
 def t5(gated: bool) -> dict[str, Layout]:
-    """The two sides of T5 and mT5 in transformers."""
+    """Return the two sides of T5 and mT5 in transformers."""
     cross = {
         name: f"1.EncDecAttention.{theirs}"
         for name, theirs in zip(("cross_query", "cross_key", "cross_value", "cross_out"), "qkvo", strict=True)
     }
-    made = {}
+    layouts = {}
     for side, last in (("encoder", 1), ("decoder", 2)):
         dense = f"{last}.DenseReluDense."
-        made[side] = Layout(
+        layouts[side] = Layout(
             tokens="shared",
             positions="",
             norm="",
@@ -179,7 +184,7 @@ def t5(gated: bool) -> dict[str, Layout]:
             relative=f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias",
             kinds=("weight",),
         )
-    return made
+    return layouts
 
 
 SEGMENTS = "encoder.segments.weight"
@@ -188,18 +193,18 @@ CLASSIC = frozenset({
     "unbiased_head", "untied_head", "source_lang", "lang_embeddings", "segment_embeddings", "scale_embeddings",
     "lang_adapter", "task_adapter", "invertible",
 })  # fmt: skip
-"""Settings that the exports to XLM-R, mBART and fairseq write or refuse in words of their own."""
+"""Settings that the exports to XLM-R, mBART and fairseq handle separately."""
 
 
 def unusual(
     shape: Any, spoken: frozenset[str] = CLASSIC, wanted: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """What a model has that a format cannot say, by the names of our settings.
+    """List the settings of a model that a format cannot express.
 
     Args:
         shape: settings of the model, see `xling.models.shape.Shape`.
-        spoken: settings that the format has, whatever their value. A setting that is added later is in no format.
-        wanted: values that the format means; of the others it means our defaults.
+        spoken: settings that the format has, with any value. A setting that is added later is in no format.
+        wanted: values that the format implies; for other settings it implies our defaults.
     """
     usual = asdict(Shape()) | dict(wanted or {})
     return [
@@ -210,7 +215,7 @@ def unusual(
 
 
 def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder") -> int:
-    """Layers of a side in a state of ours."""
+    """Count the layers of a side in our weights."""
     return 1 + max(
         (int(name.split(".")[2]) for name in state if name.startswith(f"{side}.layers.")), default=-1
     )
@@ -219,103 +224,102 @@ def num_layers(state: Mapping[str, Shaped[Tensor, " ..."]], side: str = "encoder
 def outwards(
     state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """The weights of an encoder of ours, and of its LM head, under the names of ``layout``.
+    """Rename the weights of our encoder and LM head to the names of ``layout``.
 
     Args:
         state: names as in `xling.models.encoder.EncoderModel`; the LM head may be missing.
-        layout: whose names.
+        layout: the names to use.
 
     Returns:
-        Contiguous float32 tensors; segment embeddings, where the layout has them and the model has not, are one row
-        of zeros.
+        Contiguous float32 tensors; if only the layout has segment embeddings, they are one row of zeros.
     """
-    made = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
+    renamed = {f"{layout.tokens}.weight": state["encoder.tokens.weight"]} | trunk(state, "encoder", layout)
     if layout.types:
         positions = state["encoder.positions.weight"]
         none = positions.new_zeros(1, positions.shape[1])
-        made[f"{layout.types}.weight"] = state.get(SEGMENTS, none)
+        renamed[f"{layout.types}.weight"] = state.get(SEGMENTS, none)
     if "lm_head.bias" in state:
         for kind in layout.kinds:
-            made[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
-            made[f"{layout.head_norm}.{kind}"] = state[f"lm_head.norm.{kind}"]
-        made[layout.bias] = state["lm_head.bias"]
-    return plain(made)
+            renamed[f"{layout.dense}.{kind}"] = state[f"lm_head.dense.{kind}"]
+            renamed[f"{layout.head_norm}.{kind}"] = state[f"lm_head.norm.{kind}"]
+        renamed[layout.bias] = state["lm_head.bias"]
+    return plain(renamed)
 
 
 def plain(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Float32[Tensor, " ..."]]:
-    """Each tensor as float32 with memory of its own."""
+    """Copy each tensor to float32 with its own memory."""
     return {name: tensor.detach().float().contiguous().clone() for name, tensor in state.items()}
 
 
 def trunk(
     state: Mapping[str, Shaped[Tensor, " ..."]], side: str, layout: Layout
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Positions, norms and layers of a side of ours under the names of ``layout``."""
-    made = {}
+    """Rename positions, norms and layers of one of our sides to the names of ``layout``."""
+    renamed = {}
     if layout.positions:
         positions = state[f"{side}.positions.weight"]
         before = positions.new_zeros(layout.first_position, positions.shape[1])
-        made[f"{layout.positions}.weight"] = torch.cat([before, positions])
+        renamed[f"{layout.positions}.weight"] = torch.cat([before, positions])
     if layout.relative:
-        made[f"{layout.relative}.weight"] = state[f"{side}.relative.table.weight"]
+        renamed[f"{layout.relative}.weight"] = state[f"{side}.relative.table.weight"]
     for kind in layout.kinds:
         if layout.norm:
-            made[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
+            renamed[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
         if layout.final_norm:
-            made[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
+            renamed[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
         for index in range(num_layers(state, side)):
             here, there = f"{side}.layers.{index}.", layout.layer.format(index)
             for name, theirs in layout.parts().items():
                 pieces = state[f"{here}{name}.{kind}"].chunk(len(theirs))
-                made |= {f"{there}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)}
-    return made
+                renamed |= {f"{there}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)}
+    return renamed
 
 
 def inwards(
     state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """The weights of ``layout`` under our names, float32.
+    """Rename weights of ``layout`` to our names, float32.
 
-    A single segment embedding becomes part of the positions, for every token has it. A missing LM head is made of the
-    identity: without training its scores mean nothing, the encoder is whole.
+    A single segment embedding is added to the positions, since every token has it. A missing LM head is
+    replaced by the identity: its scores are meaningless without training, but the encoder is complete.
 
     Raises:
-        UserError: a weight that the layout has is missing; ``what`` names the checkpoint.
+        UserError: a weight of the layout is missing; ``what`` names the checkpoint.
     """
     take = taker(state, layout, what)
-    made = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
-    made |= read_trunk(state, take, "encoder", layout)
+    renamed = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
+    renamed |= read_trunk(state, take, "encoder", layout)
     if layout.types and f"{layout.types}.weight" in state:
         types = take(f"{layout.types}.weight")
         if len(types) == 1:
-            made["encoder.positions.weight"] += types
+            renamed["encoder.positions.weight"] += types
         else:
-            made[SEGMENTS] = types.clone()
+            renamed[SEGMENTS] = types.clone()
     if layout.bias not in state:
-        return made | no_head(made["encoder.tokens.weight"])
+        return renamed | no_head(renamed["encoder.tokens.weight"])
     for kind in layout.kinds:
-        made[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
-        made[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
-    return made | {"lm_head.bias": take(layout.bias)}
+        renamed[f"lm_head.dense.{kind}"] = take(f"{layout.dense}.{kind}")
+        renamed[f"lm_head.norm.{kind}"] = take(f"{layout.head_norm}.{kind}")
+    return renamed | {"lm_head.bias": take(layout.bias)}
 
 
 def no_head(tokens: Float[Tensor, "vocab dim"]) -> dict[str, Float[Tensor, " ..."]]:
-    """An LM head over the embeddings (V, D) where a model has none: the identity, without training."""
+    """Return an untrained identity LM head over the embeddings (V, D) for a model without one."""
     size, width = tokens.shape
-    made = {"lm_head.bias": torch.zeros(size)}
-    made |= {"lm_head.dense.weight": torch.eye(width), "lm_head.dense.bias": torch.zeros(width)}
-    return made | {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
+    head = {"lm_head.bias": torch.zeros(size)}
+    head |= {"lm_head.dense.weight": torch.eye(width), "lm_head.dense.bias": torch.zeros(width)}
+    return head | {"lm_head.norm.weight": torch.ones(width), "lm_head.norm.bias": torch.zeros(width)}
 
 
 def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str) -> Take:
-    """A function that gives the weights of ``state`` by name, float32, and refuses to go without one."""
+    """Return a function that returns the weights of ``state`` by name, float32, and raises if one is missing."""
 
     def take(name: str) -> Tensor:
         if name not in state:
             raise UserError(
                 f"{what} has no weight {name}",
                 f"all weights of a model with {layout.tokens}",
-                "check that this is a language model of that type, and the whole of it",
+                "check that this is a complete language model of that type",
             )
         return state[name].detach().float()
 
@@ -325,27 +329,27 @@ def taker(state: Mapping[str, Shaped[Tensor, " ..."]], layout: Layout, what: str
 def read_trunk(
     state: Mapping[str, Shaped[Tensor, " ..."]], take: Take, side: str, layout: Layout
 ) -> dict[str, Float[Tensor, " ..."]]:
-    """Positions, norms and layers of ``layout`` under our names."""
-    made = {}
+    """Rename positions, norms and layers of ``layout`` to our names."""
+    renamed = {}
     if layout.positions:
         positions = take(f"{layout.positions}.weight")
-        made[f"{side}.positions.weight"] = positions[layout.first_position :].clone()
+        renamed[f"{side}.positions.weight"] = positions[layout.first_position :].clone()
     if layout.relative:
-        made[f"{side}.relative.table.weight"] = take(f"{layout.relative}.weight")
+        renamed[f"{side}.relative.table.weight"] = take(f"{layout.relative}.weight")
     depth = _depth(state, layout)
     for kind in layout.kinds:
         if layout.norm:
-            made[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
+            renamed[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
         if layout.final_norm:
-            made[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
+            renamed[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
         for index in range(depth):
             here, there = f"{side}.layers.{index}.", layout.layer.format(index)
             for name, theirs in layout.parts().items():
-                made[f"{here}{name}.{kind}"] = torch.cat([take(f"{there}{n}.{kind}") for n in theirs])
-    return made
+                renamed[f"{here}{name}.{kind}"] = torch.cat([take(f"{there}{n}.{kind}") for n in theirs])
+    return renamed
 
 
 def _depth(state: Mapping[str, Tensor], layout: Layout) -> int:
     prefix = layout.layer.split("{}")[0]
-    found = [name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix)]
-    return 1 + max((int(x) for x in found if x.isdecimal()), default=-1)
+    numbers = [name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix)]
+    return 1 + max((int(x) for x in numbers if x.isdecimal()), default=-1)

@@ -1,8 +1,8 @@
-"""Encoder-decoders of ours as mBART, in transformers and in stock fairseq, and mBART as ours.
+"""Conversion of encoder-decoders to mBART, in transformers and in stock fairseq, and of mBART to our format.
 
-transformers gets our own order of ids: pieces, ``<mask>``, languages, sentinels. Stock fairseq builds its dictionary
-itself, from pieces, languages and ``<mask>``: rows are put into that order, and sentinels stay behind. Both name the
-weights alike. Source: Liu et al. 2020; ``mbart_large`` in fairseq/models/bart/model.py.
+transformers keeps our order of ids: pieces, ``<mask>``, languages, sentinels. Stock fairseq builds its
+dictionary from pieces, languages and ``<mask>``: rows are put into that order, and sentinels are dropped.
+Both use the same weight names. Source: Liu et al. 2020; ``mbart_large`` in fairseq/models/bart/model.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CC25 = (
 )  # fmt: skip
 """The language tokens of mbart.cc25, in their order (fairseq, examples/mbart)."""
 VERSION = 3.0
-"""What fairseq's encoders and decoders with a norm behind their layers call themselves."""
+"""Version with which fairseq marks encoders and decoders with a norm after their layers."""
 _SENTINEL = re.compile(r"<extra_id_(\d+)>")
 _WANTED = {
     "activation_function": "gelu",
@@ -52,10 +52,10 @@ _SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_d
 
 
 def oddities(shape: Seq2SeqConfig) -> list[str]:
-    """What the shape has that mBART has not, or the other way round."""
+    """List the parts of the shape that mBART lacks, or that it lacks itself."""
     odd = []
     if not shape.pre_norm:
-        odd.append("layer norms behind the blocks (model.pre_norm=false)")
+        odd.append("layer norms after the blocks (model.pre_norm=false)")
     if not shape.plain_head:
         odd.append("a dense layer before the output (model.plain_head=false)")
     if shape.lang_embeddings:
@@ -63,22 +63,22 @@ def oddities(shape: Seq2SeqConfig) -> list[str]:
     if shape.norm_eps != 1e-5:
         odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
     if shape.untied_head:
-        odd.append("an output matrix of its own (model.untied_head)")
+        odd.append("a separate output matrix (model.untied_head)")
     return odd + layouts.unusual(shape)
 
 
 def hf_weights(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Our weights under the names of ``MBartForConditionalGeneration``, ids in our order."""
+    """Rename our weights for ``MBartForConditionalGeneration``, ids in our order."""
     tokens = state["encoder.tokens.weight"]
-    made = {"model.shared.weight": tokens}
+    renamed = {"model.shared.weight": tokens}
     for side, layout in layouts.MBART.items():
-        made |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
+        renamed |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
     bias = state.get("decoder.head.bias", tokens.new_zeros(len(tokens)))
-    return layouts.plain(made | {"final_logits_bias": bias[None]})
+    return layouts.plain(renamed | {"final_logits_bias": bias[None]})
 
 
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """The ``config.json`` of ``MBartForConditionalGeneration``."""
+    """Build the ``config.json`` of ``MBartForConditionalGeneration``."""
     return {
         "architectures": ["MBartForConditionalGeneration"],
         "model_type": "mbart",
@@ -110,20 +110,20 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
 def fairseq_weights(
     state: Mapping[str, Shaped[Tensor, " ..."]], symbols: Symbols
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Our weights under the names of fairseq's ``BARTModel``, ids in its order."""
+    """Rename our weights for fairseq's ``BARTModel``, ids in its order."""
     rows = torch.tensor([*range(symbols.mask), *map(symbols.lang, range(len(symbols.langs))), symbols.mask])
     tokens = state["encoder.tokens.weight"][rows]
-    made: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     for side, layout in layouts.MBART.items():
-        made |= {f"{layout.tokens}.weight": tokens} | layouts.trunk(state, side, layout)
-    made["decoder.output_projection.weight"] = tokens
-    # Of models that say no version fairseq takes the norms behind the layers away.
-    made |= {f"{side}.version": torch.tensor([VERSION]) for side in layouts.MBART}
-    return {name: tensor.detach().float() for name, tensor in made.items()}
+        renamed |= {f"{layout.tokens}.weight": tokens} | layouts.trunk(state, side, layout)
+    renamed["decoder.output_projection.weight"] = tokens
+    # fairseq removes the norms after the layers from models without a version.
+    renamed |= {f"{side}.version": torch.tensor([VERSION]) for side in layouts.MBART}
+    return {name: tensor.detach().float() for name, tensor in renamed.items()}
 
 
 def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
-    """The settings of stock fairseq's task ``multilingual_denoising`` and architecture ``mbart_large``."""
+    """Build the settings of stock fairseq's task ``multilingual_denoising`` and architecture ``mbart_large``."""
     sides = {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
@@ -166,18 +166,18 @@ def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], vocabulary: files.Vocabulary, folder: Path,
     langs: Sequence[str],
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:  # fmt: skip
-    """Shape, weights and languages of an ``MBartForConditionalGeneration`` in our terms.
+    """Return shape, weights and languages of an ``MBartForConditionalGeneration`` in our format.
 
     Args:
         config: its ``config.json``.
         state: its tensors.
         vocabulary: its pieces.
-        folder: where it stands, for messages, ``tokenizer.json`` and ``tokenizer_config.json``.
-        langs: its languages in the order of their tokens, where the directory does not say them; empty for those it
-            says, or mbart.cc25's.
+        folder: its directory, for messages, ``tokenizer.json`` and ``tokenizer_config.json``.
+        langs: its languages in the order of their tokens, if the directory does not name them; empty for
+            those it names, or mbart.cc25's.
 
     Raises:
-        UserError: a part that our models have not, a missing weight, tokens that are not understood.
+        UserError: the model has a part that ours lack, a weight is missing, or tokens are not understood.
     """
     files.refuse_odd(config, _WANTED, _SIZES, folder)
     for ours, theirs in _SAME:
@@ -188,8 +188,8 @@ def read_hf(
     _refuse_mbart50(config, folder)
     state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
-    found = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
-    tokens = files.one_table(found, folder)
+    embeddings = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
+    tokens = files.one_table(embeddings, folder)
     listed = _listed(files.tokens_of(folder), len(tokens), vocabulary, folder, langs)
     order, known = our_order(listed, len(vocabulary.pieces), folder)
     bias = state.get("final_logits_bias")
@@ -218,13 +218,13 @@ def read_fairseq(
     vocabulary: files.Vocabulary,
     path: Path,
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:
-    """Shape, weights and languages of stock fairseq's mBART in our terms.
+    """Return shape, weights and languages of stock fairseq's mBART in our format.
 
     Args:
         args: settings of its model and task.
         state: its tensors.
         vocabulary: its pieces.
-        path: of its file, for messages.
+        path: path of its file, for messages.
 
     Raises:
         UserError: as `read_hf`.
@@ -247,7 +247,7 @@ def read_fairseq(
         )
     if any(float(state.get(f"{side}.version", torch.ones(1))[0]) < VERSION for side in layouts.MBART):
         raise UserError(
-            f"{path} has no norms behind its layers, by its version", f"version {VERSION:.0f}, as mBART"
+            f"{path} has no norms after its layers, by its version", f"version {VERSION:.0f}, as mBART"
         )
     tables = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
     tokens = files.one_table([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], path)
@@ -274,31 +274,31 @@ def read_fairseq(
 
 
 def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Int[Tensor, " vocab"], list[str]]:
-    """Their id of each of our ids, int64 (V,), and the languages.
+    """Return their id for each of our ids, int64 (V,), and the languages.
 
     Args:
-        listed: what each of their ids means; the four specials and the pieces come first.
-        num_pieces: how many pieces.
-        what: the model, for messages.
+        listed: meaning of each of their ids; the four specials and the pieces come first.
+        num_pieces: number of pieces.
+        what: name of the model, for messages.
 
     Raises:
-        UserError: a token behind the pieces that is no language, ``<mask>`` or sentinel, or one that is missing.
+        UserError: a token after the pieces is not a language, ``<mask>`` or sentinel, or one is missing.
     """
     first = len(tokenizer.SPECIALS) + num_pieces
     mask, langs, sentinels = [], {}, {}
     for number, name in enumerate(listed[first:], first):
         if name == tokenizer.MASK:
             mask.append(number)
-        elif found := _SENTINEL.fullmatch(name):
-            sentinels[int(found[1])] = number
+        elif match := _SENTINEL.fullmatch(name):
+            sentinels[int(match[1])] = number
         else:
             code = languages.get(name.strip("[]")).code if name else ""
             if not code or code in langs:
-                raise UserError(f"{what}: id {number} is {name!r}", "a language of its own for each token")
+                raise UserError(f"{what}: id {number} is {name!r}", "a different language for each token")
             langs[code] = number
     if len(mask) != 1 or not langs or sorted(sentinels) != list(range(len(sentinels))):
         raise UserError(
-            f"{what} has {len(mask)} <mask>, {len(langs)} languages and {len(sentinels)} sentinels behind its pieces",
+            f"{what} has {len(mask)} <mask>, {len(langs)} languages and {len(sentinels)} sentinels after its pieces",
             "one <mask>, and a token for each language",
         )
     order = [*range(first), *mask, *langs.values(), *(sentinels[i] for i in range(len(sentinels)))]
@@ -322,7 +322,7 @@ def _refuse_mbart50(config: Mapping[str, Any], folder: Path) -> None:
 def _listed(
     tokens: list[str], rows: int, vocabulary: files.Vocabulary, folder: Path, langs: Sequence[str]
 ) -> list[str]:
-    """What each id means: as ``tokenizer.json`` says, else pieces, languages and ``<mask>``."""
+    """List the meaning of each id: from ``tokenizer.json``, else pieces, languages and ``<mask>``."""
     if tokens:
         files.check_rows(rows, len(tokens), folder)
         first = len(tokenizer.SPECIALS)
@@ -334,7 +334,7 @@ def _listed(
     names = langs or CC25
     if rows != len(head) + len(names) + 1:
         raise UserError(
-            f"{folder} has {rows - len(head) - 1} tokens behind its pieces, for {len(names)} languages",
+            f"{folder} has {rows - len(head) - 1} tokens after its pieces, for {len(names)} languages",
             "as many languages as tokens",
             "give its tokenizer.json, or langs= in the order of the tokens",
         )
@@ -342,7 +342,7 @@ def _listed(
 
 
 def _weights(state: Mapping[str, Tensor], tokens: Tensor, order: Tensor, what: str) -> dict[str, Tensor]:
-    made = {"encoder.tokens.weight": tokens[order].float()}
+    renamed = {"encoder.tokens.weight": tokens[order].float()}
     for side, layout in layouts.MBART.items():
-        made |= layouts.read_trunk(state, layouts.taker(state, layout, what), side, layout)
-    return made | layouts.no_head(made["encoder.tokens.weight"])
+        renamed |= layouts.read_trunk(state, layouts.taker(state, layout, what), side, layout)
+    return renamed | layouts.no_head(renamed["encoder.tokens.weight"])

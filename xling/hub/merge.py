@@ -1,7 +1,7 @@
-"""``xling merge``: one model out of several that have a start in common, by averages or by TIES.
+"""Merging of models that started from the same checkpoint, by averages or by TIES: ``xling merge``.
 
-Sources: Wortsman et al. 2022 (averages); Yadav et al. 2023 (TIES: trim, elect signs, average what agrees). Marone et
-al. 2025 merge the decays of three language mixes by TIES.
+Sources: Wortsman et al. 2022 (averages); Yadav et al. 2023 (TIES: trim, elect signs, average what agrees).
+Marone et al. 2025 merge the decay phases of three language mixes by TIES.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ STAGE = "merge"
 
 
 def run(cfg: MergeConfig) -> manifest.Manifest:
-    """Merge and publish, as ``xling pretrain`` does.
+    """Merge models and publish the result, as ``xling pretrain`` does.
 
     Raises:
-        UserError: fewer than two models, models of other shapes, languages or vocabularies, weights of another number,
-            TIES without the model that they started from, or a density out of range.
+        UserError: fewer than two models, different shapes, languages or vocabularies, a wrong number of
+            weights, TIES without the model that they started from, or a density out of range.
     """
     _check(cfg)
     sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
@@ -52,10 +52,10 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         merged = ties(weights[:num], weights[num], shares, cfg.density, cfg.scale)
     else:
         merged = {name: _mean([w[name] for w in weights], shares) for name in weights[0]}
-    with manifest.publish(cfg.out, STAGE, cfg, sources) as made:
-        torch.save(states[0] | {"weights": merged}, made.path / "model.pt")
-        vocab.copy(cfg.checkpoints[0], made.path)
-        made.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
+    with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
+        torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
+        vocab.copy(cfg.checkpoints[0], publication.path)
+        publication.counts |= {"langs": states[0]["langs"], "models": num, "method": cfg.method}
     return manifest.read(cfg.out)
 
 
@@ -77,7 +77,7 @@ def _check(cfg: MergeConfig) -> None:
 
 
 def _alike(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether shapes differ in nothing that weights depend on."""
+    """Return whether two shapes are equal in everything that weights depend on."""
     free = (
         "dropout",
         "attention_dropout",
@@ -103,14 +103,14 @@ def ties(
     density: float,
     scale: float = 1.0,
 ) -> dict[str, Float[Tensor, " ..."]]:
-    """Changes from ``base``, trimmed, with the sign that wins, averaged over the models that agree.
+    """Merge changes from ``base`` by TIES: trim them, elect a sign, and average the models that agree.
 
     Args:
-        weights: of the models.
-        base: of the model that all started from.
-        shares: of the models, float64 (models,).
-        density: share of the changes of each model that stays, the largest of the whole model.
-        scale: what the merged change is multiplied with.
+        weights: weights of the models.
+        base: weights of the model that all started from.
+        shares: shares of the models, float64 (models,).
+        density: share of each model's changes to keep, the largest over the whole model.
+        scale: factor on the merged change.
     """
     cuts = []
     for model in weights:

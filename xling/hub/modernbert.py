@@ -1,7 +1,7 @@
-"""ModernBERT and mmBERT as our encoder, and ours as theirs: the same parts under other names.
+"""Conversion of ModernBERT and mmBERT to our encoder and back: the same parts under other names.
 
-Source: Warner et al. 2024; Marone et al. 2025; ``ModernBertConfig`` of transformers, whose older files spell the bases
-of rotary positions and the kinds of layers in another way.
+Source: Warner et al. 2024; Marone et al. 2025; ``ModernBertConfig`` of transformers, whose older files name
+the bases of rotary positions and the kinds of layers differently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHAPE: dict[str, Any] = {
     "pre_norm": True, "norm": "unshifted", "biases": False, "positions": "rope", "first_norm": False,
     "head_biases": False,
 }  # fmt: skip
-"""What every model of this type has, by the names of our settings."""
+"""Settings of every model of this type, by our names."""
 SPOKEN = frozenset({
     "layers", "dim", "heads", "ffn_dim", "ffn", "max_positions", "norm_eps", "attention", "local_theta", "global_theta",
 })  # fmt: skip
@@ -44,14 +44,14 @@ TOKENS = "model.embeddings.tok_embeddings.weight"
 HEAD = {"dense.weight": "head.dense.weight", "head_norm.weight": "head.norm.weight"} | {
     f"classifier.{kind}": f"classifier.{kind}" for kind in ("weight", "bias")
 }
-"""Our names of the weights of a classifier, each with theirs."""
+"""Our names of a classifier's weights -> their names."""
 TASK = "xling_task"
 KINDS = {
     "ModernBertForSequenceClassification": "classify",
     "ModernBertForTokenClassification": "tag",
     "ModernBertForQuestionAnswering": "span",
 }
-"""The task of a class, where ``config.json`` does not say ours under `TASK`."""
+"""Task of each class, used if ``config.json`` does not name ours under `TASK`."""
 CLASSES = {
     "XLMRobertaForMaskedLM": "ModernBertForMaskedLM",
     "XLMRobertaForSequenceClassification": "ModernBertForSequenceClassification",
@@ -61,8 +61,8 @@ CLASSES = {
 
 
 def names(layers: int) -> dict[str, str]:
-    """Our names of the weights of an encoder and its LM head, each with theirs."""
-    made = {
+    """Map our names of the weights of an encoder and its LM head to theirs."""
+    theirs_of = {
         "encoder.tokens.weight": TOKENS,
         "encoder.norm.weight": "model.embeddings.norm.weight",
         "encoder.final_norm.weight": "model.final_norm.weight",
@@ -73,21 +73,21 @@ def names(layers: int) -> dict[str, str]:
     for index in range(layers):
         for ours, theirs in _PARTS.items():
             if (index, ours) != (0, "attn_norm"):
-                made[f"encoder.layers.{index}.{ours}.weight"] = f"model.layers.{index}.{theirs}.weight"
-    return made
+                theirs_of[f"encoder.layers.{index}.{ours}.weight"] = f"model.layers.{index}.{theirs}.weight"
+    return theirs_of
 
 
 def unfit(shape: Any) -> list[str]:
-    """What a model has that ModernBERT has not, by the names of our settings."""
+    """List the settings of a model that ModernBERT lacks, by our names."""
     odd = layouts.unusual(shape, SPOKEN, SHAPE)
     return odd + ([] if shape.ffn in ACTIVATIONS.values() else [f"model.ffn={shape.ffn}"])
 
 
 def shape_of(config: Mapping[str, Any], folder: Path) -> EncoderConfig:
-    """The shape that a ``config.json`` tells, in either spelling.
+    """Return the shape of a ``config.json``, in either spelling.
 
     Raises:
-        UserError: a part that our models have not.
+        UserError: the model has a part that ours lack.
     """
     files.refuse_odd(config, FIXED, files.SIZES.values(), folder)
     if (activation := config.get("hidden_activation", "gelu")) not in ACTIVATIONS:
@@ -114,12 +114,12 @@ def _theta(config: Mapping[str, Any], kind: str, folder: Path) -> float:
         raise UserError(
             f"{folder}/config.json: rotary positions of type {max(types - {'default'})}", "default"
         )
-    found = told.get("rope_theta", config.get(old))
-    return usual if found is None else float(found)
+    theta = told.get("rope_theta", config.get(old))
+    return usual if theta is None else float(theta)
 
 
 def _attention(config: Mapping[str, Any], folder: Path) -> str:
-    """Our spelling of the kinds of layers, which must be global at every K-th layer from the first."""
+    """Convert the kinds of layers to our spelling; they must be global at every K-th layer from the first."""
     layers, width = config["num_hidden_layers"], int(config.get("local_attention", 128))
     kinds = config.get("layer_types")
     if kinds is None:
@@ -129,19 +129,19 @@ def _attention(config: Mapping[str, Any], folder: Path) -> str:
         return windows.GLOBAL
     full = [i for i, kind in enumerate(kinds) if kind == FULL]
     every = full[1] if len(full) > 1 else layers
-    made = f"local:{width}/global:{every}"
-    if [FULL if window == 0 else SLIDING for window in windows.of(made, layers)] != list(kinds):
+    spelling = f"local:{width}/global:{every}"
+    if [FULL if window == 0 else SLIDING for window in windows.of(spelling, layers)] != list(kinds):
         raise UserError(
             f"{folder}/config.json: layer_types={', '.join(kinds)}",
             f"{FULL} at every K-th layer from the first",
         )
-    return made
+    return spelling
 
 
 def inwards(
     state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig, what: str
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """Their weights under our names, float32; a model without an LM head gets the identity, which is not trained.
+    """Rename their weights to our names, float32; a model without an LM head gets an untrained identity.
 
     Raises:
         UserError: a weight is missing.
@@ -153,24 +153,24 @@ def inwards(
         }
     tied = state.get("decoder.weight", state.get(TOKENS))
     if TOKENS in state and tied is not None and not tied.equal(state[TOKENS]):
-        raise UserError(f"{what} has an LM head with a matrix of its own", "one tied to the embeddings")
-    made = {}
+        raise UserError(f"{what} has an LM head with its own matrix", "one tied to the embeddings")
+    renamed = {}
     for ours, theirs in names(shape.layers).items():
         if theirs in state:
-            made[ours] = state[theirs].detach().float()
+            renamed[ours] = state[theirs].detach().float()
         elif not ours.startswith("lm_head."):
             raise UserError(
-                f"{what} has no weight {theirs}", "all weights of a ModernBERT", "copy the whole of it"
+                f"{what} has no weight {theirs}", "all weights of a ModernBERT", "copy the complete model"
             )
-    # The head of a classifier is no LM head: only with the output's bias is it one.
-    if "lm_head.bias" not in made:
-        none = layouts.no_head(made["encoder.tokens.weight"])
-        made |= {name: none[name] for name in names(0) if name.startswith("lm_head.")}
-    return made
+    # A classifier's head is not an LM head: it is one only with the output's bias.
+    if "lm_head.bias" not in renamed:
+        none = layouts.no_head(renamed["encoder.tokens.weight"])
+        renamed |= {name: none[name] for name in names(0) if name.startswith("lm_head.")}
+    return renamed
 
 
 def task_of(config: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """Our task and the labels of a classifier, None of a language model."""
+    """Return our task and the labels of a classifier, None for a language model."""
     kind = KINDS.get(str((config.get("architectures") or [""])[0]))
     if kind is None:
         return None
@@ -180,14 +180,14 @@ def task_of(config: Mapping[str, Any]) -> tuple[str, list[str]] | None:
 
 
 def head_of(state: Mapping[str, Shaped[Tensor, " ..."]], what: str) -> dict[str, Float32[Tensor, " ..."]]:
-    """The weights of a classifier under our names.
+    """Rename the weights of a classifier to our names.
 
     Raises:
         UserError: one is missing.
     """
     if missing := [theirs for theirs in HEAD.values() if theirs not in state]:
         raise UserError(
-            f"{what} has no weight {missing[0]}", "all weights of its class", "copy the whole of it"
+            f"{what} has no weight {missing[0]}", "all weights of its class", "copy the complete model"
         )
     return {ours: state[theirs].detach().float() for ours, theirs in HEAD.items()}
 
@@ -195,13 +195,13 @@ def head_of(state: Mapping[str, Shaped[Tensor, " ..."]], what: str) -> dict[str,
 def outwards(
     state: Mapping[str, Shaped[Tensor, " ..."]], shape: EncoderConfig
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """Our weights under their names, float32, with the LM head or the classifier that there is."""
+    """Rename our weights to their names, float32, with the LM head or classifier that exists."""
     both = names(shape.layers) | HEAD
     return layouts.plain({theirs: state[ours] for ours, theirs in both.items() if ours in state})
 
 
 def hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos: int) -> dict[str, Any]:
-    """The ``config.json`` in both spellings, which older and newer transformers read alike."""
+    """Build a ``config.json`` in both spellings, so that older and newer transformers can read it."""
     kinds = [SLIDING if window else FULL for window in windows.of(shape.attention, shape.layers)]
     window, _, every = shape.attention.removeprefix("local:").partition("/global:")
     activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}

@@ -1,7 +1,7 @@
-"""``xling quantize``: a model file of a quarter of the size, matrices in 8-bit integers with a scale for each row.
+"""Model files of a quarter of the size, matrices in 8-bit integers with a scale per row: ``xling quantize``.
 
-Every command reads it as it reads any other: the weights come back as float32, rounded. With ``xling eval
-int8=true`` the same integers are computed with; see `xling.models.int8`.
+Every command reads such a file like any other: the weights become rounded float32. ``xling eval
+int8=true`` computes with the same integers; see `xling.models.int8`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STAGE = "quantize"
 
 
 def run(cfg: QuantizeConfig) -> manifest.Manifest:
-    """Round the matrices and publish the smaller file.
+    """Quantise the matrices and publish the smaller file.
 
     Raises:
-        UserError: no checkpoint there, or one that is in 8 bits already.
+        UserError: the checkpoint does not exist, or is already in 8 bits.
     """
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
         return done
@@ -34,9 +34,9 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
     matrices = {name: rounded(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
-    with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as made:
-        torch.save(state | {checkpoint.INT8: matrices}, made.path / path.name)
-        vocab.copy(cfg.checkpoint, made.path)
-        sizes = [file.stat().st_size for file in (path, made.path / path.name)]
-        made.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
+    with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
+        torch.save(state | {checkpoint.INT8: matrices}, publication.path / path.name)
+        vocab.copy(cfg.checkpoint, publication.path)
+        sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
+        publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)

@@ -1,4 +1,4 @@
-"""A SentencePiece model from ``tokenizer.json`` alone, which is all that transformers 5 and PEFT write of it."""
+"""Reconstruction of a SentencePiece model from ``tokenizer.json``, the only file that transformers 5 and PEFT write."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SPACES = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() an
 
 
 def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
-    """The unigram model, a protocol buffer, whose pieces, scores and normaliser a ``tokenizer.json`` holds.
+    """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
 
     Args:
-        settings: what the file holds.
-        path: of the file, for messages.
+        settings: content of the file.
+        path: path of the file, for messages.
 
     Raises:
-        UserError: it is no unigram model with XLM-R's specials, or a step of it has no equal in SentencePiece.
+        UserError: it is not a unigram model with XLM-R's specials, or SentencePiece lacks one of its steps.
     """
     told = settings.get("model") or {}
-    found = told.get("vocab")
-    listed: list[Any] = found if isinstance(found, list) else []
+    vocabulary = told.get("vocab")
+    listed: list[Any] = vocabulary if isinstance(vocabulary, list) else []
     specials = tuple(row[0] for row in listed[: len(tokenizer.SPECIALS)])
     if told.get("type", "Unigram") != "Unigram" or specials != tokenizer.SPECIALS:
         raise UserError(
@@ -40,21 +40,21 @@ def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     added = {token["content"] for token in settings.get("added_tokens", [])}
     pieces = [(str(piece), float(score)) for piece, score in listed[len(specials) :] if piece not in added]
     in_bytes = bool(told.get("byte_fallback"))
-    made = proto.ModelProto()
+    model = proto.ModelProto()
     for name, kind in (("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)):
-        made.pieces.add(piece=name, score=0.0, type=kind)
+        model.pieces.add(piece=name, score=0.0, type=kind)
     for piece, score in pieces:
         is_byte = in_bytes and len(piece) == 6 and piece.startswith("<0x")
-        made.pieces.add(piece=piece, score=score, type=tokenizer.BYTE if is_byte else tokenizer.NORMAL)
-    trained, rules = made.trainer_spec, made.normalizer_spec
-    trained.model_type, trained.vocab_size = tokenizer.UNIGRAM, len(made.pieces)
+        model.pieces.add(piece=piece, score=score, type=tokenizer.BYTE if is_byte else tokenizer.NORMAL)
+    trained, rules = model.trainer_spec, model.normalizer_spec
+    trained.model_type, trained.vocab_size = tokenizer.UNIGRAM, len(model.pieces)
     trained.byte_fallback, trained.pad_id = in_bytes, -1
     _normalise(rules, settings, path)
-    return made
+    return model
 
 
 def _normalise(rules: Any, settings: Mapping[str, Any], path: Path) -> None:
-    """Fill in SentencePiece's rules."""
+    """Set SentencePiece's normalisation rules."""
     steps = list(_steps(settings.get("normalizer"), "normalizers"))
     cuts = list(_steps(settings.get("pre_tokenizer"), "pretokenizers"))
     known = {"Precompiled", "Replace", "NFKC", "Metaspace", "WhitespaceSplit"}
@@ -64,7 +64,7 @@ def _normalise(rules: Any, settings: Mapping[str, Any], path: Path) -> None:
             ", ".join(sorted(known)),
             "give the SentencePiece model beside it",
         )
-    # An export of ours has other tables around its own, which follows NFKC; see `charsmap.normaliser`.
+    # Our exports put other tables around the original one, which follows NFKC; see `charsmap.normaliser`.
     kinds = [step["type"] for step in steps]
     start = kinds.index("NFKC") if "NFKC" in kinds else 0
     tables = [step["precompiled_charsmap"] for step in steps[start:] if step["type"] == "Precompiled"]
@@ -80,7 +80,7 @@ def _normalise(rules: Any, settings: Mapping[str, Any], path: Path) -> None:
 
 
 def _steps(step: Any, inner: str) -> Iterator[Mapping[str, Any]]:
-    """A step of a tokenizer, or those of a sequence of steps, however nested."""
+    """Yield a step of a tokenizer, or the steps of a sequence, however nested."""
     if isinstance(step, Mapping) and step.get("type") == "Sequence":
         for each in step.get(inner) or ():
             yield from _steps(each, inner)

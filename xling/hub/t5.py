@@ -1,11 +1,13 @@
-"""T5 and mT5 as our encoder-decoder, and ours of that shape as mT5.
+"""Conversion of T5 and mT5 to our encoder-decoder, and of our models of that shape to mT5.
 
-Rows are put into our order. T5 has no ``<s>``, no ``<mask>`` and no tokens of languages: these start as copies of its
-``<pad>``, which its decoder reads first and never writes, so that ``[sw]`` at the decoder's start is its own start
-until training tells the languages apart. Rows behind its last token, which fill its matrix up, stay behind.
+Rows are put into our order. T5 has no ``<s>``, no ``<mask>`` and no language tokens: these start as copies of
+its ``<pad>``, which its decoder reads first and never writes. So ``[sw]`` at the decoder's start equals T5's
+own start until training distinguishes the languages. Rows after its last token, which pad its matrix, are
+dropped.
 
-T5 does not divide scores by the root of a head's width: its query matrices are multiplied by that root instead. T5 1.0
-divides the states before its output by the root of the width: that goes into the last norm.
+T5 does not divide attention scores by the square root of a head's width: its query matrices are multiplied by
+that root instead. T5 1.0 divides the states before its output by the square root of the width: that goes into
+the last norm.
 
 Source: Raffel et al. 2020; Shazeer 2020 (T5 1.1); Xue et al. 2021 (mT5).
 """
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
 FILLED = 128
-"""T5's matrices have rows for a multiple of this; those behind the last token mean nothing."""
+"""The number of rows of T5's matrices is a multiple of this; those after the last token are unused."""
 SPECIALS = ("<pad>", "</s>", "<unk>")
 FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
-"""Our name of each of their feed-forward blocks."""
+"""Their feed-forward blocks -> our names."""
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
 _WANTED = {
     "is_encoder_decoder": True,
@@ -54,7 +56,7 @@ _SPOKEN = frozenset({
 
 
 def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
-    """What a model with relative positions has that T5 has not, or the other way round."""
+    """List the parts of a model with relative positions that T5 lacks, or that it lacks itself."""
     odd = layouts.unusual(shape, _SPOKEN, _SHAPE)
     bias = state.get("decoder.head.bias")
     if bias is not None and bool(bias.any()):
@@ -63,7 +65,7 @@ def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) 
 
 
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """The ``config.json`` of ``MT5ForConditionalGeneration``."""
+    """Build the ``config.json`` of ``MT5ForConditionalGeneration``."""
     return {
         "architectures": ["MT5ForConditionalGeneration"],
         "model_type": "mt5",
@@ -81,7 +83,8 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "layer_norm_epsilon": shape.norm_eps,
         "feed_forward_proj": {ours: theirs for theirs, ours in FFNS.items()}[shape.ffn],
         "is_encoder_decoder": True,
-        # Tied or not, both matrices are in the file: older versions of transformers scale the states of tied ones.
+        # The file contains both matrices, tied or not: older versions of transformers scale the states of
+        # tied ones.
         "tie_word_embeddings": False,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
@@ -93,21 +96,24 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
 def hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Our weights under the names of ``MT5ForConditionalGeneration``, ids in our order."""
-    made = {"shared.weight": state["encoder.tokens.weight"], "lm_head.weight": state["decoder.head.weight"]}
+    """Rename our weights for ``MT5ForConditionalGeneration``, ids in our order."""
+    renamed = {
+        "shared.weight": state["encoder.tokens.weight"],
+        "lm_head.weight": state["decoder.head.weight"],
+    }
     state = _queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
     for side, layout in layouts.t5(is_gated(shape.ffn)).items():
-        made |= layouts.trunk(state, side, layout)
-    return layouts.plain(made)
+        renamed |= layouts.trunk(state, side, layout)
+    return layouts.plain(renamed)
 
 
 class Ids(NamedTuple):
-    """What the ids of a model mean.
+    """Meaning of a model's ids.
 
     Attributes:
-        order: their id of each of our ids, int64 (V,).
+        order: their id for each of our ids, int64 (V,).
         langs: languages that have a token.
-        source_lang: whether sources end in it.
+        source_lang: whether sources end with it.
     """
 
     vocabulary: files.Vocabulary
@@ -119,16 +125,17 @@ class Ids(NamedTuple):
 def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], Ids]:
-    """Shape, weights and ids of a ``T5ForConditionalGeneration`` or ``MT5ForConditionalGeneration`` in our terms.
+    """Return shape, weights and ids of a ``T5ForConditionalGeneration`` or ``MT5ForConditionalGeneration``.
 
     Args:
         config: its ``config.json``.
         state: its tensors.
-        folder: with its SentencePiece model.
-        langs: languages that get a token; none for a model that `xling export` wrote, which has them.
+        folder: directory with its SentencePiece model.
+        langs: languages that get a token; empty for a model that `xling export` wrote, which has tokens.
 
     Raises:
-        UserError: a part that our models have not, a missing weight, no vocabulary or another model's, no languages.
+        UserError: the model has a part that ours lack, a weight or the languages are missing, or the
+            vocabulary is missing or differs.
     """
     files.refuse_odd(config, _WANTED, _SIZES, folder)
     ffn = str(config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu"))
@@ -169,7 +176,7 @@ def our_weights(
     order: Int[Tensor, " vocab"],
     folder: Path,
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """The weights of T5 under our names, rows in the ``order`` of our ids.
+    """Rename the weights of T5 to our names, rows in the ``order`` of our ids.
 
     Raises:
         UserError: one is missing.
@@ -184,7 +191,7 @@ def our_weights(
 
 
 def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
-    """The vocabulary of a directory and what its ids mean: T5's own, or those of a model that `xling export` wrote.
+    """Return the vocabulary of a directory and the meaning of its ids: T5's own, or that of `xling export`.
 
     Raises:
         UserError: as `read_hf`.
@@ -199,7 +206,7 @@ def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
         return Ids(vocabulary, order, known, bool(ends) and "</s>" not in str(ends[-1]))
     if not langs:
         raise UserError(
-            f"{folder} has no tokens of languages, and none is named",
+            f"{folder} has no language tokens, and no language is given",
             "langs=CODE,CODE: each becomes a token that the decoder can start with",
             "name all languages that the model will write",
         )
@@ -208,28 +215,32 @@ def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
 
 
 def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]:
-    """The vocabulary of a directory and the ids of its sentinels, the first ``<extra_id_0>``.
+    """Return the vocabulary of a directory and the ids of its sentinels, ``<extra_id_0>`` first.
 
-    mT5 has its sentinels among the pieces of its SentencePiece model, T5 behind them, both the last one first.
+    mT5 has its sentinels among the pieces of its SentencePiece model, T5 after them, both in descending
+    order.
 
     Raises:
-        UserError: there is no SentencePiece model, or it is not one of T5 or not of a model with ``rows`` embeddings.
+        UserError: there is no SentencePiece model, or it is not T5's or not for a model with ``rows``
+            embeddings.
     """
     path = files.spm_path(folder)
     model = tokenizer.read_model(path)
     names = [p.piece for p in model.pieces]
     if tuple(names[: len(SPECIALS)]) != SPECIALS:
         raise UserError(f"{path} begins with {' '.join(names[:3])}", f"{' '.join(SPECIALS)}, as T5's")
-    found = {int(hit[1]): number for number, name in enumerate(names) if (hit := _SENTINEL.fullmatch(name))}
-    end = min(found.values(), default=len(names))
-    if not found:
+    sentinels = {
+        int(hit[1]): number for number, name in enumerate(names) if (hit := _SENTINEL.fullmatch(name))
+    }
+    end = min(sentinels.values(), default=len(names))
+    if not sentinels:
         told = folder / "tokenizer_config.json"
         more = int(files.read_json(told).get("extra_ids", NUM_SENTINELS)) if told.is_file() else NUM_SENTINELS
-        found = {number: len(names) + more - 1 - number for number in range(more)}
-    known = max(len(names), 1 + max(found.values(), default=0))
-    if sorted(found) != list(range(len(found))) or end + len(found) != known:
+        sentinels = {number: len(names) + more - 1 - number for number in range(more)}
+    known = max(len(names), 1 + max(sentinels.values(), default=0))
+    if sorted(sentinels) != list(range(len(sentinels))) or end + len(sentinels) != known:
         raise UserError(
-            f"{path} has {len(found)} sentinels among its pieces", "<extra_id_0> and on, at its end"
+            f"{path} has {len(sentinels)} sentinels among its pieces", "<extra_id_0> and on, at its end"
         )
     if not known <= rows < known + FILLED:
         raise UserError(
@@ -241,18 +252,18 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]
     if tokens := files.tokens_of(folder):
         files.compare(tokens[len(SPECIALS) : end], pieces, folder / "tokenizer.json")
     _as_ours(model, end)
-    return files.vocabulary_of(model), [found[i] for i in range(len(found))]
+    return files.vocabulary_of(model), [sentinels[i] for i in range(len(sentinels))]
 
 
 def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Int[Tensor, " vocab"]:
-    """Their id of each of our ids, int64 (V,)."""
+    """Return their id for each of our ids, int64 (V,)."""
     pad, eos, unk = range(len(SPECIALS))
     pieces = range(len(SPECIALS), len(SPECIALS) + num_pieces)
     return torch.tensor([pad, pad, eos, unk, *pieces, pad, *[pad] * num_langs, *sentinels])
 
 
 def _as_ours(model: Any, end: int) -> None:
-    """Make of T5's SentencePiece model one whose specials are ours and whose sentinels are gone."""
+    """Convert T5's SentencePiece model to one with our specials and without sentinels."""
     kinds = type(model.pieces[0])
     del model.pieces[end:]
     for number, (name, kind) in enumerate(
@@ -266,7 +277,10 @@ def _as_ours(model: Any, end: int) -> None:
 
 
 def _scales(config: Mapping[str, Any]) -> bool:
-    """Whether the output is divided by the root of the width: in T5 1.0, which says nothing of ties, and not in mT5."""
+    """Return whether the output is divided by the square root of the width.
+
+    In T5 1.0, which omits the setting for ties.
+    """
     if config["model_type"] != "t5":
         return False
     return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
@@ -277,11 +291,11 @@ def _head_dim(shape: Seq2SeqConfig) -> int:
 
 
 def _queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
-    """The weights with what makes queries multiplied by ``factor``."""
-    made, inner = dict(state), shape.heads * _head_dim(shape)
+    """Return the weights with the query projections multiplied by ``factor``."""
+    scaled, inner = dict(state), shape.heads * _head_dim(shape)
     for name, weight in state.items():
         if name.endswith(".qkv.weight"):
-            made[name] = torch.cat([weight[:inner] * factor, weight[inner:]])
+            scaled[name] = torch.cat([weight[:inner] * factor, weight[inner:]])
         elif name.endswith(".cross_query.weight"):
-            made[name] = weight * factor
-    return made
+            scaled[name] = weight * factor
+    return scaled

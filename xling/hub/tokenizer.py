@@ -1,4 +1,4 @@
-"""The vocabulary of a model as a fast tokenizer whose ids are ours."""
+"""Fast tokenizers with our ids, built from the vocabulary of a model."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ NORMAL, BYTE = 1, 6
 
 
 def read_model(path: Path) -> Any:
-    """The SentencePiece model in a file, as its protocol buffer.
+    """Read the SentencePiece model in a file, as its protocol buffer.
 
     Raises:
-        UserError: no such file, or it is none.
+        UserError: the file does not exist, or is not such a model.
     """
     model = proto.ModelProto()
     try:
         model.ParseFromString(path.read_bytes())
     except Exception as error:
         raise UserError(
-            f"{path} is no SentencePiece model: {error}", fix="take the file of the run"
+            f"{path} is not a SentencePiece model: {error}", fix="use the file of the run"
         ) from None
     if len(model.pieces) <= NUM_SPM_SPECIALS:
-        raise UserError(f"{path} is no SentencePiece model: it has {len(model.pieces)} pieces")
+        raise UserError(f"{path} is not a SentencePiece model: it has {len(model.pieces)} pieces")
     return model
 
 
 def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = False) -> Tokenizer:
-    """The fast tokenizer of a published model.
+    """Build the fast tokenizer of a published model.
 
     Args:
-        directory: with its vocabulary.
-        symbols: of a model with a decoder: tokens of languages and sentinels follow ``<mask>``, and a text ends in
-            ``</s>`` and the language that is given as its pair: ``tokenizer(text, "[sw]")``; in ``</s>`` alone where
-            sources do not name their language.
-        segments: whether the second text of a pair is a segment of its own.
+        directory: directory with its vocabulary.
+        symbols: symbols of a model with a decoder. Language tokens and sentinels follow ``<mask>``. A text
+            ends in ``</s>`` and the language given as its pair: ``tokenizer(text, "[sw]")``. It only ends in
+            ``</s>`` if sources do not name their language.
+        segments: whether the second text of a pair is a separate segment.
 
     Raises:
         UserError: as `build`.
@@ -58,31 +58,31 @@ def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = F
         if symbols is not None:
             raise UserError(f"{directory} has a decoder and a WordPiece vocabulary", "a SentencePiece one")
         return _wordpiece(directory / vocab.WORDPIECE, segments)
-    made = build(directory / vocab.SPM, symbols.names() if symbols else (), segments)
+    fast = build(directory / vocab.SPM, symbols.names() if symbols else (), segments)
     if symbols is not None:
         lang = symbols.names()[symbols.default]
-        known = [(name, made.token_to_id(name)) for name in ("</s>", lang)]
+        known = [(name, fast.token_to_id(name)) for name in ("</s>", lang)]
         single, pair = (f"$A </s> {lang}", "$A </s> $B")
         if not symbols.source_lang:
             single, pair = "$A </s>", "$A </s> $B </s>"
-        made.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
-    return made
+        fast.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
+    return fast
 
 
 def _wordpiece(path: Path, segments: bool) -> Tokenizer:
-    """BERT's tokenizer with our ids and our form of a pair."""
-    made = Tokenizer.from_file(str(path))
-    cls, sep = ((name, made.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
-    made.post_processor = _template(cls, sep, segments)
+    """Build BERT's tokenizer with our ids and our form of a pair."""
+    fast = Tokenizer.from_file(str(path))
+    cls, sep = ((name, fast.token_to_id(name)) for name in (wordpiece.CLS, wordpiece.SEP))
+    fast.post_processor = _template(cls, sep, segments)
     names = (*wordpiece.SPECIALS, wordpiece.MASK)
-    made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
-    return made
+    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    return fast
 
 
 def _template(
     begin: tuple[str, int | None], end: tuple[str, int | None], segments: bool
 ) -> processors.TemplateProcessing:
-    """A text and a pair with their specials, the second half of a pair as segment 1 or 0."""
+    """Build the template of a text and a pair with their specials, the second text as segment 1 or 0."""
     (first, _), (last, _), segment = begin, end, int(segments)
     second = f"{last}:{segment} $B:{segment} {last}:{segment}"
     return processors.TemplateProcessing(
@@ -91,39 +91,41 @@ def _template(
 
 
 def build(path: Path, more: Sequence[str] = (), segments: bool = False) -> Tokenizer:
-    """Build the fast tokenizer of the model in ``path``: the ids of `xling.text.vocab`, then ``<mask>`` and ``more``.
+    """Build the fast tokenizer of the model in ``path``.
+
+    The ids of `xling.text.vocab`, then ``<mask>`` and ``more``.
 
     Raises:
-        UserError: the file is damaged, or the model is of a kind that has no fast equal.
+        UserError: the file is damaged, or the model is of a kind without a fast equivalent.
     """
     model = read_model(path)
     trained, rules = model.trainer_spec, model.normalizer_spec
     odd = [p.piece for p in model.pieces[NUM_SPM_SPECIALS:] if p.type not in (NORMAL, BYTE)]
     if odd or trained.treat_whitespace_as_suffix or not rules.escape_whitespaces:
         raise UserError(
-            f"{path} has {'pieces like ' + odd[0] if odd else 'spaces behind words'}",
+            f"{path} has {'pieces like ' + odd[0] if odd else 'spaces after words'}",
             "a model as `xling vocab` trains it",
         )
     pieces = [(p.piece, p.score) for p in model.pieces[NUM_SPM_SPECIALS:]]
     tokens = [*((name, 0.0) for name in SPECIALS), *pieces, *((name, 0.0) for name in (MASK, *more))]
     bpe, in_bytes = trained.model_type == BPE_TYPE, trained.byte_fallback
-    made = Tokenizer(_bpe(tokens, len(pieces), in_bytes) if bpe else Unigram(tokens, 3, in_bytes))
-    made.normalizer = charsmap.normaliser(
+    fast = Tokenizer(_bpe(tokens, len(pieces), in_bytes) if bpe else Unigram(tokens, 3, in_bytes))
+    fast.normalizer = charsmap.normaliser(
         rules.precompiled_charsmap, remove_extra_whitespaces=rules.remove_extra_whitespaces
     )
     prepend = "always" if rules.add_dummy_prefix else "never"
-    made.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
+    fast.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend)
     spaces = decoders.Metaspace("▁", prepend)
-    made.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
-    made.post_processor = _template(("<s>", 0), ("</s>", 2), segments)
-    made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
-    made.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
-    made.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
-    return made
+    fast.decoder = decoders.Sequence([decoders.ByteFallback(), spaces]) if in_bytes else spaces
+    fast.post_processor = _template(("<s>", 0), ("</s>", 2), segments)
+    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
+    fast.add_special_tokens([AddedToken(MASK, special=True, normalized=False, lstrip=True)])
+    fast.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in more])
+    return fast
 
 
 def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BPE:
-    """Merges from the pieces: every way to make a piece of two others, the best pieces first.
+    """Return the merges implied by the pieces: every pair of pieces that forms another, the best pieces first.
 
     Source: SentencePiece's BPE joins the neighbours whose joint piece has the best score (bpe_model.cc).
     """
@@ -138,23 +140,23 @@ def _bpe(tokens: list[tuple[str, float]], num_pieces: int, in_bytes: bool) -> BP
 
 
 def save(
-    made: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = (), segments: bool = False
+    fast: Tokenizer, directory: Path, max_length: int, more: Sequence[str] = (), segments: bool = False
 ) -> None:
-    """Write ``tokenizer.json`` and what `transformers.AutoTokenizer` reads beside it.
+    """Write ``tokenizer.json`` and the files that `transformers.AutoTokenizer` reads beside it.
 
     Args:
-        made: what `of_model` returned.
-        directory: where to.
-        max_length: tokens of one sequence, specials included.
+        fast: return value of `of_model`.
+        directory: where to write.
+        max_length: tokens of one sequence, including specials.
         more: special tokens beside the usual ones.
         segments: whether the model reads the segment of a token.
     """
-    made.save(str(directory / "tokenizer.json"))
-    bos, pad, eos, unk = (made.id_to_token(number) for number in range(len(SPECIALS)))
+    fast.save(str(directory / "tokenizer.json"))
+    bos, pad, eos, unk = (fast.id_to_token(number) for number in range(len(SPECIALS)))
     mask = wordpiece.MASK if bos == wordpiece.CLS else MASK
     names = {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}
     special = {f"{key}_token": name for key, name in names.items()}
-    # The generic class: that of XLM-R puts a normaliser and a pre-tokeniser of its own in the place of these.
+    # Use the generic class: that of XLM-R replaces the normaliser and pre-tokeniser by its own.
     settings: dict[str, Any] = special | {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,

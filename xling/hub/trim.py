@@ -1,8 +1,9 @@
-"""``xling trim``: leave out the pieces that no text of the given languages uses.
+"""Removal of vocabulary pieces that no text of the given languages uses: ``xling trim``.
 
-Embeddings are most of a multilingual model: 192 of the 278 million parameters of XLM-R base. A piece that stays keeps
-its row, so states and logits are the same numbers. Text whose best cut uses only pieces that stay is cut as before:
-leaving others out makes no cut better. Source: Abdaoui et al. 2020, "Load What You Need".
+Embeddings are most of a multilingual model: 192 of the 278 million parameters of XLM-R base. A kept piece
+keeps its row, so states and logits are the same numbers. Text whose best segmentation only uses kept pieces
+is segmented as before: removing others does not improve any segmentation. Source: Abdaoui et al. 2020, "Load
+What You Need".
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from xling.text import reader, vocab
 from xling.transfer import tune
 
 STAGE = "trim"
-LINES = 10_000  # encoded at a time
+LINES = 10_000  # lines encoded at a time
 
 
 def run(cfg: TrimConfig) -> manifest.Manifest:
-    """Count the pieces, leave out the unused and publish the smaller model.
+    """Count the pieces, remove the unused ones and publish the smaller model.
 
     Raises:
-        UserError: no text, an unknown language, no checkpoint.
+        UserError: there is no text or no checkpoint, or a language is unknown.
     """
     if cfg.least < 1:
         raise UserError(f"least={cfg.least}", "a whole number from 1")
@@ -51,7 +52,10 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     kept = kept_pieces(cfg.checkpoint, cfg.corpora, cfg.least)
-    with tempfile.TemporaryDirectory() as folder, manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        manifest.publish(cfg.out, STAGE, cfg, inputs) as publication,
+    ):
         vocabulary = Path(folder)
         write_vocabulary(cfg.checkpoint, vocabulary, kept)
         mask = vocab.load(cfg.checkpoint).get_piece_size() + 1
@@ -63,7 +67,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             weight = encoder.tokens.weight[rows].detach().clone()
             encoder.tokens = nn.Embedding.from_pretrained(weight, padding_idx=PAD)
             langs = checkpoint.read_published(cfg.checkpoint / tune.TASK_FILE, tune.TASK)["langs"]
-            tune.save(replace(tuned, processor=vocab.load(vocabulary)), made.path, vocabulary, langs)
+            tune.save(replace(tuned, processor=vocab.load(vocabulary)), publication.path, vocabulary, langs)
         else:
             model, langs = _load(cfg.checkpoint)
             before = model.encoder.tokens.num_embeddings
@@ -73,14 +77,14 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             for name in {*checkpoint.BY_TOKEN, *checkpoint.TIED} & state.keys():
                 state[name] = state[name][rows]
             small.load_state_dict(state)
-            vocab.copy(vocabulary, made.path)
-            checkpoint.save_model(made.path / "model.pt", small, langs, made.path)
-        made.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
+            vocab.copy(vocabulary, publication.path)
+            checkpoint.save_model(publication.path / "model.pt", small, langs, publication.path)
+        publication.counts |= {"langs": langs, "vocabulary_before": before, "vocabulary": len(rows)}
     return manifest.read(cfg.out)
 
 
 def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
-    """The model, with its decoder if it has one, and its languages."""
+    """Load the model, with its decoder if it has one, and its languages."""
     if checkpoint.has_decoder(directory):
         model, symbols = checkpoint.load_seq2seq(directory)
         return model, list(symbols.langs)
@@ -88,13 +92,14 @@ def _load(directory: Path) -> tuple[EncoderModel, list[str]]:
 
 
 def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 1) -> list[int]:
-    """Ids of the pieces to keep, in SentencePiece's numbering, ascending.
+    """Return the ids of the pieces to keep, in SentencePiece's numbering, ascending.
 
-    They are the pieces used ``least`` times (of a BPE vocabulary also those that merges go through), every character
-    of the text that is a piece, and the piece with the lowest score, from which an unknown character's cost is counted.
+    Kept are the pieces used ``least`` times (for a BPE vocabulary also those that merges pass through) and
+    every character of the text that is a piece. The piece with the lowest score is kept too: it determines
+    the cost of an unknown character.
 
     Raises:
-        UserError: a language without text.
+        UserError: a language has no text.
     """
     processor = vocab.load(folder)
     uses = np.zeros(processor.get_piece_size(), dtype=np.int64)
@@ -119,16 +124,16 @@ def kept_pieces(folder: Path, corpora: dict[str, tuple[str, ...]], least: int = 
 
 
 def with_merges(kept: set[int], processor: Any) -> set[int]:
-    """The pieces and all those that merges of byte-pair encoding may go through on the way to them."""
-    found, left, unknown = set(kept), list(kept), processor.unk_id()
+    """Add the pieces that byte-pair merges may pass through on the way to the kept ones."""
+    reached, left, unknown = set(kept), list(kept), processor.unk_id()
     while left:
         piece = processor.id_to_piece(left.pop())
         for cut in range(1, len(piece)):
             halves = {processor.piece_to_id(piece[:cut]), processor.piece_to_id(piece[cut:])}
             if unknown not in halves:
-                left += halves - found
-                found |= halves
-    return found
+                left += halves - reached
+                reached |= halves
+    return reached
 
 
 def _batches(lines: Iterable[str]) -> Iterable[list[str]]:

@@ -1,1 +1,1 @@
-"""Encoders, encoder-decoders and heads, registered with fairseq."""
+"""Encoders, encoder-decoders and their output heads, registered with fairseq."""

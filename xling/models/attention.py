@@ -1,4 +1,4 @@
-"""Attention within each sequence of a packed batch, or of each to its own sequence of another."""
+"""Attention within each sequence of a packed batch, or from each sequence to its partner in another batch."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ Runs = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Attention:
-    """Which tokens see which, within each sequence of a packed batch.
+    """Which tokens attend to which, within each sequence of a packed batch.
 
     Attributes:
         runs: (number of sequences, length) in order; they cover the N tokens.
-        causal: a token sees itself and those before it.
-        sees: (N,) int64 or None for all; token i sees token j of its sequence when ``sees[i] == shows[j]``, and
-            always itself.
+        causal: a token attends only to itself and earlier tokens.
+        sees: (N,) int64 or None for all; token i attends to token j of its sequence when ``sees[i] ==
+            shows[j]``, and always to itself.
         shows: (N,) int64 or None.
         drop: probability of dropping an attention weight; above 0 there is no fused kernel on a CPU.
-        keys: the runs of the keys, in the same order, where those are other sequences than the queries; None where
-            they are the same.
-        window: tokens seen to either side, 0 for all; see `xling.models.local`.
-        turn: angles that turn queries and keys, see `xling.models.rope`; the layer applies them, not `attend`.
-        bias: (H, longest, longest), what is added to the scores of a row and a column by their places; shorter
-            sequences read its first rows and columns.
+        keys: the runs of the keys, in the same order, if they are other sequences than the queries; else
+            None.
+        window: number of tokens visible to either side, 0 for all; see `xling.models.local`.
+        turn: rotation angles of queries and keys, see `xling.models.rope`; the layer applies them, not
+            `attend`.
+        bias: (H, longest, longest), added to the scores by row and column position; shorter
+            sequences use its first rows and columns.
     """
 
     runs: Runs
@@ -56,16 +57,16 @@ class Attention:
 
     @cached_property
     def longest(self) -> int:
-        """Tokens of the longest sequence."""
+        """Return the length of the longest sequence in tokens."""
         return max((length for _, length in self.runs), default=0)
 
     @cached_property
     def longest_key(self) -> int:
-        """Keys of the longest sequence."""
+        """Return the number of keys of the longest sequence."""
         return max((length for _, length in self.keys or self.runs), default=0)
 
     def starts(self, device: torch.device) -> tuple[Int32[Tensor, " borders"], Int32[Tensor, " borders"]]:
-        """Where sequences of queries and of keys begin and the last one ends, each int32 (sequences + 1,)."""
+        """Return the offsets of the sequences of queries and of keys, each int32 (sequences + 1,)."""
         if self._starts is None:
             queries = borders(self.runs, device)
             keys = queries if self.keys is None else borders(self.keys, device)
@@ -74,7 +75,7 @@ class Attention:
         return self._starts
 
     def plan(self, device: torch.device) -> _Plan:
-        """The dense blocks that are attended in, on a CPU or with a mask."""
+        """Return the dense blocks for attention, on a CPU or with a mask."""
         if self._plan is None:
             blocks = cut(list(zip(lengths_of(self.runs), lengths_of(self.keys or self.runs), strict=True)))
             sides = ([[pair[side] for pair in block] for block in blocks] for side in (0, 1))
@@ -84,36 +85,38 @@ class Attention:
         return self._plan
 
     def _masks(self, rows: Layout, columns: Layout) -> list[Tensor | None]:
-        # Of what is behind a row nothing is seen anyway, padding included.
+        # Positions after a row are masked anyway, including padding.
         filled = columns.filled if not self.causal else [None] * len(columns.filled)
         masks = [None if real is None else real[:, None, None] for real in filled]
         if self.window:
             return self._windows(rows)
         if self.sees is None or self.shows is None:
             return masks
-        made: list[Tensor | None] = []
+        block_masks: list[Tensor | None] = []
         for sees, shows, real in zip(rows.spread(self.sees), columns.spread(self.shows), masks, strict=True):
             same = sees[:, None, :, None] == shows[:, None, None]
             itself = torch.eye(same.shape[-1], dtype=torch.bool, device=same.device)
-            made.append((same if real is None else same & real) | itself)
-        return made
+            block_masks.append((same if real is None else same & real) | itself)
+        return block_masks
 
     def _windows(self, rows: Layout) -> list[Tensor | None]:
-        """Masks of blocks as `xling.models.local` cuts them; where all is near, of the block as it stands."""
-        assert self.bias is None and self.keys is None, "windows have neither biases nor keys of others"
+        """Return the masks of blocks as `xling.models.local` divides them; short blocks are masked undivided."""
+        assert self.bias is None and self.keys is None, (
+            "windows support neither biases nor keys of other sequences"
+        )
         marks = [None if x is None else rows.spread(x) for x in (self.sees, self.shows)]
-        made: list[Tensor | None] = []
+        masks: list[Tensor | None] = []
         for number, (count, length) in enumerate(rows.shapes):
             real = rows.filled[number]
             real = torch.ones(count, length, dtype=torch.bool, device=rows.device) if real is None else real
             sees, shows = (None if side is None else side[number] for side in marks)
-            made.append(local.mask(real, self.window, self.causal, sees, shows))
-        return made
+            masks.append(local.mask(real, self.window, self.causal, sees, shows))
+        return masks
 
     def biased(
         self, seen: Bool[Tensor, " ..."] | None, length: int
     ) -> Float[Tensor, " _ heads {length} {length}"]:
-        """The bias where a block's rows see columns and -inf elsewhere, (1 or sequences, H, length, length)."""
+        """Return the bias where a block's rows see columns, else -inf, (1 or sequences, H, length, length)."""
         assert self.bias is not None
         bias = self.bias[None, :, :length, :length]
         if self.causal:
@@ -123,7 +126,10 @@ class Attention:
 
 
 class _Plan(NamedTuple):
-    """Queries and keys in dense blocks; ``masks`` of each, bool (sequences, 1, 1 or rows, columns), True where seen."""
+    """Queries and keys in dense blocks.
+
+    ``masks`` are bool (sequences, 1, 1 or rows, columns), True where visible.
+    """
 
     queries: Layout
     keys: Layout
@@ -131,20 +137,22 @@ class _Plan(NamedTuple):
 
 
 def borders(runs: Runs, device: torch.device) -> Int32[Tensor, " borders"]:
-    """Where packed sequences begin and the last one ends, int32 (sequences + 1,)."""
+    """Return the offsets of packed sequences, int32 (sequences + 1,)."""
     lengths = np.repeat([length for _, length in runs], [count for count, _ in runs])
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return torch.from_numpy(ends).to(device, non_blocking=True)  # else it would wait for the device
+    return torch.from_numpy(ends).to(
+        device, non_blocking=True
+    )  # otherwise it would synchronise with the device
 
 
 def _flash(*given: Any, window: int = 0) -> Tensor:
-    """Torch's fused kernel for a GPU on packed sequences, (N, H, C); ``window`` tokens on either side are seen, 0: all.
+    """Call torch's fused GPU kernel on packed sequences, (N, H, C); ``window`` tokens per side are visible, 0: all.
 
-    The operator itself, since `torch.nn.attention.varlen`, which calls it, has no dropout.
+    It calls the operator directly, since `torch.nn.attention.varlen`, which wraps it, has no dropout.
     """
     near = {"window_size_left": window, "window_size_right": window} if window else {}
-    found: Tensor = torch.ops.aten._flash_attention_forward(*given, False, **near)[0]
-    return found
+    attended: Tensor = torch.ops.aten._flash_attention_forward(*given, False, **near)[0]
+    return attended
 
 
 def attend(
@@ -153,12 +161,12 @@ def attend(
     value: Float[Tensor, "keys heads head_dim"],
     how: Attention,
 ) -> Float[Tensor, " tokens heads*head_dim"]:
-    """Attention of each sequence of a packed batch to itself, or to its own of another batch.
+    """Compute attention of each sequence of a packed batch to itself, or to its partner in another batch.
 
     Args:
         query: (N, H, C), packed as ``how.runs`` says.
         key, value: the same, or (M, H, C), packed as ``how.keys`` says.
-        how: who sees whom.
+        how: which tokens attend to which.
 
     Returns:
         (N, H * C).
@@ -173,29 +181,29 @@ def attend(
     layouts = ((query, plan.queries), (key, plan.keys), (value, plan.keys))
     dense = [[block.transpose(1, 2) for block in layout.spread(rows)] for rows, layout in layouts]
     masks, past_only = plan.masks, how.causal
-    if how.bias is not None:  # not in the plan, since each layer that is computed again needs its own
+    if how.bias is not None:  # not in the plan, since each recomputed layer needs its own
         shapes = zip(plan.masks, plan.queries.shapes, strict=True)
         masks, past_only = [how.biased(mask, length) for mask, (_, length) in shapes], False
-    found = [
+    outputs = [
         attend_dense(q, k, v, mask, how.drop, past_only) for q, k, v, mask in zip(*dense, masks, strict=True)
     ]
-    return plan.queries.packed([block.transpose(1, 2) for block in found])
+    return plan.queries.packed([block.transpose(1, 2) for block in outputs])
 
 
 def _attend_near(query: Tensor, key: Tensor, value: Tensor, how: Attention, plan: _Plan) -> Tensor:
-    """`attend` within a window: every block that is longer than three windows in pieces."""
-    found = []
+    """Compute `attend` within a window; blocks longer than three windows are divided into pieces."""
+    blocks = []
     spread = (plan.queries.spread(rows) for rows in (query, key, value))
     for q, k, v, mask in zip(*spread, plan.masks, strict=True):
         count, length = q.shape[:2]
         if local.pays(length, how.window):
             pieces = local.in_blocks(q, k, v, how.window)
-            made = attend_dense(*pieces, mask=mask, drop=how.drop).transpose(1, 2)
-            found.append(made.reshape(count, -1, *q.shape[2:])[:, :length])
+            attended = attend_dense(*pieces, mask=mask, drop=how.drop).transpose(1, 2)
+            blocks.append(attended.reshape(count, -1, *q.shape[2:])[:, :length])
         else:
-            made = attend_dense(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, how.drop)
-            found.append(made.transpose(1, 2))
-    return plan.queries.packed(found)
+            attended = attend_dense(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, how.drop)
+            blocks.append(attended.transpose(1, 2))
+    return plan.queries.packed(blocks)
 
 
 def attend_dense(
@@ -208,9 +216,9 @@ def attend_dense(
     drop: float = 0.0,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads time head_dim"]:
-    """Attention (B, H, T, C) of queries over keys and values (B, H, S, C) by the kernel that is fast here.
+    """Compute attention (B, H, T, C) of queries over keys and values (B, H, S, C) with the fastest kernel available.
 
-    ``mask`` says what is seen (bool) or is added to the scores.
+    ``mask`` is bool (True where visible) or added to the scores.
     """
     on_cpu_in_bf16 = q.dtype == torch.bfloat16 and q.device.type == "cpu"
     kernel = _products if on_cpu_in_bf16 else F.scaled_dot_product_attention
@@ -218,10 +226,10 @@ def attend_dense(
 
 
 def is_unpadded(query: Any, how: Attention) -> bool:
-    """Whether flash attention takes the packed batch (N, H, C) as it is, all lengths at once.
+    """Return whether flash attention accepts the packed batch (N, H, C) directly, with all lengths at once.
 
-    Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without a mask other than the
-    causal one and without biases. Everything else goes block by block.
+    Its kernels run on a GPU in 16 bits, with heads of at most 256 in multiples of 8, without biases and
+    without a mask other than the causal one. Everything else is computed block by block.
     """
     fits = (
         query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
@@ -230,10 +238,10 @@ def is_unpadded(query: Any, how: Attention) -> bool:
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, causal: bool) -> Tensor:
-    """Attention as two matrix products, as a CPU does it in bfloat16.
+    """Compute attention as two matrix products, for a CPU in bfloat16.
 
-    Torch's fused kernel took two to three times as long there (forward and backward, lengths 64 to 256), since its
-    inner loops do not reach the bfloat16 instructions.
+    Torch's fused kernel took two to three times as long there (forward and backward, lengths 64 to 256),
+    since its inner loops do not reach the bfloat16 instructions.
     """
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if causal:

@@ -1,7 +1,7 @@
-"""Packed sequences as a few dense blocks, for attention, which is slow on many small ones.
+"""Conversion of packed sequences to a few dense blocks, since attention is slow on many small ones.
 
-Sequences of equal lengths make a block as they stand. Others are padded to the longest of their block: a block of its
-own costs about as much as `SPARE` scores that nobody reads.
+Sequences of equal lengths form a block without padding. Others are padded to the longest of their block: a
+separate block costs about as much as `SPARE` wasted scores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPARE = 64 * 64
 
 
 def cut(lengths: Sequence[tuple[int, int]], spare: int = SPARE) -> list[list[tuple[int, int]]]:
-    """Neighbouring sequences of queries and keys (lengths of both) that make a block each.
+    """Group neighbouring sequences, given as (queries, keys) lengths, into blocks.
 
     Example:
         >>> cut([(5, 4), (5, 4), (3, 3), (1, 1)], spare=20)
@@ -39,16 +39,17 @@ def cut(lengths: Sequence[tuple[int, int]], spare: int = SPARE) -> list[list[tup
 
 
 class Layout:
-    """How packed rows (N, ...) of sequences stand in dense blocks.
+    """Mapping between packed rows (N, ...) of sequences and dense blocks.
 
     Args:
         blocks: lengths of the sequences of each block, in order.
-        device: of the rows.
+        device: device of the rows.
 
     Attributes:
-        device: of the rows.
+        device: device of the rows.
         shapes: (sequences, longest) of each block.
-        filled: of each block the places that are no padding, bool (sequences, longest), or None where all are.
+        filled: for each block the places without padding, bool (sequences, longest), or None if there is no
+            padding.
     """
 
     def __init__(self, blocks: Sequence[Sequence[int]], device: torch.device) -> None:
@@ -66,11 +67,11 @@ class Layout:
                 self.filled[number] = each[-1].to(device)
         flat = torch.cat([filled.flatten() for filled in each])
         places, empty = flat.nonzero().flatten(), (~flat).nonzero().flatten()
-        rows = flat.cumsum(0) - 1  # padding repeats the row before it
+        rows = flat.cumsum(0) - 1  # padding repeats the preceding row
         self._rows = rows.to(device), places.to(device), empty.to(device)
 
     def spread(self, packed: Shaped[Tensor, " tokens *row"]) -> tuple[Shaped[Tensor, " _ _ *row"], ...]:
-        """(N, ...) -> of each block (sequences, longest, ...); padding repeats the sequence's last row."""
+        """Convert (N, ...) to one (sequences, longest, ...) per block; padding repeats the sequence's last row."""
         assert len(packed) == self._num, f"runs cover {self._num} of {len(packed)} tokens"
         if self._rows is not None:
             rows, places, _ = self._rows
@@ -79,32 +80,35 @@ class Layout:
         return tuple(part.unflatten(0, shape) for part, shape in zip(parts, self.shapes, strict=True))
 
     def packed(self, blocks: Sequence[Shaped[Tensor, " _ _ *row"]]) -> Shaped[Tensor, "tokens size"]:
-        """What `spread` makes, put back end to end and flat, (N, size of a row)."""
+        """Concatenate the blocks of `spread` back to flat packed rows, (N, size of a row)."""
         rows = [block.reshape(block.shape[0] * block.shape[1], -1) for block in blocks]
         joined = rows[0] if len(rows) == 1 else torch.cat(rows)
         if self._rows is None:
             return joined
         rows_of, places, empty = self._rows
-        made: Tensor = _Moved.apply(joined, places, rows_of, empty)  # type: ignore[no-untyped-call]
-        return made
+        packed_rows: Tensor = _Moved.apply(joined, places, rows_of, empty)  # type: ignore[no-untyped-call]
+        return packed_rows
 
 
 class _Moved(torch.autograd.Function):
-    """Rows of one layout in another; the gradient is moved back, which is many times as fast as adding it up."""
+    """Move rows from one layout to another; the gradient is moved back, much faster than by accumulation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Tensor, back: Tensor, empty: Tensor | None) -> Tensor:
-        """Rows ``rows`` of x; ``back`` are those of the result that x is made of, but for rows ``empty`` of x."""
+        """Gather ``rows`` of x.
+
+        ``back`` are the rows of the result that x consists of, except rows ``empty`` of x.
+        """
         ctx.save_for_backward(back, empty)
         return x.index_select(0, rows)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         back, empty = ctx.saved_tensors
-        found = grad.index_select(0, back)
-        return found if empty is None else found.index_fill_(0, empty, 0), None, None, None
+        moved = grad.index_select(0, back)
+        return moved if empty is None else moved.index_fill_(0, empty, 0), None, None, None
 
 
 def lengths_of(runs: Sequence[tuple[int, int]]) -> list[int]:
-    """Of each sequence, from (sequences, length) in order."""
+    """Return the length of each sequence, from (sequences, length) in order."""
     return [length for count, length in runs for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Published models, without pickled code."""
+"""Published models: saving and loading of model files without pickled code."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 ENCODER, SEQ2SEQ = "xling-encoder-1", "xling-seq2seq-1"
-TIED = ("lm_head.weight", "decoder.head.weight")  # to the embeddings; the second where the head is not untied
+TIED = (
+    "lm_head.weight",
+    "decoder.head.weight",
+)  # tied to the embeddings; the second only if the head is tied
 SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 _KINDS = {ENCODER: "an encoder", SEQ2SEQ: "a model with a decoder", "xling-task-1": "a fine-tuned encoder"}
-_KINDS[FOREIGN] = "an encoder that transformers computes, for eval, finetune and mine"
-INT8 = "int8"  # matrices that `xling quantize` wrote, as values and scales of rows
+_KINDS[FOREIGN] = "an encoder computed by transformers, for eval, finetune and mine"
+INT8 = "int8"  # matrices written by `xling quantize`, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
     "lm_head.bias",
     "decoder.head.bias",
     "decoder.head.weight",
-)  # a row for each id
+)  # these have one row per id
 
 
 def save_model(
@@ -47,7 +50,7 @@ def save_model(
     vocab_dir: Path,
     state: dict[str, Shaped[Tensor, " ..."]] | None = None,
 ) -> None:
-    """Write float32 weights with shape, languages and the vocabulary's digest; tensors and plain values only.
+    """Write float32 weights with shape, languages and the vocabulary's digest; only tensors and plain values.
 
     ``state`` are the weights of a sharded model, gathered by `xling.models.running.snapshot`.
     """
@@ -61,12 +64,12 @@ def save_model(
 
 
 def tied_of(cfg: Any) -> set[str]:
-    """Names of the weights that are the embeddings under another name."""
+    """Return the names of the weights that are tied to the embeddings."""
     return {*TIED[:1]} if getattr(cfg, "untied_head", False) else {*TIED}
 
 
 def shape_of(cfg: Any, kind: str = ENCODER) -> dict[str, Any]:
-    """The configuration of a model as plain values."""
+    """Return the configuration of a model as plain values."""
     plain = OmegaConf.to_container(cfg) if OmegaConf.is_config(cfg) else asdict(cfg)
     names = {f for f in SHAPES[kind].__dataclass_fields__ if not f.startswith("_")}
     return {k: v for k, v in dict(plain).items() if k in names}  # type: ignore[arg-type]
@@ -75,7 +78,10 @@ def shape_of(cfg: Any, kind: str = ENCODER) -> dict[str, Any]:
 def write_published(
     path: Path, kind: str, facts: dict[str, Any], weights: dict[str, Shaped[Tensor, " ..."]], vocab_dir: Path
 ) -> None:
-    """Write what `read_published` reads: ``kind``, plain ``facts``, float32 ``weights``, the vocabulary's digest."""
+    """Write a file for `read_published`.
+
+    ``kind``, plain ``facts``, float32 ``weights``, the vocabulary's digest.
+    """
     state = {
         "format": kind,
         **facts,
@@ -86,17 +92,18 @@ def write_published(
 
 
 def read_published(path: Path, *kinds: str) -> dict[str, Any]:
-    """The contents of a published model file of one of ``kinds``, weights in float32; no code in it is run.
+    """Read a published model file of one of ``kinds``, with weights in float32; no code in it is executed.
 
     Raises:
-        UserError: no such file, a damaged or foreign one, or a vocabulary beside it that it was not trained with.
+        UserError: the file does not exist, is damaged or of another program, or the vocabulary beside it does
+            not match.
     """
     if not path.is_file():
         fix = f"run `xling {'pretrain' if path.name == 'model.pt' else 'finetune'}` first"
         if (path.parent / "config.json").is_file():
             fix = (
-                f"it looks like a model of Hugging Face: write hf:{path.parent}, or keep what "
-                f"`xling import hf {path.parent} out=DIR` makes"
+                f"it looks like a Hugging Face model: write hf:{path.parent}, or use the output of "
+                f"`xling import hf {path.parent} out=DIR`"
             )
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
     try:
@@ -123,44 +130,45 @@ def read_published(path: Path, *kinds: str) -> dict[str, Any]:
 def load_model(
     directory: Path, dropout: float = 0.0, random_init: bool = False
 ) -> tuple[EncoderModel, list[str]]:
-    """A published pre-trained encoder, or the encoder of a model with a decoder, in float32 and its languages.
+    """Load a published encoder, or the encoder of a model with a decoder, in float32, and its languages.
 
     Args:
-        directory: what `xling pretrain` published.
+        directory: output of `xling pretrain`.
         dropout: probability for further training.
-        random_init: keep the fresh weights of torch's generator instead of the trained ones: the control.
+        random_init: keep fresh random weights instead of the trained ones, as a control.
 
     Raises:
-        UserError: no model there, a damaged file, or a vocabulary that is not the one it was trained with.
+        UserError: the model does not exist or is damaged, or the vocabulary is not the one it was trained
+            with.
     """
-    found = read_published(directory / "model.pt", *SHAPES, FOREIGN)
-    if found["format"] == FOREIGN:
-        rows = len(found["weights"]["encoder.tokens.weight"])
-        model: Any = ForeignModel(found[SETTINGS], rows, dropout)
+    published = read_published(directory / "model.pt", *SHAPES, FOREIGN)
+    if published["format"] == FOREIGN:
+        rows = len(published["weights"]["encoder.tokens.weight"])
+        model: Any = ForeignModel(published[SETTINGS], rows, dropout)
         if not random_init:
-            model.load_state_dict(found["weights"])
-        return model, found["langs"]
-    return _load(directory, EncoderModel, dropout, random_init, found)
+            model.load_state_dict(published["weights"])
+        return model, published["langs"]
+    return _load(directory, EncoderModel, dropout, random_init, published)
 
 
 def load_seq2seq(
     directory: Path, dropout: float = 0.0, random_init: bool = False
 ) -> tuple[Seq2SeqModel, Symbols]:
-    """A published encoder-decoder in float32 and its symbols.
+    """Load a published encoder-decoder in float32 and its symbols.
 
     Args:
         directory, dropout, random_init: as for `load_model`.
 
     Raises:
-        UserError: as `load_model`, or the model there has no decoder.
+        UserError: as `load_model`, or the model has no decoder.
     """
     model, langs = _load(directory, Seq2SeqModel, dropout, random_init)
     size, source_lang = len(model.encoder.tokens.weight), model.cfg.source_lang
-    return model, Symbols.behind(_mask_of(directory), size, langs, source_lang)
+    return model, Symbols.behind(mask_of(directory), size, langs, source_lang)
 
 
 def has_decoder(directory: Path) -> bool:
-    """Whether the published model there is an encoder-decoder."""
+    """Return whether the published model is an encoder-decoder."""
     return bool(read_published(directory / "model.pt", *SHAPES)["format"] == SEQ2SEQ)
 
 
@@ -169,11 +177,11 @@ def _load(
     model_class: type[AnyModel],
     dropout: float,
     random_init: bool,
-    found: dict[str, Any] | None = None,
+    published: dict[str, Any] | None = None,
 ) -> tuple[AnyModel, list[str]]:
     path = directory / "model.pt"
     kind = SEQ2SEQ if issubclass(model_class, Seq2SeqModel) else ENCODER
-    state = found or read_published(path, *([SEQ2SEQ] if kind == SEQ2SEQ else SHAPES))
+    state = published or read_published(path, *([SEQ2SEQ] if kind == SEQ2SEQ else SHAPES))
     names = SHAPES[kind].__dataclass_fields__
     settings = {k: str(v) for k, v in state["shape"].items() if k in names} | {"dropout": str(dropout)}
     shape = from_dict(SHAPES[kind], settings, str(path))
@@ -197,19 +205,21 @@ def start_from(
 ) -> None:
     """Copy the weights of a published model into ``model``.
 
-    Of two models with decoders everything is copied, with the tokens of the languages that both have; a decoder
-    that meets an encoder's weights starts from them (`xling.models.seq2seq.start_decoder`).
+    If both models have decoders, everything is copied, and the tokens of the languages that both have. If
+    only ``model`` has a decoder, it starts from the encoder's weights (`xling.models.seq2seq.start_decoder`).
 
     Args:
         model: of the same shape; its decoder may have more or fewer layers than the encoder it starts from.
-        directory: what `xling pretrain` published.
+        directory: output of `xling pretrain`.
         langs: languages of ``model``.
         data: directory with the vocabulary of ``model``.
-        leave_embeddings: where the vocabularies differ, keep the model's own embeddings and output bias.
-        layers: of the published encoder, from 0 below, for those of ``model`` in order; empty for all.
+        leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
+        layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
+            for all.
 
     Raises:
-        UserError: no model there, another shape, other language embeddings, another vocabulary.
+        UserError: the model does not exist or has another shape, other language embeddings, or another
+            vocabulary.
     """
     both = isinstance(model, Seq2SeqModel) and has_decoder(directory)
     old, old_langs = _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
@@ -247,7 +257,7 @@ def start_from(
 
 
 def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, directory: Path) -> None:
-    """Refuse settings under which the weights of ``old`` would fit and mean something else."""
+    """Reject settings under which the weights of ``old`` would have matching shapes but another meaning."""
     for name in names(only=(None, DECODER) if both else (None,), same=True):
         mine, theirs = getattr(model.cfg, name), getattr(old.cfg, name)
         if mine != theirs:
@@ -261,7 +271,7 @@ def _check_settings(model: EncoderModel, old: EncoderModel, both: bool, director
 def _with_layers(
     weights: dict[str, Tensor], layers: Sequence[int], wanted: int, directory: Path
 ) -> dict[str, Tensor]:
-    """Weights with the encoder's ``layers`` alone, numbered anew."""
+    """Return the weights with only the encoder's ``layers``, renumbered."""
     prefix = "encoder.layers."
     numbered = [
         (name.removeprefix(prefix).partition("."), name) for name in weights if name.startswith(prefix)
@@ -280,8 +290,8 @@ def _with_layers(
 
 
 def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tuple[Tensor, Tensor]:
-    """Token ids of ``model`` and of a published one that mean the same."""
-    mask = _mask_of(directory)
+    """Return the token ids of ``model`` and of a published one that mean the same."""
+    mask = mask_of(directory)
     state = read_published(directory / "model.pt", *SHAPES)
     rows = [(i, i) for i in range(mask + 1)]
     if isinstance(model, Seq2SeqModel) and state["format"] == SEQ2SEQ:
@@ -299,22 +309,22 @@ def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tupl
     return first, second
 
 
-def _mask_of(directory: Path) -> int:
-    """Id of ``<mask>``, which follows the pieces of ``dict.txt``."""
+def mask_of(directory: Path) -> int:
+    """Return the id of ``<mask>``, which follows the pieces of ``dict.txt``."""
     with (directory / "dict.txt").open(encoding="utf-8") as lines:
         return NUM_SPECIALS + sum(1 for _ in lines)
 
 
 def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
-    """Refuse weights and a vocabulary that do not belong together.
+    """Reject weights and a vocabulary that do not belong together.
 
     Raises:
         UserError: the digests differ.
     """
-    found = vocab_digest(vocab_dir)
-    if found != expected:
+    digest = vocab_digest(vocab_dir)
+    if digest != expected:
         raise UserError(
-            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {found[:12]}",
+            f"{what} was trained with vocabulary {expected[:12]}, but {vocab_dir} holds {digest[:12]}",
             "weights and vocabulary of one run",
             "give the vocabulary that the checkpoint was trained with",
         )

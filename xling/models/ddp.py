@@ -1,8 +1,8 @@
-"""The processes of one data-parallel training, started by torchrun, or by Slurm with one task per GPU.
+"""Processes of one data-parallel training, started by torchrun, or by Slurm with one task per GPU.
 
-Both name the place to meet in ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``;
-without them a training is one process and everything here is free. N processes with ``accumulate=k`` see the
-same batches per update as one process with ``accumulate=N*k``.
+Both set ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``. Without them a
+training is one process and the functions here cost nothing. N processes with ``accumulate=k`` see the same
+batches per update as one process with ``accumulate=N*k``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ BUCKET_BYTES = 64 << 20
 
 
 def is_part(tensor: Any) -> TypeGuard[DTensor]:
-    """Whether this process holds a part of a sharded tensor.
+    """Return whether a tensor is a shard of a sharded tensor.
 
-    No tensor is one before the module of the class is loaded; only `shard` loads it, since that takes a second.
+    No such tensor exists before the module of its class is loaded. Only `shard` loads it, since that takes a
+    second.
     """
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
@@ -35,7 +36,7 @@ def is_part(tensor: Any) -> TypeGuard[DTensor]:
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Meet the other processes, by NCCL where every process has a GPU, else by gloo."""
+    """Join the process group, with NCCL if every process has a GPU, else with gloo."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
         return
@@ -50,22 +51,22 @@ def joined() -> Iterator[None]:
 
 
 def size() -> int:
-    """Number of processes."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Number of this process, from 0; only 0 writes checkpoints and results."""
+    """Return the rank of this process, from 0; only rank 0 writes checkpoints and results."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def is_first() -> bool:
-    """Whether this process is the first by its environment: also before they have joined and after."""
+    """Return whether this process has rank 0 by its environment: valid also before joining and after."""
     return int(os.environ.get("WORLD_SIZE", "1")) < 2 or int(os.environ.get("RANK", "0")) == 0
 
 
 def agreed(flag: bool) -> bool:
-    """Whether ``flag`` is set in any process; all have to ask."""
+    """Return whether ``flag`` is set in any process; all processes must call this."""
     if size() == 1:
         return flag
     device = torch.device("cuda", _local_rank()) if dist.get_backend() == "nccl" else torch.device("cpu")
@@ -75,7 +76,7 @@ def agreed(flag: bool) -> bool:
 
 
 def wait() -> None:
-    """Wait until every process is here."""
+    """Wait until all processes arrive here."""
     if size() > 1:
         dist.barrier()
 
@@ -84,12 +85,13 @@ def wait() -> None:
 def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
     """Average the gradients of all processes, in place.
 
-    A parameter that no process has a gradient of keeps none; where some have one, the others count as 0. Processes
-    may therefore hold batches of different objectives. The sums are float32, whatever carries them.
+    A parameter without a gradient in any process keeps none; if only some processes have one, the others
+    count as 0. So processes may hold batches of different objectives. Sums are float32 regardless of the
+    transport.
 
     Args:
-        parameters: float32, the same in every process, in the same order; those of a sharded model are averaged
-            already.
+        parameters: float32, the same in every process, in the same order; those of a sharded model are
+            already averaged.
     """
     parameters = [p for p in parameters if not is_part(p)]
     if size() == 1 or not parameters:
@@ -111,7 +113,7 @@ def average(parameters: Sequence[Shaped[Tensor, " ..."]]) -> None:
 
 
 def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbours of one type, of about `BUCKET_BYTES` together."""
+    """Group neighbouring tensors of one type into buckets of about `BUCKET_BYTES`."""
     bucket: list[Tensor] = []
     for tensor in tensors:
         full = sum(t.nbytes for t in bucket) >= BUCKET_BYTES
@@ -124,30 +126,30 @@ def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
 
 
 class _Whole(nn.Module):
-    """A model and whatever is computed with it, so that its weights are there for all of that."""
+    """Wrapper that keeps FSDP2's root weights gathered during a whole loss computation."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, compute: Callable[..., Any], *given: Any) -> Any:
-        """What ``compute`` returns."""
+        """Run ``compute`` and return its result."""
         return compute(*given)
 
 
 def shard(model: nn.Module, layers: Iterable[nn.Module]) -> Callable[..., Any]:
-    """Let every process keep a part of each weight, gradient and moment only (FSDP2); gradients are summed in float32.
+    """Shard weights, gradients and moments over the processes (FSDP2); gradients are summed in float32.
 
-    Each of ``layers`` has its whole weights while it computes, everything else while a loss is computed. From now on
-    the parameters of ``model`` are DTensors; it loads whole weights all the same.
+    Each of ``layers`` gathers its weights while it computes; all other weights are gathered while a loss is
+    computed. After this call the parameters of ``model`` are DTensors; it can still load unsharded weights.
 
     Args:
-        model: the same in every process, where it is to train.
-        layers: parts of it.
+        model: the same in every process, on the training device.
+        layers: its layers.
 
     Returns:
-        A function that calls its first argument with the others while the weights outside of ``layers`` are whole.
-        All processes must call it at the same time, and the same layers in it in the same order.
+        A function that calls its first argument with the others while the weights outside of ``layers`` are
+        gathered. All processes must call it at the same time, and the same layers in it in the same order.
 
     Source: Zhao et al. 2023; torch.distributed.fsdp.fully_shard.
     """
@@ -169,7 +171,7 @@ def _shard_state(module: nn.Module, state: dict[str, Any], prefix: str, *rest: A
 
 
 def shard_like(whole: Shaped[Tensor, " ..."], other: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
-    """This process's part of a tensor that every process has, cut as ``other`` is."""
+    """Return this process's shard of a tensor that every process has, divided as ``other`` is."""
     if not is_part(other) or is_part(whole):
         return whole
     from torch.distributed.tensor import distribute_tensor
@@ -178,17 +180,17 @@ def shard_like(whole: Shaped[Tensor, " ..."], other: Shaped[Tensor, " ..."]) -> 
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether `shard` was called for a model."""
+    """Return whether `shard` was called for a model."""
     return any(is_part(parameter) for parameter in model.state_dict().values())
 
 
 def local(tensor: Shaped[Tensor, " ..."]) -> Shaped[Tensor, " ..."]:
-    """What this process holds of a tensor, in the same memory."""
+    """Return this process's shard of a tensor, in the same memory."""
     return tensor.to_local() if is_part(tensor) else tensor
 
 
 def is_everywhere(tensor: Shaped[Tensor, " ..."]) -> bool:
-    """Whether every process holds some of a tensor."""
+    """Return whether every process holds a part of a tensor."""
     if not is_part(tensor):
         return tensor.numel() > 0
     rows_each = -(-len(tensor) // size())
@@ -196,7 +198,7 @@ def is_everywhere(tensor: Shaped[Tensor, " ..."]) -> bool:
 
 
 def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
-    """Norm of all gradients together, whoever holds them."""
+    """Return the norm of all gradients over all processes."""
     norm = torch.nn.utils.get_total_norm([local(gradient) for gradient in gradients])
     if not any(is_part(gradient) for gradient in gradients):
         return norm
@@ -206,14 +208,15 @@ def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
 
 
 def configure(distributed_training: Any) -> None:
-    """Tell fairseq's configuration about the processes that `joined` found."""
+    """Tell fairseq's configuration about the processes that `joined` joined."""
     distributed_training.distributed_world_size = size()
     if size() > 1:
         distributed_training.distributed_rank = rank()
         distributed_training.device_id = _local_rank()
         distributed_training.distributed_no_spawn = True
-        # torch's wrapper averages only what its forward pass has met, and losses use the head and what objectives
-        # add outside of it. This one only hands calls through: `average` does the averaging.
+        # torch's wrapper averages only parameters used in its forward pass, but losses use the head and
+        # modules of the objectives outside of it. This wrapper only forwards calls: `average` does the
+        # averaging.
         distributed_training.ddp_backend = "legacy_ddp"
 
 
@@ -222,7 +225,7 @@ def _local_rank() -> int:
 
 
 def _forget_group() -> None:
-    """Cause: fairseq keeps the first process group of a process for ever."""
+    """Clear the process group that fairseq caches for the lifetime of a process."""
     from fairseq.distributed.utils import get_global_group
 
     get_global_group.__dict__.pop("_global_group", None)

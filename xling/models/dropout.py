@@ -1,4 +1,4 @@
-"""Dropout that costs little on a CPU, where torch's Bernoulli numbers are a tenth of a training step."""
+"""Fast dropout on a CPU, where torch's Bernoulli sampling takes a tenth of a training step."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[Tensor, " *shape"]:
     """Zero each element with probability ``prob`` and scale the others by 1 / (1 - prob).
 
-    On a CPU the numbers are 16-bit integers of a generator seeded from torch's, so that a seed or a restored
-    state of torch still decides everything; ``prob`` is rounded to 1 / 65536.
+    On a CPU the random numbers are 16-bit integers of a generator seeded from torch's, so that torch's seed
+    or restored state still determines everything; ``prob`` is rounded to 1 / 65536.
 
     Args:
         x: floating point, any shape.
@@ -38,8 +38,8 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
     generator = np.random.SFC64(int(torch.randint(1 << 62, ())))
     words = generator.random_raw(-(-x.numel() // 4)).view(np.uint16)[: x.numel()]
     keep = torch.from_numpy(words >= threshold).view(x.shape)
-    # The factor 0 or scale, made as an integer from its bits: from a truth value torch makes these five times as
-    # fast as it makes floating point numbers.
+    # The factor, 0 or scale, is built as an integer from its bits: torch converts booleans to integers five
+    # times faster than to floating point numbers.
     bits = _BITS[x.element_size()]
     scale = torch.tensor(_STEPS / (_STEPS - threshold), dtype=x.dtype).view(bits)
     return x * keep.to(bits).mul_(scale).view(x.dtype)

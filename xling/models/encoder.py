@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PAD = 1
 COMPILER = "inductor"
-BUCKETS, FARTHEST = 32, 128  # of relative positions
+BUCKETS, FARTHEST = 32, 128  # number of buckets and largest distance of relative positions
 NORMS: dict[str, Callable[..., nn.Module]] = {
     "layer": nn.LayerNorm,
     "rms": nn.RMSNorm,
@@ -45,11 +45,14 @@ FFNS: dict[str, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
 }
 GATED = ("gated_gelu", "geglu", "swiglu")
-"""What stands between the two matrices of a feed-forward block, or is its gate."""
+"""Activations between the two matrices of a feed-forward block, or of its gate."""
 
 
 def fairseq_class(name: str, base: type, *only: Side | None) -> Any:
-    """The dataclass for fairseq and model files: ``base`` and the settings of `Shape` of the sides ``only``."""
+    """Build the dataclass for fairseq and model files.
+
+    ``base`` and the settings of `Shape` of the sides ``only``.
+    """
     more = {"__module__": __name__, "__doc__": Shape.__doc__}
     return make_dataclass(name, plain(only), bases=(base,), namespace=more)
 
@@ -61,14 +64,14 @@ else:
 
 
 class Relative(nn.Module):
-    """A number for each head by how far a key is from its query, which is added to their score (T5).
+    """Relative position biases (T5): a number per head and distance, added to the attention score.
 
-    Half of the buckets (of each direction, where both are seen) hold one distance each, the others ever more, up to
-    `FARTHEST` and beyond.
+    Half of the buckets (of each direction, if both are visible) hold one distance each. The others hold
+    increasing ranges of distances up to `FARTHEST` and beyond.
 
     Args:
         heads: attention heads.
-        causal: nothing behind the query is seen.
+        causal: positions after the query are not visible.
 
     Source: Raffel et al. 2020, section 2.1; ``_relative_position_bucket`` of their code.
     """
@@ -78,26 +81,26 @@ class Relative(nn.Module):
         self.causal, self.table = causal, nn.Embedding(BUCKETS, heads)
 
     def bucket(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
-        """Buckets of the places of keys minus those of their queries, int64 of any shape."""
+        """Return the buckets of offsets (key position minus query position), int64 of any shape."""
         one_way = BUCKETS if self.causal else BUCKETS // 2
         exact, far = one_way // 2, (-offsets if self.causal else offsets.abs()).clamp(min=0)
         log = torch.log(far.clamp(min=1).float() / exact) / math.log(FARTHEST / exact) * (one_way - exact)
-        found = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
-        return found if self.causal else found + one_way * (offsets > 0)
+        buckets = torch.where(far < exact, far, (exact + log.long()).clamp(max=one_way - 1))
+        return buckets if self.causal else buckets + one_way * (offsets > 0)
 
     def at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
-        """The numbers of each head at offsets of any shape, (..., H)."""
-        found: Tensor = self.table(self.bucket(offsets))
-        return found
+        """Return the biases of each head at offsets of any shape, (..., H)."""
+        biases: Tensor = self.table(self.bucket(offsets))
+        return biases
 
     def forward(self, length: int, device: torch.device) -> Float[Tensor, "heads {length} {length}"]:
-        """Of every query and key of a sequence, (H, length, length)."""
+        """Return the biases of every query and key of a sequence, (H, length, length)."""
         offsets = torch.arange(1 - length, length, device=device)
         return self.at(offsets).t().unfold(1, length, 1).flip(1)
 
 
 def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
-    """The norm of a model, or none."""
+    """Create the norm layer of a model, or an identity if it is not wanted."""
     assert cfg.norm in NORMS, f"norm {cfg.norm!r}: {', '.join(NORMS)}"
     return NORMS[cfg.norm](cfg.dim, cfg.norm_eps) if wanted else nn.Identity()
 
@@ -107,7 +110,7 @@ class Layer(nn.Module):
 
     Args:
         cfg: the shape of the model.
-        index: of the layer, from 0.
+        index: index of the layer, from 0.
     """
 
     def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
@@ -129,7 +132,7 @@ class Layer(nn.Module):
         self.adapters = nn.ModuleDict()
 
     def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
-        """(N, D) -> (N, D)."""
+        """Map (N, D) -> (N, D)."""
         before, after = _compiled() if self.compiled else (projections, _after_attention)
         query, key, value = before(self, x, how.turn).unbind(1)
         return after(self, x, attend(query, key, value, how))
@@ -138,7 +141,7 @@ class Layer(nn.Module):
 def projections(
     layer: Layer, x: Float[Tensor, "tokens dim"], turn: Rotation | None = None
 ) -> Float[Tensor, "tokens 3 {layer.heads} head_dim"]:
-    """(N, D) -> queries, keys and values (N, 3, H, C), the first two normed and turned where the model does so."""
+    """Project (N, D) to queries, keys and values (N, 3, H, C); the first two are normed and rotated if set."""
     flat: Tensor = layer.qkv(layer.attn_norm(x) if layer.pre_norm else x)
     qkv = flat.view(len(x), 3, layer.heads, -1)
     if turn is None and layer.qk_norms is None:
@@ -151,12 +154,12 @@ def projections(
 
 
 def is_gated(ffn: str) -> bool:
-    """Whether half of what goes up is a gate for the other half."""
+    """Return whether half of the up-projection is a gate for the other half."""
     return ffn in GATED
 
 
 def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
-    """(N, D) -> (N, D); of a gated layer the first half of ``up`` is the gate (Shazeer 2020, equation 6)."""
+    """Map (N, D) -> (N, D); in a gated layer the first half of ``up`` is the gate (Shazeer 2020, equation 6)."""
     hidden = layer.up(x)
     if is_gated(layer.ffn):
         gate, hidden = hidden.chunk(2, -1)
@@ -168,22 +171,22 @@ def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, 
 
 
 def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
-    """The layer's input and what was attended to, both (N, D), -> its output (N, D)."""
+    """Compute the layer's output from its input and the attention output, all (N, D)."""
     x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
-    made = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
-    made = dropout(made, layer.dropout, layer.training)
+    change = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
+    change = dropout(change, layer.dropout, layer.training)
     for adapter in layer.adapters.values():
-        made = made + adapter(x + made if layer.pre_norm else layer.ffn_norm(x + made))
-    x = x + made
+        change = change + adapter(x + change if layer.pre_norm else layer.ffn_norm(x + change))
+    x = x + change
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
 @cache
 def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The two halves of a layer, compiled for any number of tokens.
+    """Return the two halves of a layer, compiled for any number of tokens.
 
-    Attention stays outside: its blocks are other ones in every batch, and each would be compiled anew.
+    Attention is not compiled: its blocks differ in every batch, and each would be compiled again.
     """
     both = (
         torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
@@ -203,7 +206,9 @@ class Encoder(nn.Module):
 
     def __init__(self, cfg: EncoderConfig, vocab_size: int, num_langs: int = 0) -> None:
         super().__init__()
-        assert cfg.head_dim or cfg.dim % cfg.heads == 0, f"dim {cfg.dim} is no multiple of {cfg.heads} heads"
+        assert cfg.head_dim or cfg.dim % cfg.heads == 0, (
+            f"dim {cfg.dim} is not a multiple of {cfg.heads} heads"
+        )
         self.cfg = cfg
         self.tokens = nn.Embedding(vocab_size, cfg.dim, padding_idx=PAD)
         self.positions, self.relative = make_positions(cfg)
@@ -230,16 +235,16 @@ class Encoder(nn.Module):
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Float[Tensor, "tokens dim"]:
-        """Hidden states of a packed batch.
+        """Compute the hidden states of a packed batch.
 
         Args:
             src_tokens: (N,) int64.
             positions: (N,) int64, from 0 in each sequence.
             runs, causal, sees, shows: see `Attention`.
-            langs: (N,) int64 language indices, where the model has language embeddings.
+            langs: (N,) int64 language indices, if the model has language embeddings.
             layer: return the states after this many layers instead of all.
-            segments: (N,) int64, 0 in the first text and 1 in the second, for a model with segment embeddings; None
-                where there is one text only.
+            segments: (N,) int64, 0 in the first text and 1 in the second, for a model with segment
+                embeddings; None if there is only one text.
 
         Returns:
             (N, D).
@@ -256,7 +261,7 @@ class Encoder(nn.Module):
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Float[Tensor, "tokens dim"]:
-        """Hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
+        """Compute hidden states (N, D) of word vectors ``words`` (N, D); the other arguments as in `forward`."""
         (last,) = deque(self.states(words, positions, how, langs, layer, segments), maxlen=1)
         out: Tensor = self.final_norm(last)
         return out
@@ -270,7 +275,7 @@ class Encoder(nn.Module):
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Iterator[Float[Tensor, "tokens dim"]]:
-        """What the first layer reads and then what each layer makes, (N, D), before the final norm."""
+        """Yield the input of the first layer and then the output of each layer, (N, D), before the final norm."""
         x = scaled(words, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
@@ -284,14 +289,14 @@ class Encoder(nn.Module):
         hows = self.by_layer(how, positions, x)
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
         for block, seen in zip(self.layers[:layer], hows, strict=False):
-            # Dropout draws from torch's state, which is put back for the second time.
+            # Dropout uses torch's random state, which is restored for the second pass.
             x = checkpoint(block, x, seen, use_reentrant=False) if again else block(x, seen)
             yield x
 
     def by_layer(
         self, how: Attention, positions: Int[Tensor, " tokens"], x: Float[Tensor, "tokens dim"]
     ) -> list[Attention]:
-        """Of each layer what it attends to, with its window and the biases or angles of positions."""
+        """Return the attention of each layer, with its window and its position biases or angles."""
         if self.relative is not None:
             how = replace(how, bias=self.relative(how.longest, x.device))
         seen = windows.of(self.cfg.attention, self.cfg.layers)
@@ -305,13 +310,13 @@ class Encoder(nn.Module):
 
 
 def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embedding | None, Relative | None]:
-    """The position embeddings of a side of a model, or its relative biases, or neither.
+    """Create the position embeddings of a side of a model, or its relative biases, or neither.
 
-    A decoder turns nothing: with ``rope`` in the encoder it has learnt positions.
+    A decoder does not use rotary positions: with ``rope`` in the encoder it has learnt position embeddings.
     """
     assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
     if cfg.positions == "relative":
-        assert cfg.attention == windows.GLOBAL, "relative positions see the whole sequence"
+        assert cfg.attention == windows.GLOBAL, "relative positions need attention over the whole sequence"
         return None, Relative(cfg.heads, causal)
     if cfg.positions == "rope" and not causal:
         return None, None
@@ -319,19 +324,19 @@ def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embeddi
 
 
 def scaled(words: Float[Tensor, "tokens dim"], cfg: EncoderConfig) -> Float[Tensor, "tokens dim"]:
-    """Word vectors as they are added to the positions."""
+    """Scale word vectors, if set, before positions are added."""
     return words * math.sqrt(cfg.dim) if cfg.scale_embeddings else words
 
 
 class LMHead(nn.Module):
-    """Dense, gelu, layer norm, then the tied embeddings: RoBERTa's head.
+    """RoBERTa's LM head: dense layer, gelu, layer norm, then the tied embeddings.
 
     Args:
-        dim: of the states.
+        dim: size of the states.
         weight: the embedding matrix, (V, D).
-        eps: of the layer norm.
-        biases: whether the dense layer and the norm have biases; the output has one in any case.
-        invertible: of the encoder, undone before the embeddings; it stays the encoder's own.
+        eps: epsilon of the layer norm.
+        biases: whether the dense layer and the norm have biases; the output always has one.
+        invertible: invertible adapter of the encoder, undone before the embeddings; the encoder owns it.
     """
 
     _invertible: adapters.Invertible | None
@@ -345,7 +350,9 @@ class LMHead(nn.Module):
         biases: bool = True,
     ) -> None:
         super().__init__()
-        self.__dict__["_invertible"] = invertible  # not registered: its weights are in the model once
+        self.__dict__["_invertible"] = (
+            invertible  # not registered, since its weights already belong to the encoder
+        )
         self.dense = nn.Linear(dim, dim, biases)
         self.norm = nn.LayerNorm(dim, eps, bias=biases)
         self.weight = weight
@@ -353,24 +360,24 @@ class LMHead(nn.Module):
         self.dense.apply(initialise)
 
     def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
-        """(M, D) -> (M, D), what the tied embeddings are multiplied with."""
+        """Map (M, D) -> (M, D), the input of the tied embeddings."""
         out: Tensor = self.norm(F.gelu(self.dense(hidden)))
         return out if self._invertible is None else self._invertible.inverse(out)
 
     def loss(
         self, hidden: Float[Tensor, "rows dim"], target: Int[Tensor, " rows"]
     ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
-        """Sum and rows of the cross-entropy of ``target`` (M,) given ``hidden`` (M, D)."""
+        """Return sum and rows of the cross-entropy of ``target`` (M,) given ``hidden`` (M, D)."""
         return linear_cross_entropy(self.transform(hidden), self.weight, self.bias, target)
 
     def logits(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows vocab"]:
-        """(M, D) -> (M, V); for inspection and export, training uses `loss`."""
+        """Compute logits (M, D) -> (M, V) for inspection and export; training uses `loss`."""
         return F.linear(self.transform(hidden), self.weight, self.bias)
 
 
 @register_model("xling_encoder", dataclass=EncoderConfig)
 class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
-    """An encoder with its LM head, as fairseq's Trainer sees it."""
+    """An encoder with its LM head, in the form that fairseq's Trainer expects."""
 
     def __init__(self, cfg: EncoderConfig, vocab_size: int, num_langs: int = 0) -> None:
         super().__init__()
@@ -389,24 +396,25 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
     def forward(
         self, src_tokens: Int[Tensor, " tokens"], positions: Int[Tensor, " tokens"], runs: Runs, **kwargs: Any
     ) -> Float[Tensor, "tokens dim"]:
-        """Hidden states (N, D); see `Encoder.forward`."""
+        """Compute hidden states (N, D); see `Encoder.forward`."""
         out: Tensor = self.encoder(src_tokens, positions, runs, **kwargs)
         return out
 
     def max_positions(self) -> int:
-        """Longest sequence, in tokens."""
+        """Return the longest sequence, in tokens."""
         return int(self.cfg.max_positions)
 
 
 def working_dtype(precision: str) -> torch.dtype:
-    """The type of the working weights, see `chosen_dtype`."""
+    """Return the dtype of the working weights, see `chosen_dtype`."""
     return chosen_dtype(precision)[0]
 
 
 def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
-    """``fp32``, ``bf16``, or ``auto`` by what the machine multiplies fast, and why.
+    """Resolve ``fp32``, ``bf16``, or ``auto`` to a dtype, with the reason for the choice.
 
-    bf16 is taken on a GPU that has it and on a CPU with AMX or AVX512-BF16 instructions; one that is emulated is slow.
+    ``auto`` chooses bf16 on a GPU that supports it and on a CPU with AMX or AVX512-BF16 instructions;
+    emulation is slow.
     """
     assert precision in ("auto", "fp32", "bf16"), f"precision {precision!r}: auto, fp32 or bf16"
     if precision != "auto":
@@ -420,7 +428,7 @@ def chosen_dtype(precision: str) -> tuple[torch.dtype, str]:
 
 
 def initialise(module: nn.Module) -> None:
-    """BERT's normal(0, .02); embeddings alike, padding zero."""
+    """Initialise weights and embeddings as BERT does, normal(0, .02), with zeros for padding."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=0.02)
         if module.bias is not None:
@@ -432,7 +440,7 @@ def initialise(module: nn.Module) -> None:
 
 
 def initialise_all(side: Encoder | Any, cfg: EncoderConfig) -> None:
-    """The first weights of an encoder or a decoder, by ``cfg.init``.
+    """Initialise an encoder or a decoder by ``cfg.init``.
 
     Source: Shoeybi et al. 2019, section 5 (output projections by the depth).
     """
@@ -446,5 +454,5 @@ def initialise_all(side: Encoder | Any, cfg: EncoderConfig) -> None:
 
 
 def num_parameters(model: nn.Module) -> int:
-    """Number of parameters, tied ones once."""
+    """Count the parameters of a model, tied ones once."""
     return sum(math.prod(p.shape) for p in model.parameters())

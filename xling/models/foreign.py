@@ -1,7 +1,7 @@
-"""An encoder of transformers behind the face of ours: for fine-tuning, evaluation and vectors, not for pre-training.
+"""Adapter for encoders of transformers, for fine-tuning, evaluation and vectors, not for pre-training.
 
-Its own code computes the states; here texts are packed and unpacked, and rows of the embeddings are in our order.
-transformers is imported when such a model is made.
+The states are computed by the code of transformers. This module packs and unpacks texts and orders the rows
+of the embeddings as ours. transformers is imported only when such a model is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 FOREIGN = "xling-foreign-1"
-SETTINGS = "transformers"  # what a model file calls the ``config.json``
+SETTINGS = "transformers"  # key of the ``config.json`` in a model file
 INSTALL = "pip install transformers"
 NAMES = {
     "layers": ("num_hidden_layers", "n_layers"),
@@ -30,22 +30,20 @@ NAMES = {
     "ffn_dim": ("intermediate_size", "hidden_dim"),
     "max_positions": ("max_position_embeddings",),
 }
-"""Our names of sizes, each with what types of transformers call it."""
+"""Our names of sizes, each with its names in the configurations of transformers."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 
 
 def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
-    """The bare model of transformers that a ``config.json`` describes, with fresh weights.
+    """Create the bare model of transformers that a ``config.json`` describes, with fresh weights.
 
     Raises:
-        UserError: transformers is not there, or knows no such model.
+        UserError: transformers is not installed, or does not know the model.
     """
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise UserError(
-            "transformers is not installed, and this model is computed by it", fix=INSTALL
-        ) from None
+        raise UserError("transformers is not installed, and this model needs it", fix=INSTALL) from None
     told = dict(settings)
     if dropout is not None:
         told |= {name: dropout for name in DROPOUTS if name in told}
@@ -53,21 +51,21 @@ def body_of(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
         config = AutoConfig.for_model(told.pop("model_type"), **told)
         return AutoModel.from_config(config)
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"transformers makes no encoder of its settings: {error}") from None
+        raise UserError(f"transformers cannot build an encoder from its settings: {error}") from None
 
 
 def shape_of(settings: Mapping[str, Any]) -> EncoderConfig:
-    """The sizes of a model by our names.
+    """Return the sizes of a model under our names.
 
     Raises:
-        UserError: its settings do not say one of them.
+        UserError: its settings lack one of them.
     """
-    found: dict[str, Any] = {
+    sizes: dict[str, Any] = {
         ours: next((settings[n] for n in theirs if n in settings), None) for ours, theirs in NAMES.items()
     }
-    if lost := [name for name, value in found.items() if not isinstance(value, int)]:
+    if lost := [name for name, value in sizes.items() if not isinstance(value, int)]:
         raise UserError(f"config.json of {settings.get('model_type')} does not say {', '.join(lost)}")
-    return EncoderConfig(**found)
+    return EncoderConfig(**sizes)
 
 
 class ForeignEncoder(nn.Module):
@@ -76,7 +74,7 @@ class ForeignEncoder(nn.Module):
     Args:
         settings: its ``config.json``.
         vocab_size: rows of the embeddings in our order.
-        dropout: of its layers in training; None for its own.
+        dropout: dropout of its layers in training; None for its own.
     """
 
     langs = segments = relative = invertible = None
@@ -90,13 +88,13 @@ class ForeignEncoder(nn.Module):
         self.body.set_input_embeddings(self.tokens)
         table = next((m for n, m in self.body.named_modules() if n.endswith("position_embeddings")), None)
         padding = getattr(table, "padding_idx", None)
-        if padding is not None:  # RoBERTa's positions begin behind that of the padding
+        if padding is not None:  # RoBERTa's positions start after that of the padding
             self.cfg = replace(self.cfg, max_positions=self.cfg.max_positions - padding - 1)
         self._takes_sides = int(settings.get("type_vocab_size") or 0) > 1
 
     @property
     def layers(self) -> range:
-        """The numbers of its layers."""
+        """Indices of its layers."""
         return range(self.cfg.layers)
 
     def forward(
@@ -108,7 +106,7 @@ class ForeignEncoder(nn.Module):
         segments: Int[Tensor, " tokens"] | None = None,
         **_: Any,
     ) -> Float[Tensor, "tokens dim"]:
-        """Hidden states (N, D) of a packed batch; see `xling.models.encoder.Encoder.forward`."""
+        """Compute hidden states (N, D) of a packed batch; see `xling.models.encoder.Encoder.forward`."""
         words = self.tokens(src_tokens)
         return self.contextualise(words, positions, Attention(runs), None, layer, segments)
 
@@ -121,7 +119,10 @@ class ForeignEncoder(nn.Module):
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> Float[Tensor, "tokens dim"]:
-        """Hidden states (N, D) of word vectors (N, D); languages and positions are the model's own business."""
+        """Compute hidden states (N, D) of word vectors (N, D).
+
+        Languages and positions are handled by the model itself.
+        """
         lengths = [length for count, length in how.runs for _ in range(count)]
         padded = nn.utils.rnn.pad_sequence(list(words.split(lengths)), batch_first=True)
         sizes = torch.tensor(lengths, device=words.device)
@@ -130,15 +131,15 @@ class ForeignEncoder(nn.Module):
         if self._takes_sides and segments is not None:
             parts = list(segments.split(lengths))
             sides["token_type_ids"] = nn.utils.rnn.pad_sequence(parts, batch_first=True)
-        made = self.body(
+        output = self.body(
             inputs_embeds=padded, attention_mask=seen.long(), output_hidden_states=layer is not None, **sides
         )
-        states: Tensor = made.last_hidden_state if layer is None else made.hidden_states[layer]
+        states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
         return states[seen]
 
 
 class ForeignModel(nn.Module):
-    """An encoder of transformers where a pre-trained model of ours is looked for; it has no LM head.
+    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected.
 
     Args:
         settings, vocab_size, dropout: see `ForeignEncoder`.

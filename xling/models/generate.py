@@ -1,11 +1,13 @@
-"""Generating: beam search, greedy and sampling with a cache of keys and values, batched by length.
+"""Generation: beam search, greedy search and sampling with a cache of keys and values, batched by length.
 
-Scores and stopping are those of fairseq's SequenceGenerator: a hypothesis is worth the sum of its log-probabilities
-over length^penalty, ``</s>`` counted; a sentence is done when ``beam`` hypotheses have ended among the best ``beam``
-candidates. What differs is the work: the source's keys and values stand once per sentence and all hypotheses of a
-sentence attend to them together; the cache is never reordered, instead every hypothesis has a mask of its ancestors,
-and what is nobody's ancestor any more is thrown out now and then. The best of many pieces are looked for in the few
-blocks with the largest maxima.
+Scores and stopping are those of fairseq's SequenceGenerator. The score of a hypothesis is the sum of its
+log-probabilities divided by length^penalty, counting ``</s>``. A sentence is done when ``beam`` hypotheses
+have ended among the best ``beam`` candidates.
+
+The implementation differs. The source's keys and values are stored once per sentence, and all hypotheses of a
+sentence attend to them together. The cache is never reordered: every hypothesis has a mask of its ancestors,
+and entries without descendants are dropped from time to time. The best of many pieces are searched only in
+the few blocks with the largest maxima.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
-CHUNK = 16  # steps by which a cache grows
-DROP_AT = 0.1  # share of finished sentences at which they leave the batch
-BLOCK = 64  # pieces whose maximum is taken together
-FEW_RUNS = 8  # of barred ids that are filled one by one
+CHUNK = 16  # number of steps by which a cache grows
+DROP_AT = 0.1  # share of finished sentences at which they are removed from the batch
+BLOCK = 64  # number of pieces whose maximum is taken together
+FEW_RUNS = 8  # number of runs of barred ids up to which they are filled one by one
 
 
 class Hypothesis(NamedTuple):
@@ -46,7 +48,7 @@ class Hypothesis(NamedTuple):
 
 
 def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = None) -> Bool[Tensor, " vocab"]:
-    """Which ids may stand in an output, bool (V,): the pieces (or those of a mask (V,)) and ``</s>``.
+    """Return the ids allowed in an output, bool (V,): the pieces (or those of a mask (V,)) and ``</s>``.
 
     Never ``<s>``, ``<pad>``, ``<unk>``, ``<mask>``, a language token or a sentinel.
     """
@@ -61,7 +63,7 @@ def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = Non
 
 @contextmanager
 def evaluating(model: Seq2SeqModel) -> Iterator[None]:
-    """No dropout, no gradients and packed weights inside; the model's mode is put back."""
+    """Disable dropout and gradients and pack weights inside the block; restore the model's mode afterwards."""
     was_training = model.training
     model.eval()
     try:
@@ -79,15 +81,15 @@ def generate(
     search: Search,
     pieces: Bool[Tensor, " vocab"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Outputs of a packed batch of sources, best first, in the order of the batch.
+    """Generate outputs for a packed batch of sources, best first, in the order of the batch.
 
     Args:
-        model: left as it was, training mode included.
+        model: the model; its state, including training mode, is restored.
         net_input: sources, see `xling.data.packing.pack`.
         tgt_langs: index of each output's language, int64 (B,).
-        symbols: of the model.
-        search: how.
-        pieces: bool (V,), to allow these pieces only, for example those of one language.
+        symbols: symbols of the model.
+        search: search settings.
+        pieces: bool (V,), to allow only these pieces, for example those of one language.
 
     Returns:
         For each source ``search.beam`` hypotheses or fewer, at least one.
@@ -109,17 +111,17 @@ def generate_all(
     pieces: Bool[Tensor, " vocab"] | None = None,
     told: Callable[[int, int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Outputs of any number of sources in their order, batched by length.
+    """Generate outputs for any number of sources in their order, batched by length.
 
     Args:
         model, symbols, search, pieces: see `generate`.
-        sources: pieces of each without specials, (length,); empty ones give one empty hypothesis.
+        sources: pieces of each source without specials, (length,); empty ones give one empty hypothesis.
         src_langs, tgt_langs: language indices of each.
-        batch_tokens: of the sources of a batch, specials included.
-        told: called after every batch with its number of sources and of tokens written.
+        batch_tokens: source tokens of a batch, including specials.
+        told: callback after every batch with its number of sources and of generated tokens.
     """
     device = model.encoder.tokens.weight.device
-    found: list[list[Hypothesis]] = [[Hypothesis(np.zeros(0, dtype=np.int64), 0.0)] for _ in sources]
+    results: list[list[Hypothesis]] = [[Hypothesis(np.zeros(0, dtype=np.int64), 0.0)] for _ in sources]
     order = sorted((i for i in range(len(sources)) if len(sources[i])), key=lambda i: -len(sources[i]))
     start = 0
     while start < len(order):
@@ -129,18 +131,18 @@ def generate_all(
         inputs = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in sample["net_input"].items()}
         numbers = sample["id"].tolist()
         langs = torch.tensor([tgt_langs[i] for i in numbers], device=device)
-        # Another seed for every batch, else all would draw the same noise.
-        made = generate(model, inputs, langs, symbols, replace(search, seed=search.seed + start), pieces)
-        for number, hypotheses in zip(numbers, made, strict=True):
-            found[number] = hypotheses
+        # Use another seed for every batch; otherwise all would draw the same noise.
+        outputs = generate(model, inputs, langs, symbols, replace(search, seed=search.seed + start), pieces)
+        for number, hypotheses in zip(numbers, outputs, strict=True):
+            results[number] = hypotheses
         if told:
-            told(len(batch), sum(len(hypotheses[0].tokens) + 1 for hypotheses in made))
+            told(len(batch), sum(len(hypotheses[0].tokens) + 1 for hypotheses in outputs))
         start += count
-    return found
+    return results
 
 
 def source_example(pieces: Int[np.ndarray, " length"], lang: int, number: int, symbols: Symbols) -> Example:
-    """A source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
+    """Build a source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
     tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
         "id": np.array([number]),
@@ -151,11 +153,11 @@ def source_example(pieces: Int[np.ndarray, " length"], lang: int, number: int, s
 
 
 class _LayerCache:
-    """Keys and values of one decoder layer: of the sources, and of what was written.
+    """Keys and values of one decoder layer, for the sources and for the generated tokens.
 
     Attributes:
         source: (L, 2, S, H, C), L the longest source.
-        past: (capacity, 2, S, H, C); step 0 fills one slot of a sentence, every later one ``beam``.
+        past: (capacity, 2, S, H, C); step 0 fills one slot per sentence, every later one ``beam``.
     """
 
     def __init__(self, layer: DecoderLayer, states: Tensor, lengths: list[int]) -> None:
@@ -165,7 +167,7 @@ class _LayerCache:
         self.past = self.source[:0]
 
     def append(self, slots: int, new: Tensor) -> Tensor:
-        """Put (width, 2, S, H, C) behind the ``slots`` filled; returns all that are filled."""
+        """Append (width, 2, S, H, C) after the ``slots`` filled ones; return all filled slots."""
         end = slots + len(new)
         if end > len(self.past):
             room = self.past.new_empty(CHUNK * len(new), *self.past.shape[1:])
@@ -174,24 +176,24 @@ class _LayerCache:
         return self.past[:end]
 
     def compact(self, slots: Tensor) -> None:
-        """Keep these slots of each sentence only, int64 (S, count)."""
+        """Keep only these slots of each sentence, int64 (S, count)."""
         index = slots.t()[:, None, :, None, None]
         self.past = self.past.gather(0, index.expand(-1, *self.past.shape[1:]))
 
     def keep(self, sentences: Tensor, slots: int) -> None:
-        """Forget all but these sentences, and what is not among the ``slots`` filled."""
+        """Keep only these sentences and the first ``slots`` filled slots."""
         self.source = self.source.index_select(2, sentences)
         self.past = self.past[:slots].index_select(2, sentences)
 
 
 def _attended_in(states: Tensor) -> torch.dtype:
-    """The type of keys and values: on a CPU products with a few queries are slower in bfloat16."""
+    """Return the dtype of keys and values: on a CPU, products with a few queries are slower in bfloat16."""
     slow = states.dtype == torch.bfloat16 and states.device.type == "cpu"
     return torch.float32 if slow else states.dtype
 
 
 def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention of a few queries of each sentence, in plain products, which are faster here than fused kernels.
+    """Compute attention of a few queries per sentence with plain products, which are faster here than fused kernels.
 
     Args:
         query: (S, W, H, C).
@@ -207,12 +209,15 @@ def _attend(query: Tensor, cached: Tensor, bias: Tensor | None) -> Tensor:
     scores = torch.bmm(query, key.permute(1, 2, 0))
     if bias is not None:
         scores.view(num, heads, width, -1).add_(bias)
-    found = torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1))
-    return found.view(num, heads, width, size).transpose(1, 2).reshape(num * width, -1)
+    attended = torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1))
+    return attended.view(num, heads, width, size).transpose(1, 2).reshape(num * width, -1)
 
 
 def _projection(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
-    """What multiplies by the head (V, D); on a GPU by a multiple of 64 rows, without which it is many times as slow."""
+    """Return the product with the head (V, D).
+
+    On a GPU padded to a multiple of 64 rows, which is many times as fast.
+    """
     if (more := -len(weight) % 64) == 0 or not weight.is_cuda:
         return linear(weight, bias)
     longer = F.pad(weight, (0, 0, 0, more)), F.pad(bias, (0, more))
@@ -220,12 +225,12 @@ def _projection(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where True, else -inf."""
+    """Return 0 where True, else -inf."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
 class _Beams:
-    """The state of a search over a batch; S sentences are still in it, W hypotheses each (1 at first, then beam)."""
+    """The state of a search over a batch; S sentences remain, with W hypotheses each (1 at first, then beam)."""
 
     def __init__(
         self,
@@ -246,7 +251,7 @@ class _Beams:
         self.project = _projection(model.decoder.head.weight, model.decoder.head.bias)
         self.barred = ~allowed_tokens(symbols, pieces).to(device)
         self.barred_runs = runs_of_true(self.barred)
-        self.sources = torch.arange(len(lengths), device=device)  # their numbers in the batch
+        self.sources = torch.arange(len(lengths), device=device)  # their indices in the batch
         real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
         self.source_bias = None if real.all() else _bias(real[:, None, None], self.attended_in)
         self.caches = [
@@ -255,13 +260,15 @@ class _Beams:
         self.tokens = (symbols.lang(0) + tgt_langs)[:, None, None]  # (S, W, steps + 1)
         self.scores = torch.zeros(len(lengths), 1, device=device)
         self.ancestors = torch.ones(len(lengths), 1, 0, dtype=torch.bool, device=device)  # (S, W, slots)
-        self.steps = torch.zeros(len(lengths), 0, dtype=torch.long, device=device)  # of the slots, (S, slots)
+        self.steps = torch.zeros(
+            len(lengths), 0, dtype=torch.long, device=device
+        )  # step of each slot, (S, slots)
         self.ended: list[list[Hypothesis]] = [[] for _ in lengths]
         self.done = torch.zeros(len(lengths), dtype=torch.bool, device=device)
         self.noise = torch.Generator(device).manual_seed(search.seed)
 
     def run(self) -> list[list[Hypothesis]]:
-        """Step until every sentence is done."""
+        """Run steps until every sentence is done."""
         step = 0
         while len(self.sources):
             scores, parents, tokens = self._candidates(self._logits(step), step)
@@ -270,12 +277,13 @@ class _Beams:
             self._leave()
             self._compact()
             step += 1
-        # Weights that are not finite end nothing: an output all the same, so that no line is lost.
+        # With weights that are not finite no hypothesis ends: return an output anyway, so that no line is
+        # lost.
         nothing = [Hypothesis(np.zeros(0, dtype=np.int64), -float("inf"))]
         return [sorted(hypotheses, key=lambda h: -h.score) or nothing for hypotheses in self.ended]
 
     def _logits(self, step: int) -> Tensor:
-        """What the decoder predicts behind each hypothesis, float32 (S, W, V)."""
+        """Return the decoder's predictions after each hypothesis, float32 (S, W, V)."""
         decoder = self.model.decoder
         num, width = self.tokens.shape[:2]
         langs = self.langs[:, None].expand(num, width).flatten()
@@ -297,7 +305,7 @@ class _Beams:
     def _layer(
         self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, bias: Tensor | None
     ) -> Tensor:
-        """(S * W, D) -> (S * W, D)."""
+        """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
         def to_self(qkv: Tensor) -> Tensor:
@@ -312,14 +320,14 @@ class _Beams:
         return out
 
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, hypotheses continued and tokens of the best K continuations of each sentence, (S, K) each.
+        """Return scores, continued hypotheses and tokens of the best K continuations of each sentence, (S, K) each.
 
-        K is 2 * beam, so that ``beam`` are left when as many end; when the only one ends, nothing need be left.
+        K is 2 * beam, so that ``beam`` remain when as many end; with one beam, none need to remain.
         """
         search = self.search
         logits = torch.log_softmax(
             logits, -1
-        )  # barred tokens have their share of the probability, as in fairseq
+        )  # barred tokens keep their share of the probability, as in fairseq
         if len(self.barred_runs) <= FEW_RUNS:
             for begin, stop in self.barred_runs:
                 logits[..., begin:stop] = -torch.inf
@@ -328,7 +336,7 @@ class _Beams:
         end = logits[..., EOS].clone()
         if step < search.min_len:
             logits[..., EOS] = -torch.inf
-        if bool((over := self.limits <= step).any()):  # whatever the least length
+        if bool((over := self.limits <= step).any()):  # regardless of the minimum length
             logits[over] = -torch.inf
             logits[over, :, EOS] = end[over]
         num, width, size = logits.shape
@@ -345,7 +353,7 @@ class _Beams:
         return scores, which // count, best.view(num, -1).gather(1, which)
 
     def _drawn(self, logits: Tensor, count: int) -> Tensor:
-        """Tokens drawn without replacement from the softmax, first drawn first, by adding Gumbel noise."""
+        """Sample tokens without replacement from the softmax, in order, by adding Gumbel noise."""
         search = self.search
         if search.top_k:
             least = logits.topk(min(search.top_k, logits.shape[-1]), -1).values[..., -1:]
@@ -354,7 +362,7 @@ class _Beams:
         return (logits / search.temperature + noise).topk(count, -1).indices
 
     def _end(self, scores: Tensor, parents: Tensor, tokens: Tensor, step: int) -> None:
-        """Take the hypotheses that end among the best ``beam`` candidates, and note which sentences are done."""
+        """Store the hypotheses that end among the best ``beam`` candidates, and mark sentences that are done."""
         beam = self.search.beam
         ends = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
         if bool(ends.any()):
@@ -369,7 +377,7 @@ class _Beams:
         self.done |= self.limits <= step
 
     def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> None:
-        """Go on with the best ``beam`` candidates that do not end."""
+        """Continue with the best ``beam`` candidates that do not end."""
         count = scores.shape[1]
         turn = torch.arange(count, device=scores.device) + count * (tokens == EOS)
         best = turn.topk(min(self.search.beam, count), largest=False).indices
@@ -379,7 +387,7 @@ class _Beams:
         self.ancestors = self.ancestors[rows, parents]
 
     def _compact(self) -> None:
-        """Throw out of the cache what is no ancestor of a hypothesis any more, when it is half of it."""
+        """Drop cache entries that are no hypothesis's ancestor, once they are half of the cache."""
         used, slots = self.ancestors.any(1), self.ancestors.shape[2]
         if not len(used) or slots < 2 * CHUNK or (count := int(used.sum(1).max())) > slots // 2:
             return
@@ -391,7 +399,7 @@ class _Beams:
             cache.compact(kept)
 
     def _leave(self) -> None:
-        """Drop the sentences that are done, when they are many."""
+        """Remove finished sentences once there are many."""
         num_done = int(self.done.sum())
         if num_done < max(1, DROP_AT * len(self.done)) and num_done < len(self.done):
             return
@@ -407,7 +415,7 @@ class _Beams:
 def largest(
     scores: Float[Tensor, " *rows vocab"], count: int
 ) -> tuple[Float[Tensor, " *rows {count}"], Int[Tensor, " *rows {count}"]]:
-    """The ``count`` largest of the last dimension and where they stand, as `torch.topk`, from the largest.
+    """Return the ``count`` largest of the last dimension and their indices, like `torch.topk`, in descending order.
 
     They lie in the ``count`` blocks with the largest maxima, and one pass for maxima is many times as fast.
     """
@@ -426,7 +434,7 @@ def largest(
 
 
 def runs_of_true(flags: Bool[Tensor, " length"]) -> list[tuple[int, int]]:
-    """Begin and end of each run of True in bool (n,)."""
+    """Return begin and end of each run of True in bool (n,)."""
     zero = torch.zeros(1, dtype=torch.int8, device=flags.device)
     edges = torch.diff(flags.to(torch.int8), prepend=zero, append=zero).nonzero()
     return [(int(begin), int(stop)) for begin, stop in edges.view(-1, 2)]

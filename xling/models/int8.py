@@ -1,13 +1,14 @@
-"""Inference in 8-bit integers on a CPU: dynamic quantisation, no calibration data.
+"""Inference in 8-bit integers on a CPU: dynamic quantisation without calibration data.
 
-The matrices of a model become int8 with a scale for each output; what a layer reads is rounded to int8 with a scale for
-each token, when it comes. So a row's answer does not depend on the others in its batch. Products are summed in int32;
-norms, softmax and attention stay in float32. Embeddings have a scale for each row.
+The matrices of a model become int8 with a scale for each output. The input of a layer is rounded to int8 at
+run time with a scale for each token, so a row's result does not depend on the others in its batch. Products
+are summed in int32; norms, softmax and attention stay in float32. Embeddings have a scale for each row.
 
-torch's own eager quantisation (``torch.ao.quantization``) and its quantised tensors are deprecated as of torch 2.13;
-what is used here is the integer matrix product that its successor is built on.
+torch's own eager quantisation (``torch.ao.quantization``) and its quantised tensors are deprecated as of
+torch 2.13; this module uses the integer matrix product that its successor is built on.
 
-Source: Bhandare et al. 2019 (transformers in int8); scales by token and by output: Dettmers et al. 2022, section 2.
+Source: Bhandare et al. 2019 (transformers in int8); scales by token and by output: Dettmers et al. 2022,
+section 2.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ TINY = 1e-12
 def rounded(
     weight: Float[Tensor, "rows columns"],
 ) -> tuple[Int8[Tensor, "rows columns"], Float32[Tensor, "rows 1"]]:
-    """int8 values (R, C) and float32 scales (R, 1) of a matrix: ``values * scales`` is the matrix, nearly.
+    """Quantise a matrix to int8 values (R, C) and float32 scales (R, 1).
+
+    So that ``values * scales`` approximates it.
 
     The largest error of a row is half of its scale, which is 1/127 of its largest value.
     """
@@ -37,7 +40,7 @@ def rounded(
 
 
 class Int8Linear(nn.Module):
-    """A linear layer on int8: (N, I) float32 -> (N, O) float32."""
+    """A linear layer with int8 weights: (N, I) float32 -> (N, O) float32."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -51,15 +54,15 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", bias.detach().float())
 
     def forward(self, x: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """Round each row, multiply, scale back."""
+        """Quantise each row, multiply, and scale back."""
         values, scales = rounded(x)
-        made = torch._int_mm(values, self.values.t())
-        out: Tensor = torch.addcmul(self.bias, made * self.scales, scales)
+        product = torch._int_mm(values, self.values.t())
+        out: Tensor = torch.addcmul(self.bias, product * self.scales, scales)
         return out
 
 
 class Int8Embedding(nn.Module):
-    """An embedding on int8."""
+    """An embedding with int8 weights."""
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
@@ -70,17 +73,17 @@ class Int8Embedding(nn.Module):
         self.register_buffer("scales", scales)
 
     def forward(self, ids: Int[Tensor, " *places"]) -> Float32[Tensor, " *places dim"]:
-        """(N,) -> (N, D) float32."""
+        """Look up (N,) -> (N, D) float32."""
         return F.embedding(ids, self.values).float() * F.embedding(ids, self.scales)
 
 
 def quantised(model: nn.Module) -> nn.Module:
-    """``model`` itself, in float32 and with int8 in place of every linear layer and embedding; for inference only."""
+    """Convert ``model`` in place to float32 with int8 linear layers and embeddings; for inference only."""
     model.float().eval().requires_grad_(False)
     for name, part in model.named_children():
         if (
             isinstance(part, nn.Linear) and part.in_features > 1
-        ):  # torch 2.13 multiplies wrongly over a single one
+        ):  # torch 2.13 gives wrong products for a single one
             setattr(model, name, Int8Linear(part))
         elif isinstance(part, nn.Embedding):
             setattr(model, name, Int8Embedding(part))
@@ -90,5 +93,5 @@ def quantised(model: nn.Module) -> nn.Module:
 
 
 def num_bytes(model: nn.Module) -> int:
-    """Bytes of the parameters and buffers of a model."""
+    """Return the bytes of the parameters and buffers of a model."""
     return sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))

@@ -1,8 +1,10 @@
-"""Local attention: a token sees those at most a window away, at a cost that grows with the window, not the length.
+"""Local attention: a token sees those at most a window away.
 
-Queries stand in blocks of the window's width; each block sees its own keys and those of its two neighbours. So the
-scores of a sequence of T tokens are 3 T x window numbers, never T x T.
-Source: Beltagy et al. 2020, section 3 (sliding windows in chunks); Warner et al. 2024 (every third layer global).
+The cost grows with the window, not with the length squared.
+
+Queries are divided into blocks of the window's width; each block sees its own keys and those of its two
+neighbours. So the scores of a sequence of T tokens are 3 T x window numbers, never T x T. Source: Beltagy et
+al. 2020, section 3 (sliding windows in chunks); Warner et al. 2024 (every third layer global).
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def pays(length: int, window: int) -> bool:
-    """Whether blocks are fewer scores than the whole square."""
+    """Return whether blocks need fewer scores than the whole square."""
     return length > 3 * window
 
 
 def blocks(x: Shaped[Tensor, "batch time *row"], window: int) -> Shaped[Tensor, "batch blocks {window} *row"]:
-    """(B, T, ...) -> (B, T / window rounded up, window, ...); the last block is filled up with zeros."""
+    """Divide (B, T, ...) into (B, T / window rounded up, window, ...); the last block is padded with zeros."""
     missing = -x.shape[1] % window
     x = F.pad(x, (0, 0) * (x.dim() - 2) + (0, missing)) if missing else x
     return x.unflatten(1, (-1, window))
 
 
 def neighbours(x: Shaped[Tensor, "batch blocks window *row"]) -> Shaped[Tensor, "batch blocks keys *row"]:
-    """Each block with the one before and the one behind it, zeros at the ends: (B, blocks, 3 x window, ...)."""
+    """Return each block with its predecessor and successor, zeros at the ends: (B, blocks, 3 x window, ...)."""
     none = torch.zeros_like(x[:, :1])
     padded = torch.cat([none, x, none], 1)
     return torch.cat([padded[:, :-2], x, padded[:, 2:]], 2)
@@ -43,15 +45,15 @@ def mask(
     sees: Int[Tensor, "batch time"] | None = None,
     shows: Int[Tensor, "batch time"] | None = None,
 ) -> Bool[Tensor, "rows 1 queries keys"]:
-    """Which keys each query sees.
+    """Return which keys each query sees.
 
     Args:
-        filled: (B, T), True where a token is no padding.
-        window: tokens seen to either side.
+        filled: (B, T), True where a token is not padding.
+        window: tokens visible to either side.
         causal, sees, shows: as in `xling.models.attention.Attention`, (B, T).
 
     Returns:
-        (B * blocks, 1, window, 3 * window) where blocks pay, else (B, 1, T, T); a query of padding sees itself.
+        (B * blocks, 1, window, 3 * window) if blocks pay, else (B, 1, T, T); a padding query sees itself.
     """
     width, before = (window, window) if pays(filled.shape[1], window) else (filled.shape[1], 0)
     query = torch.arange(width, device=filled.device)[:, None]
@@ -75,7 +77,7 @@ def in_blocks(
     Float[Tensor, "rows heads keys head_dim"],
     Float[Tensor, "rows heads keys head_dim"],
 ]:
-    """Queries, keys and values (B, T, H, C) in blocks: (B * blocks, H, window or 3 x window, C)."""
+    """Divide queries, keys and values (B, T, H, C) into blocks: (B * blocks, H, window or 3 x window, C)."""
     rows = blocks(q, window)
     columns = (neighbours(blocks(x, window)) for x in (k, v))
     query, key, value = (x.flatten(0, 1).transpose(1, 2) for x in (rows, *columns))

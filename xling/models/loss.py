@@ -1,4 +1,4 @@
-"""Linear projection and cross-entropy in one, in chunks, so that tokens x vocabulary is never held at once."""
+"""Fused linear projection and cross-entropy, in chunks, so that tokens x vocabulary logits never exist at once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 1 << 30}
 BLOCK_BYTES = {"cpu": 4 << 20, "cuda": 512 << 20}
 ALIGNED = {"cpu": 1, "cuda": 64}
-"""Rows of logits begin at multiples of so many numbers, and products take multiples of so many pieces at once and the
-few others apart: on an H100 all three products with 250,002 pieces took three times as long as with 250,048."""
+"""Alignment of rows of logits and of the pieces in a product; the remaining pieces are multiplied apart.
+On an H100 all three products with 250,002 pieces took three times as long as with 250,048."""
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -31,7 +31,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         training: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = _rows(CHUNK_BYTES, hidden.device, len(weight) * hidden.element_size())
-        rows = -(-len(target) // -(-len(target) // rows)) if len(target) else rows  # chunks of about one size
+        rows = (
+            -(-len(target) // -(-len(target) // rows)) if len(target) else rows
+        )  # chunks of about equal size
         losses = torch.empty(len(target), dtype=torch.float32, device=hidden.device)
         others = smoothing / max(len(weight) - 1, 1)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
@@ -47,12 +49,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = room[: len(part)]
             for some in parts:
                 torch.mm(part, weight[some].t(), out=logits[:, some])
-            found = losses[start : start + rows]
+            chunk_losses = losses[start : start + rows]
             total -= (_losses_fused if fused else _losses)(
                 logits,
                 bias.float(),
                 target[start : start + rows],
-                found,
+                chunk_losses,
                 grads[2] if grads else None,
                 smoothing,
             )
@@ -70,19 +72,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, grad_sum: Tensor, grad_losses: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:  # type: ignore[override]
         grads = ctx.saved_tensors
-        if grad_sum.device.type != "cpu" or float(grad_sum) != 1:  # on a GPU the question would wait for it
+        if grad_sum.device.type != "cpu" or float(grad_sum) != 1:  # on a GPU the comparison would synchronise
             grads = [grad * grad_sum for grad in grads]
         return grads[0], grads[1], grads[2], None, None, None
 
 
 def _room(rows: int, weight: Tensor) -> Tensor:
-    """For the logits of so many rows, (rows, V), which begin at multiples of `ALIGNED`."""
+    """Allocate space for the logits of some rows, (rows, V), aligned to multiples of `ALIGNED`."""
     step = ALIGNED[weight.device.type]
     return weight.new_empty(rows, -(-len(weight) // step) * step)[:, : len(weight)]
 
 
 def _parts(weight: Tensor) -> list[slice]:
-    """The pieces that are multiplied at once: a multiple of `ALIGNED`, and the rest where there is one."""
+    """Return the slices of pieces that are multiplied at once: a multiple of `ALIGNED`, and the rest if any."""
     many = len(weight) // ALIGNED[weight.device.type] * ALIGNED[weight.device.type]
     return [part for part in (slice(0, many), slice(many, len(weight))) if part.start < part.stop]
 
@@ -91,13 +93,16 @@ def _add_gradients(
     logits: Tensor, hidden: Tensor, weight: Tensor, parts: list[slice], to_hidden: Tensor, to_weight: Tensor,
     first: bool,
 ) -> None:  # fmt: skip
-    """From gradients of ``logits`` (rows, V) those of ``hidden`` (rows, D); those of ``weight`` (V, D) are added up."""
+    """From gradients of ``logits`` (rows, V) compute those of ``hidden`` (rows, D).
+
+    Add those of ``weight`` (V, D).
+    """
     for some in parts:
         if some.start:
             to_hidden.addmm_(logits[:, some], weight[some])
         else:
             torch.mm(logits[:, some], weight[some], out=to_hidden)
-        if first:  # saves writing zeros and reading them, a fifth of the time with many pieces and few rows
+        if first:  # avoids writing and reading zeros, a fifth of the time with many pieces and few rows
             torch.mm(logits[:, some].t(), hidden, out=to_weight[some])
         else:
             to_weight[some].addmm_(logits[:, some].t(), hidden)
@@ -111,7 +116,7 @@ def _fused(device: str) -> bool:
 def _losses_fused(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """`_losses` by `xling.models.gpu.kernels`."""
+    """Compute `_losses` with `xling.models.gpu.kernels`."""
     from xling.models.gpu import kernels
 
     gradients = grad_bias is not None
@@ -128,13 +133,13 @@ def _rows(limits: dict[str, int], device: torch.device, bytes_a_row: int) -> int
 def _losses(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """Put the cross-entropies of ``target`` (M,) with ``logits + bias`` into ``losses`` (M,).
+    """Write the cross-entropies of ``target`` (M,) with ``logits + bias`` into ``losses`` (M,).
 
-    With ``grad_bias`` the logits (M, V) become the gradients of the smoothed loss in place, which are added up there.
-    Block by block, so that on a CPU the passes over a block find it in the cache.
+    With ``grad_bias`` the logits (M, V) become the gradients of the smoothed loss in place, and their sums
+    are added there. Works block by block, so that on a CPU the passes over a block find it in the cache.
 
     Returns:
-        What smoothing adds: the log-probabilities of all pieces, summed, times the share of each.
+        The contribution of smoothing: the summed log-probabilities of all pieces times the share of each.
     """
     rows = _rows(BLOCK_BYTES, logits.device, 4 * logits.shape[1])
     others = smoothing / max(logits.shape[1] - 1, 1)
@@ -142,7 +147,7 @@ def _losses(
     for start in range(0, len(target), rows):
         scores, wanted = logits[start : start + rows] + bias, target[start : start + rows, None]
         probs = torch.softmax(scores, -1)
-        # The logarithm of the normaliser through the largest: its probability is never rounded to 0.
+        # Log-sum-exp relative to the maximum: the largest probability is never rounded to 0.
         normaliser = scores.amax(1) - probs.amax(1).log()
         losses[start : start + rows] = normaliser - scores.gather(1, wanted).squeeze(1)
         if smoothing:
@@ -163,26 +168,26 @@ def linear_cross_entropy(
     target: Int[Tensor, " rows"],
     smoothing: float = 0.0,
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
-    """Sum of the cross-entropies of ``softmax(hidden @ weight.T + bias)`` and each one of them.
+    """Return the sum of the cross-entropies of ``softmax(hidden @ weight.T + bias)`` and the single ones.
 
     The gradients are computed chunk by chunk in the forward pass, so logits of at most `CHUNK_BYTES` exist,
-    in the type of ``hidden``.
+    in the dtype of ``hidden``.
 
     Args:
         hidden: (M, D), float32 or bfloat16.
-        weight: (V, D) of the same type.
-        bias: (V,) of the same type.
+        weight: (V, D) of the same dtype.
+        bias: (V,) of the same dtype.
         target: (M,) int64, in [0, V).
         smoothing: probability that is spread evenly over the other V - 1 ids (label smoothing).
 
     Returns:
-        The differentiable sum over rows in nats, float32 scalar; the losses by row without smoothing, float32 (M,),
-        detached.
+        The differentiable sum over rows in nats, float32 scalar; the losses by row without smoothing, float32
+        (M,), detached.
 
     Source: Szegedy et al. 2016, section 7, as in fairseq's label_smoothed_cross_entropy.
     """
     assert hidden.shape[0] == target.shape[0], f"{hidden.shape[0]} rows but {target.shape[0]} targets"
-    # Inside an autograd function gradients always look switched off; in validation they really are.
+    # Inside an autograd function gradients always appear disabled; in validation they really are.
     arguments = (hidden, weight, bias, target, smoothing, torch.is_grad_enabled())
     total, losses = _LinearCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return total, losses

@@ -1,4 +1,4 @@
-"""Files with their SHA-256 beside them: a damaged or unfinished one is recognised when it is read."""
+"""Files with a SHA-256 beside them, so that damaged or unfinished ones are recognised when they are read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import torch
 from xling.core import manifest
 
 logger = logging.getLogger(__name__)
-SOMETHING_ELSE = "%s holds something else than a checkpoint; taking the one before it"
+SOMETHING_ELSE = "%s is not a checkpoint; taking the one before it"
 
 
 def write_marked(path: Path, state: Any) -> None:
-    """Write a file with its SHA-256 beside it, each whole or not at all, the checksum last.
+    """Write a file and its SHA-256 atomically, the checksum last.
 
     Raises:
-        OSError: it could not be written; what there was of it is deleted.
+        OSError: the file could not be written; the partial file is deleted.
     """
     temporary = path.with_suffix(".tmp")
     try:
@@ -39,13 +39,13 @@ def write_marked(path: Path, state: Any) -> None:
 
 
 def is_good(path: Path) -> bool:
-    """Whether a file is there and has the checksum beside it."""
+    """Return whether a file exists and matches its checksum."""
     mark = path.with_suffix(".sha256")
     return path.is_file() and mark.is_file() and manifest.sha256(path) == mark.read_text().strip()
 
 
 def good_checkpoints(directory: Path) -> Iterator[Path]:
-    """The checkpoints of a training whose checksums are right, the newest first; others are named in the log."""
+    """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log."""
     for mark in sorted(directory.glob("update-*.sha256"), reverse=True):
         if is_good(path := mark.with_suffix(".pt")):
             yield path
@@ -54,10 +54,10 @@ def good_checkpoints(directory: Path) -> Iterator[Path]:
 
 
 def write_hashed(state: Any, handle: BinaryIO) -> str:
-    """Write ``state`` as `torch.save` does and return the SHA-256 of what was written.
+    """Write ``state`` as `torch.save` does and return the SHA-256 of the written bytes.
 
     Raises:
-        OSError: the file did not take it; torch itself would tell of an unexpected position.
+        OSError: the file could not be written; torch itself would report an unexpected position.
     """
     digest, failed = hashlib.sha256(), list[OSError]()
 
@@ -80,17 +80,17 @@ def write_hashed(state: Any, handle: BinaryIO) -> str:
 
 
 def has_no_room(error: OSError) -> bool:
-    """Whether a disk or a quota is full."""
+    """Return whether an error means a full disk or quota."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def size_of(state: Any) -> int:
-    """Bytes of the tensors in a state, each memory once."""
-    found: dict[int, int] = {}
+    """Return the bytes of the tensors in a state, counting shared memory once."""
+    bytes_at: dict[int, int] = {}
 
     def visit(value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            found[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            bytes_at[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
         elif isinstance(value, dict):
             for each in value.values():
                 visit(each)
@@ -99,4 +99,4 @@ def size_of(state: Any) -> int:
                 visit(each)
 
     visit(state)
-    return sum(found.values())
+    return sum(bytes_at.values())

@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 
 
 class NotFiniteError(ArithmeticError):
-    """The norm of the gradients is not finite; nothing was updated.
+    """Raised when the norm of the gradients is not finite; nothing was updated.
 
-    No FloatingPointError, upon which fairseq's Trainer writes a crash file and runs the batch again.
+    It is not a FloatingPointError, on which fairseq's Trainer writes a crash file and runs the batch again.
     """
 
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
-    """Hyper-parameters; the defaults are XLM-R's. ``rule``: see `xling.models.rules.RULES`; ``momentum``: Muon's."""
+    """Hyper-parameters of the optimiser; the defaults are XLM-R's.
+
+    ``rule``: see `xling.models.rules.RULES`; ``momentum``: momentum of Muon.
+    """
 
     beta1: float = 0.9
     beta2: float = 0.98
@@ -42,9 +45,11 @@ class AdamWConfig(FairseqDataclass):
 
 
 class Share(NamedTuple):
-    """How a parameter learns: ``scale`` times the learning rate, with weight decay (of matrices) or without.
+    """Learning settings of a parameter.
 
-    ``parts`` above 0 is the number of hidden matrices that a parameter is made of, which Muon updates.
+    ``scale`` times the learning rate, with or without weight decay (of matrices).
+
+    ``parts`` above 0 is the number of hidden matrices that a parameter consists of, which Muon updates.
     """
 
     scale: float = 1.0
@@ -54,18 +59,19 @@ class Share(NamedTuple):
 
 @register_optimizer("xling_adamw", dataclass=AdamWConfig)
 class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
-    """AdamW whose float32 masters and moments are all in its state, so that a resumed run is exact.
+    """AdamW with all float32 masters and moments in its state, so that a resumed run is exact.
 
-    fairseq's own bf16 optimiser rebuilds its masters from the rounded weights when it resumes. Decay is applied
-    to matrices only, not to biases and norms. float32 parameters are their own masters.
+    fairseq's own bf16 optimiser rebuilds its masters from the rounded weights when it resumes. Decay is
+    applied to matrices only, not to biases and norms. float32 parameters are their own masters.
 
-    Gradients of other parameters are added up in float32 as well: as soon as the backward pass of a batch has made one,
-    it moves to the master and its memory is free. A sum in bfloat16 ignores terms below 1/512 of it.
+    Gradients of other parameters are also accumulated in float32: as soon as the backward pass of a batch has
+    computed one, it is moved to the master and its memory is freed. A sum in bfloat16 would ignore terms
+    below 1/512 of it.
 
     Args:
         cfg: hyper-parameters.
-        params: what learns.
-        shares: one for each of ``params``, where they do not all learn alike.
+        params: the trained parameters.
+        shares: one for each of ``params``, if they have different learning settings.
     """
 
     def __init__(
@@ -79,9 +85,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             for working, master in zip(self.working, self.masters, strict=True)
             if working is not master and working.requires_grad
         ]
-        weakref.finalize(
-            self, _remove, hooks
-        )  # another optimiser of the same parameters has hooks of its own
+        weakref.finalize(self, _remove, hooks)  # another optimiser of the same parameters has its own hooks
         alike: dict[Share, list[Tensor]] = {Share(): [], Share(decays=False): []}
         given = shares or [Share()] * len(self.masters)
         for param, master, share in zip(self.working, self.masters, given, strict=True):
@@ -115,16 +119,16 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """What a resumed run may change."""
+        """The settings that a resumed run may change."""
         return {"lr": self.cfg.lr[0]}
 
     def set_lr(self, lr: float) -> None:
-        """Set the learning rate, for each parameter by its share."""
+        """Set the learning rate, scaled for each parameter by its share."""
         for group in self.param_groups:
-            group["lr"] = lr * group.get("lr_scale", 1.0)  # states of before there were shares have none
+            group["lr"] = lr * group.get("lr_scale", 1.0)  # states from older versions lack it
 
     def all_reduce_grads(self, module: Any) -> None:
-        """Average the gradients over the processes, of everything that is trained wherever a loss used it."""
+        """Average the gradients of all trained parameters over the processes."""
         self._gather_gradients()
         ddp.average(self.masters)
 
@@ -140,7 +144,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
         max_norm: float,
         aggregate_norm_fn: Callable[[Float[Tensor, ""]], Float[Tensor, ""]] | None = None,
     ) -> Float[Tensor, ""]:
-        """Scale the gradients to a norm of at most ``max_norm`` (0: leave them) and return the norm before.
+        """Scale the gradients to a norm of at most ``max_norm`` (0: no scaling) and return the norm before.
 
         Raises:
             NotFiniteError: the norm is infinite or not a number.
@@ -173,15 +177,15 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             tensor.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Moments and masters."""
+        """Return the moments and masters."""
         return {"adamw": self._optimizer.state_dict(), "masters": self.masters}
 
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Restore moments and masters and write the working weights anew from the masters.
+        """Restore moments and masters and write the working weights again from the masters.
 
-        All of them are whole, also where the parameters are sharded.
+        The state is unsharded, even if the parameters are sharded.
         """
         params = [p for group in self._optimizer.param_groups for p in group["params"]]
         moments = {
@@ -201,7 +205,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             group.update(optimizer_overrides or {})
 
     def _gather_gradients(self) -> None:
-        """Move gradients that no backward pass has made, such as those that a test writes, to the masters."""
+        """Move gradients that no backward pass computed, for example those set by tests, to the masters."""
         for param, master in zip(self.working, self.masters, strict=True):
             if param is not master and param.grad is not None:
                 _move_gradient(master, param)
@@ -212,7 +216,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
 @torch.no_grad()
 def _move_gradient(master: Tensor, param: Tensor) -> None:
-    """Add the gradient of a parameter to that of its float32 master, and drop it."""
+    """Add the gradient of a parameter to that of its float32 master, and free it."""
     assert param.grad is not None
     if master.grad is None:
         master.grad = param.grad.float()

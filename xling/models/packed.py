@@ -1,8 +1,8 @@
-"""Weights packed for products with few rows, as in generating, where each is read again for every token.
+"""Packed weights for products with few rows, as in generation, where all weights are read again for every token.
 
-On a CPU oneDNN lays a matrix out by the blocks that it multiplies, once instead of in every product. On one core, with
-3 layers x 256 and 8,000 pieces, it was 1.2 (280 rows) to 1.9 times (16 rows) as fast in float32, 1.2 to 1.6 in
-bfloat16.
+On a CPU oneDNN arranges a matrix in the blocks that it multiplies, once instead of in every product. On one
+core, with 3 layers x 256 and 8,000 pieces, it was 1.2 (280 rows) to 1.9 times (16 rows) as fast in float32,
+1.2 to 1.6 in bfloat16.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-ROWS = 256  # that the blocks are chosen for
-# The kernels of torch's own compiler; there is no public name for them, so another torch may have none.
+ROWS = 256  # number of rows that the blocks are chosen for
+# These kernels belong to torch's own compiler. They have no public name, so another torch version may lack
+# them.
 KERNELS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
 
 
 def linear(
     weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None
 ) -> Callable[[Float[Tensor, " *rows inputs"]], Float[Tensor, " *rows outputs"]]:
-    """What multiplies rows (..., D) with a matrix (V, D) and adds a bias (V,); packed, where there is a kernel."""
+    """Return a function that multiplies rows (..., D) with a matrix (V, D) and adds a bias (V,).
+
+    Packed if possible.
+    """
     if not _has_kernel(weight):
         return lambda x: F.linear(x, weight, bias)
     kernels = torch.ops.mkldnn
@@ -45,7 +49,7 @@ def _has_kernel(weight: Tensor) -> bool:
 
 @contextmanager
 def packed(model: nn.Module) -> Iterator[None]:
-    """Inside, the linear layers of a model multiply with packed copies of their weights, without gradients."""
+    """Use packed weights in a model's linear layers inside the block, without gradients."""
     layers = [m for m in model.modules() if type(m) is nn.Linear and "forward" not in m.__dict__]
     for layer in layers:
         layer.forward = linear(layer.weight, layer.bias)  # type: ignore[assignment, method-assign]

@@ -1,4 +1,6 @@
-"""Rotary positions: queries and keys are turned by angles that grow with their place, so that scores see distances.
+"""Rotary positions.
+
+Queries and keys are rotated by angles proportional to their position, so scores depend on distances.
 
 Source: Su et al. 2021, section 3.4.2; the halves of a head are paired as in ModernBERT and GPT-NeoX.
 """
@@ -20,13 +22,13 @@ Rotation = tuple[Tensor, Tensor]
 def rotation(
     positions: Int[Tensor, " tokens"], width: int, theta: float, dtype: torch.dtype = torch.float32
 ) -> tuple[Float[Tensor, "tokens 1 1 half"], Float[Tensor, "tokens 1 1 half"]]:
-    """Cosines and sines of the angles of tokens.
+    """Return cosines and sines of the rotation angles of tokens.
 
     Args:
         positions: (N,) int64, from 0 in each sequence.
-        width: C, numbers of a head, even.
-        theta: the base: pair i turns by ``position * theta ** (-2 i / C)``.
-        dtype: of the angles; float64 in gradient checks, float32 otherwise.
+        width: C, size of a head, even.
+        theta: the base: pair i rotates by ``position * theta ** (-2 i / C)``.
+        dtype: dtype of the angles; float64 in gradient checks, float32 otherwise.
 
     Returns:
         Two tensors (N, 1, 1, C / 2).
@@ -39,12 +41,12 @@ def rotation(
 def rotated(
     x: Float[Tensor, "tokens kinds heads head_dim"], turn: Rotation
 ) -> Float[Tensor, "tokens kinds heads head_dim"]:
-    """Rows (N, K, H, C) turned by the angles of their tokens; computed in the type of the angles, returned in x's."""
+    """Rotate rows (N, K, H, C) by the angles of their tokens, computed in the angles' dtype, returned in x's."""
     cos, sin = turn
     first, second = x.to(cos.dtype).chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
 
 
 def dtype_of_angles(x: Float[Tensor, " ..."]) -> torch.dtype:
-    """The type in which angles for ``x`` are computed: float64 for float64, else float32."""
+    """Return the dtype in which angles for ``x`` are computed: float64 for float64, else float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -1,7 +1,7 @@
-"""Update rules beside AdamW: StableAdamW, and Muon for hidden matrices with AdamW for everything else.
+"""Update rules besides AdamW: StableAdamW, and Muon for hidden matrices with AdamW for everything else.
 
-Sources: Wortsman et al. 2023, algorithm 2 (StableAdamW); Jordan et al. 2024 (Muon: momentum made orthogonal by five
-Newton-Schulz steps); Liu et al. 2025, section 2.2 (its scale and decay are AdamW's).
+Sources: Wortsman et al. 2023, algorithm 2 (StableAdamW); Jordan et al. 2024 (Muon: momentum made orthogonal
+by five Newton-Schulz steps); Liu et al. 2025, section 2.2 (scale and decay matched to AdamW's).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _PARTS = {"qkv": 3, "cross_kv": 2}
 
 
 def mark(model: nn.Module) -> None:
-    """Write on each hidden matrix of ``model`` of how many matrices it is made, as ``parts``, for Muon.
+    """Set ``parts`` on each hidden matrix of ``model``, the number of matrices that it consists of, for Muon.
 
-    Queries, keys and values stand in one matrix, and so do the two halves of a gated block.
+    Queries, keys and values share one matrix, and so do the two halves of a gated block.
     """
     for name, parameter in model.named_parameters():
-        if found := _HIDDEN.search(name):
-            kind, parts = found[1], _PARTS.get(found[1], 1)
+        if match := _HIDDEN.search(name):
+            kind, parts = match[1], _PARTS.get(match[1], 1)
             if kind == "up":
                 down = model.get_parameter(name.replace(".up.weight", ".down.weight"))
                 parts = parameter.shape[0] // down.shape[1]
@@ -42,7 +42,7 @@ def mark(model: nn.Module) -> None:
 
 @torch.no_grad()
 def orthogonal(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
-    """The nearest matrix with singular values near 1, by Newton-Schulz in the type of ``matrix``.
+    """Approximate the nearest matrix with singular values near 1, by Newton-Schulz in the dtype of ``matrix``.
 
     The five steps bring every singular value of a matrix of norm 1 between about .7 and 1.2.
     """
@@ -56,14 +56,14 @@ def orthogonal(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows col
 
 
 class Rules(torch.optim.Optimizer):
-    """AdamW, StableAdamW and Muon over groups with a ``rule`` each, on float32 parameters, whole or sharded.
+    """AdamW, StableAdamW and Muon over groups with a ``rule`` each, on float32 parameters, sharded or not.
 
     Args:
-        groups: each with ``params``, ``rule``, ``lr`` and ``weight_decay`` (decoupled, times the learning rate);
-            ``parts`` of a Muon group says of how many matrices its parameters are made.
-        lr: of groups that name none.
-        betas, eps: of AdamW.
-        momentum: of Muon.
+        groups: each with ``params``, ``rule``, ``lr`` and ``weight_decay`` (decoupled, times the learning
+            rate); ``parts`` of a Muon group is the number of matrices that its parameters consist of.
+        lr: learning rate of groups without one.
+        betas, eps: settings of AdamW.
+        momentum: momentum of Muon.
     """
 
     def __init__(
@@ -113,21 +113,22 @@ class Rules(torch.optim.Optimizer):
         ddp.local(buffer).lerp_(ddp.local(grad), 1 - keep)
         wanted = torch.zeros_like(parameter)
         ddp.local(wanted).copy_(ddp.local(grad).lerp(ddp.local(buffer), keep))
-        # A matrix that is cut over processes is made whole in each of them; the product is that of one process.
+        # A matrix that is sharded over processes is gathered in each of them; the product is the same as in
+        # one process.
         whole = wanted.full_tensor() if ddp.is_part(wanted) else wanted
         dtype = torch.bfloat16 if whole.is_cuda else whole.dtype
-        made = [
+        updates = [
             SCALE * max(part.shape) ** 0.5 * orthogonal(part.to(dtype))
             for part in whole.chunk(group["parts"])
         ]
-        change = ddp.shard_like(torch.cat(made).to(whole.dtype), parameter)
+        change = ddp.shard_like(torch.cat(updates).to(whole.dtype), parameter)
         weight = ddp.local(parameter)
         weight.mul_(1 - group["lr"] * group["weight_decay"])
         weight.add_(ddp.local(change), alpha=-group["lr"])
 
 
 def _mean(values: Tensor, parameter: Tensor) -> Tensor:
-    """Mean over a whole parameter of what this process holds of ``values``."""
+    """Return the mean over a whole, possibly sharded, parameter of ``values``."""
     total = values.sum()
     if ddp.is_part(parameter):
         dist.all_reduce(total)

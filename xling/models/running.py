@@ -1,4 +1,4 @@
-"""The state of a training that runs: checkpoints, atomic and with a checksum, the last good one taken."""
+"""State of a running training: atomic checkpoints with a checksum, resumed from the last good one."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 FORMAT = 1
-"""Of what a checkpoint holds; to be raised when an older version could not go on from it."""
+"""Version of the checkpoint format; increase it when an older version could not resume from it."""
 FULL_DISK_VARIABLE = "XLING_FULL_DISK"
-"""``stop`` ends a training whose checkpoint finds no room; otherwise it goes on and tries again."""
+"""``stop`` ends a training whose checkpoint does not fit on the disk; else it continues and retries later."""
 
 
 class Writer:
-    """Writes the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it, and drops old ones.
+    """Writer of the trainer's whole state as ``update-<n>.pt`` with its SHA-256 beside it; deletes old checkpoints.
 
-    The state is copied when `save` is called and written by a thread, so training waits for the copy alone, and
-    for the write before if that has not ended. The checksum is written last: a file without one is not a checkpoint.
+    The state is copied when `save` is called and written by a thread. So training only waits for the copy,
+    and for the previous write if that has not ended. The checksum is written last: a file without one is not
+    a checkpoint.
 
     Args:
-        directory: where to.
-        keep: how many stay.
+        directory: where to write.
+        keep: how many checkpoints to keep.
         accumulate: batches of an update in each process.
 
     Attributes:
-        saved: updates that the last checkpoint on the disk holds, 0 while there is none.
+        saved: number of updates in the last checkpoint on disk, 0 if there is none.
     """
 
     def __init__(self, directory: Path, keep: int, accumulate: int = 1) -> None:
@@ -63,15 +64,16 @@ class Writer:
         self.wait()
 
     def save(self, trainer: Any, epoch_itr: Any, run_key: dict[str, Any]) -> None:
-        """Copy the state and begin to write it.
+        """Copy the state and start to write it.
 
-        Where the model is sharded all processes must call this, since the state is gathered; the first one writes.
+        All processes must call this if the model is sharded, since the state is gathered; the first one
+        writes.
 
         Raises:
-            OSError: the checkpoint before could not be written.
+            OSError: the previous checkpoint could not be written.
         """
         self.wait()
-        trainer.consolidate_optimizer()  # fairseq sets up a field there that state_dict reads
+        trainer.consolidate_optimizer()  # fairseq sets a field there that state_dict reads
         state = trainer.state_dict()
         state["extra_state"] |= {
             "format": FORMAT,
@@ -85,12 +87,12 @@ class Writer:
         arguments = (snapshot(state, {}), trainer.get_num_updates())
         if ddp.rank() > 0:
             return
-        # A daemon: an interrupted process ends at once, and what was being written counts for nothing.
+        # A daemon thread: an interrupted process ends at once, and a partial file is ignored.
         self._thread = threading.Thread(target=self._run, args=arguments, name="checkpoint", daemon=True)
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until what was saved is on the disk.
+        """Wait until the saved state is on the disk.
 
         Raises:
             OSError: it could not be written.
@@ -105,11 +107,11 @@ class Writer:
     def _run(self, state: dict[str, Any], num_updates: int) -> None:
         try:
             self.write(state, num_updates)
-        except BaseException as error:  # handed to the thread that asked
+        except BaseException as error:  # passed to the calling thread
             self._error = error
 
     def write(self, state: dict[str, Any], num_updates: int) -> None:
-        """Write a state now, and drop old ones; one that a full disk does not take is left out, and told.
+        """Write a state now and delete old ones; if the disk is full, skip it and report that.
 
         Raises:
             UserError: the disk is full, and `FULL_DISK_VARIABLE` says to stop then.
@@ -125,7 +127,7 @@ class Writer:
             why += f"{size_of(state):,} bytes needed, {free:,} free"
             if os.environ.get(FULL_DISK_VARIABLE) == "stop":
                 raise UserError(why, fix="free space there, and run the same command again") from None
-            say(f"xling: {why}; the training goes on, and tries again at the next one")
+            say(f"xling: {why}; the training continues and tries again at the next one")
             return
         for old in sorted(self._directory.glob("update-*.sha256"))[: -self._keep]:
             old.unlink()
@@ -134,9 +136,12 @@ class Writer:
 
 
 def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
-    """A copy on the CPU that training does not change; tensors that share memory share it in the copy too."""
+    """Copy a value to the CPU, independent of further training.
+
+    Tensors that share memory also share it in the copy.
+    """
     if isinstance(value, Tensor):
-        # Processes must agree whether to gather: what one of them holds nothing of is gathered whenever it is met.
+        # Processes must agree whether to gather: a tensor that is empty in one of them is gathered in all.
         there = ddp.is_everywhere(value)
         key = (ddp.local(value).data_ptr(), value.dtype, value.shape, value.stride()) if there else id(value)
         if key not in seen:
@@ -151,11 +156,14 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
 
 
 def position(epoch_itr: Any) -> dict[str, Any]:
-    """Where the training data stand: the epoch, the batches of it that all processes have had, the dataset's own."""
+    """Return the position in the training data.
+
+    The epoch, the batches that all processes used, the dataset's state.
+    """
     done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
     ended = compat.is_at_the_end(epoch_itr)
     epoch = epoch_itr.epoch + ended
-    # "iterations_in_epoch" and "version" are what fairseq looks for: at 0 it resets its meters.
+    # fairseq looks for "iterations_in_epoch" and "version": at 0 it resets its meters.
     return {
         "version": 2,
         "epoch": epoch,
@@ -165,7 +173,10 @@ def position(epoch_itr: Any) -> dict[str, Any]:
 
 
 def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """The training iterator at a `position`, for any number of processes: they share what is left of the epoch."""
+    """Return the training iterator at a `position`, for any number of processes.
+
+    They share the rest of the epoch.
+    """
     trainer.task.load_dataset("train")
     trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
     epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
@@ -183,26 +194,27 @@ def resume(
 ) -> tuple[Any, int]:
     """Load the newest good checkpoint, if any.
 
-    What a checkpoint holds is looked at before anything is loaded; one with other content than it should have is passed
-    over like a damaged one.
+    The content of a checkpoint is checked before anything is loaded; one with unexpected content is skipped
+    like a damaged one.
 
     Args:
-        trainer: fresh, of the same settings in all processes.
-        directory: where the checkpoints are.
+        trainer: fresh, with the same settings in all processes.
+        directory: directory of the checkpoints.
         run_key: ``config``, plain values, and ``data``, digests of content by path.
         cfg: the settings that ``config`` was made from.
-        enter: gets the updates made before the data are opened.
+        enter: called with the number of updates made before the data are opened.
 
     Returns:
-        The training iterator where it stood, and how many batches each process has in an update.
+        The training iterator at its saved position, and how many batches each process has in an update.
 
     Raises:
-        UserError: the checkpoint was made with other settings or data, its format is another, its batches per update
-            cannot be had with this number of processes, or none of several checkpoints can be read.
+        UserError: the checkpoint has other settings or data or another format, its batches per update
+            are not possible with this number of processes, or none of several checkpoints can be read.
     """
     damaged = []
     for path in good_checkpoints(directory):
-        # Mapped, not read: another shape of the model must not reach fairseq, which stops with a traceback.
+        # Memory-mapped, not read: another model shape must not reach fairseq, which would stop with a
+        # traceback.
         try:
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
             extra = _extra_of(state, path)
@@ -226,7 +238,7 @@ def resume(
         return epoch_itr, accumulate
     if damaged:
         raise UserError(
-            f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to begin anew"
+            f"no checkpoint in {directory} can be read: {'; '.join(damaged)}", fix="delete it to start again"
         )
     enter(0)
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
@@ -235,27 +247,27 @@ def resume(
 
 
 def _dtype_of(trainer: Any) -> str:
-    """The type of the working weights of a trainer, for example ``bfloat16``."""
+    """Return the dtype of the working weights of a trainer, for example ``bfloat16``."""
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
 def _tell_precision(dtype: str, trainer: Any, path: Path) -> None:
     if dtype != _dtype_of(trainer):
         logger.warning(
-            "%s was written in %s, this machine goes on in %s: the weights will differ from those of one run; "
+            "%s was written in %s, this machine continues in %s: the weights will differ from those of one run; "
             "model.precision=fp32 or bf16 keeps it",
             path, dtype, _dtype_of(trainer),
         )  # fmt: skip
 
 
 def _extra_of(state: Any, path: Path) -> dict[str, Any]:
-    """What we put beside fairseq's state, with the types that it must have."""
+    """Return our entries beside fairseq's state after checking their types."""
     extra = state["extra_state"]
     if isinstance(extra["format"], int) and extra["format"] != FORMAT:
         raise UserError(
             f"{path} has checkpoint format {extra['format']}",
             f"{FORMAT}",
-            "go on with the version that wrote it",
+            "continue with the version that wrote it",
         )
     wanted = {
         "format": int,
@@ -270,38 +282,38 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
     where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
     if not all(isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)):
-        raise TypeError("a position is no number")
+        raise TypeError("a position is not a number")
     if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
         raise ValueError("a position is out of range")
     return dict(extra)
 
 
 def _check_weights(state: dict[str, Any], trainer: Any) -> None:
-    """Names and shapes of the weights, and that the optimiser's state has tensors."""
+    """Check names and shapes of the weights, and that the optimiser's state has tensors."""
     if ddp.is_sharded(trainer.get_model()):
-        return  # gathering the own weights costs as much as loading the others
-    own, found = _weights_of(trainer.get_model().state_dict()), _weights_of(state["model"])
-    if found.keys() != own.keys():
-        raise ValueError(f"weights differ in name: {sorted(found.keys() ^ own.keys())[:3]}")
+        return  # gathering this model's weights costs as much as loading the others
+    own, saved = _weights_of(trainer.get_model().state_dict()), _weights_of(state["model"])
+    if saved.keys() != own.keys():
+        raise ValueError(f"weights differ in name: {sorted(saved.keys() ^ own.keys())[:3]}")
     for name, weight in own.items():
-        if not isinstance(found[name], Tensor) or found[name].shape != weight.shape:
+        if not isinstance(saved[name], Tensor) or saved[name].shape != weight.shape:
             raise ValueError(f"{name} has another shape")
     if not isinstance(state["last_optimizer_state"], dict):
         raise TypeError("the optimiser has no state")
 
 
 def _weights_of(state: dict[str, Any]) -> dict[str, Any]:
-    """Without what objectives keep for themselves, which grows."""
+    """Return the weights without the objectives' own modules, which grow."""
     return {name: weight for name, weight in state.items() if not name.startswith("extras.")}
 
 
 def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Path) -> int:
-    """Refuse a checkpoint of other settings or data; returns the batches of an update in each process.
+    """Reject a checkpoint with other settings or data; return the batches of an update in each process.
 
-    More updates are no other settings, and the same batches per update may come from another number of processes.
+    More updates are allowed, and the same batches per update may come from another number of processes.
     """
-    made = json.loads(extra["run_key"])
-    old, new = made["config"], copy.deepcopy(run_key["config"])
+    saved = json.loads(extra["run_key"])
+    old, new = saved["config"], copy.deepcopy(run_key["config"])
     group, before = extra["batches_per_update"], old["train"]["updates"]
     accumulate = new["train"]["accumulate"]
     if accumulate == old["train"]["accumulate"] and group % ddp.size() == 0:
@@ -311,7 +323,7 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
     )
     if derived or (new["train"].get("batch_warmup") and ddp.size() != extra["processes"]):
         raise UserError(
-            f"{path}: {extra['processes']} process(es) wrote it, {ddp.size()} go on, with lengths in tokens",
+            f"{path}: {extra['processes']} process(es) wrote it, {ddp.size()} continue, with lengths in tokens",
             f"{extra['processes']} process(es)" + (f", or train.accumulate={accumulate}" if derived else ""),
         )
     if accumulate * ddp.size() != group:
@@ -325,7 +337,7 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
     if longer:
         new["train"]["updates"] = before
     changed = differences(
-        (old, made["data"]), (new, {name: (digest,) for name, digest in run_key["data"].items()}), cfg
+        (old, saved["data"]), (new, {name: (digest,) for name, digest in run_key["data"].items()}), cfg
     )
     if changed:
         raise UserError(
@@ -338,7 +350,7 @@ def _compare(extra: dict[str, Any], run_key: dict[str, Any], cfg: Any, path: Pat
 
 
 def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: int) -> None:
-    """Say what differs from the run that wrote a checkpoint and is taken all the same."""
+    """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != code.described():
         say(
             f"xling: {path} was made by xling {extra['code']}, this is {code.described()}: the result may differ"
@@ -347,6 +359,6 @@ def _tell(extra: dict[str, Any], cfg: Any, path: Path, accumulate: int, before: 
         say(f"xling: an update keeps its {extra['batches_per_update']} batches: {ddp.size()} x {accumulate}")
     if before:
         say(
-            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate goes on"
-            f" from the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
+            f"xling: {path} was to end after {before} updates, now after {cfg.train.updates}: the learning rate "
+            f"follows the schedule of {cfg.train.updates}, so the result is not that of one run of that length"
         )

@@ -1,7 +1,7 @@
-"""Learning rates by the number of updates, registered with fairseq as ``xling_schedule``.
+"""Learning rate schedules by the number of updates, registered with fairseq as ``xling_schedule``.
 
-Each is a function of the update alone, so that a resumed run has the rate that it would have had.
-Sources: Loshchilov & Hutter 2017 (cosine); Vaswani et al. 2017 (inverse square root); Hu et al. 2024 (warm-up, stable,
+Each depends only on the update, so that a resumed run has the rate that it would have had. Sources:
+Loshchilov & Hutter 2017 (cosine); Vaswani et al. 2017 (inverse square root); Hu et al. 2024 (warm-up, stable,
 decay); Hägele et al. 2024 (1 - sqrt).
 """
 
@@ -21,7 +21,10 @@ DECAYS = ("sqrt", "linear")
 
 @dataclass
 class ScheduleConfig(FairseqDataclass):
-    """``decay`` is the last share of ``updates``, in which ``wsd`` decays by ``shape`` to ``final`` of the peak."""
+    """Settings of the schedule.
+
+    ``decay`` is the last share of ``updates``, in which ``wsd`` decays by ``shape`` to ``final`` of the peak.
+    """
 
     name: str = "linear"
     warmup: int = 100
@@ -33,12 +36,13 @@ class ScheduleConfig(FairseqDataclass):
 
 
 def factor(cfg: Any, update: int) -> float:
-    """The share of the peak with which the update after ``update`` others learns.
+    """Return the rate of the update after ``update`` others, as a share of the peak.
 
     A decay would reach its end with the update after the last.
 
     Example:
-        >>> [round(factor(ScheduleConfig(name="wsd", warmup=2, updates=8, decay=0.5), n), 2) for n in range(9)]
+        >>> [round(factor(ScheduleConfig(name="wsd", warmup=2, updates=8, decay=0.5), n), 2) for n in
+        range(9)]
         [0.5, 1.0, 1.0, 1.0, 0.55, 0.37, 0.23, 0.11, 0.0]
     """
     if update < cfg.warmup:
@@ -56,7 +60,7 @@ def factor(cfg: Any, update: int) -> float:
 
 @register_lr_scheduler("xling_schedule", dataclass=ScheduleConfig)
 class XlingSchedule(FairseqLRScheduler):  # type: ignore[misc]
-    """A rate that `factor` gives; nothing of it is in a checkpoint."""
+    """Fairseq scheduler with the rate of `factor`; it has no state in a checkpoint."""
 
     def __init__(self, cfg: ScheduleConfig, optimizer: Any) -> None:
         super().__init__(cfg, optimizer)

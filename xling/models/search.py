@@ -1,4 +1,4 @@
-"""Settings of generation; apart from it, since they load without torch."""
+"""Settings of generation, in a separate module because they load without torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from xling.core.ranges import NOT_NEGATIVE, POSITIVE, Range, ranged
 
 @dataclass(frozen=True)
 class Search:
-    """How to look for the best output.
+    """Settings of the search for the best output.
 
     Attributes:
-        beam: hypotheses kept; 1 is greedy.
+        beam: number of hypotheses kept; 1 is greedy.
         length_penalty: exponent of the length that a score is divided by; above 1 favours long outputs.
-        max_len_a, max_len_b: an output has at most ``a * source length + b`` tokens, ``</s>`` not counted.
-        min_len: tokens before ``</s>`` at least.
-        sample: draw from the distribution instead of searching; with ``beam`` 1.
-        top_k: draw from the best k only, 0 for all.
-        temperature: of the drawing; below 1 sharpens.
-        seed: of the drawing.
+        max_len_a, max_len_b: an output has at most ``a * source length + b`` tokens, without ``</s>``.
+        min_len: minimum number of tokens before ``</s>``.
+        sample: sample from the distribution instead of searching; with ``beam`` 1.
+        top_k: sample only from the best k, 0 for all.
+        temperature: temperature of sampling; below 1 sharpens.
+        seed: seed of sampling.
     """
 
     beam: int = ranged(5, Range(least=1))

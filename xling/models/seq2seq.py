@@ -1,8 +1,8 @@
 """The encoder-decoder on packed batches, registered with fairseq as ``xling_seq2seq``.
 
-The encoder is `xling.models.encoder.Encoder` as it is; a decoder layer is its layer, causal, with attention to the
-encoder's states between. Source and target embeddings are one matrix, the output projection mostly too. No sequence is
-padded but for attention, to the source as to itself; see `xling.models.blocks`.
+The encoder is `xling.models.encoder.Encoder`. A decoder layer is a causal encoder layer with attention to the
+encoder's states added. Source and target embeddings are one matrix, usually the output projection too.
+Sequences are only padded for attention, to the source as to themselves; see `xling.models.blocks`.
 
 Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from one pre-trained encoder).
 """
@@ -48,13 +48,13 @@ POOLINGS = ("", "max", "mean")
 if TYPE_CHECKING:
 
     class Seq2SeqConfig(EncoderConfig):
-        """A shape with a decoder."""
+        """The configuration of a model with a decoder."""
 else:
     Seq2SeqConfig = encoder.fairseq_class("Seq2SeqConfig", EncoderConfig, DECODER)
 
 
 class PlainHead(nn.Module):
-    """The tied embeddings, or a matrix like them, and a bias, which is 0 for ever when ``unbiased``."""
+    """Output head: the tied embeddings, or a separate matrix, and a bias, which is fixed at 0 with ``unbiased``."""
 
     bias: Tensor
 
@@ -70,11 +70,11 @@ class PlainHead(nn.Module):
             self.bias = nn.Parameter(zeros)
 
     def transform(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
-        """The states themselves."""
+        """Return the states unchanged."""
         return hidden
 
     def logits(self, hidden: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows vocab"]:
-        """(M, D) -> (M, V)."""
+        """Compute logits (M, D) -> (M, V)."""
         return F.linear(hidden, self.weight, self.bias)
 
 
@@ -95,12 +95,12 @@ class DecoderLayer(Layer):
         to_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
         to_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
     ) -> Float[Tensor, "tokens dim"]:
-        """(M, D) -> (M, D).
+        """Map (M, D) -> (M, D).
 
         Args:
-            x: the states below.
-            to_self: from queries, keys and values (M, 3, H, C) to what they find in the past, (M, D).
-            to_source: from queries (M, H, C) to what they find in the source, (M, D).
+            x: the states of the layer below.
+            to_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
+            to_source: maps queries (M, H, C) to the attention output over the source, (M, D).
         """
         before, between, after = _compiled() if self.compiled else (projections, _between, _after)
         x, query = between(self, x, to_self(before(self, x)))
@@ -110,31 +110,31 @@ class DecoderLayer(Layer):
     def memory(
         self, states: Float[Tensor, "tokens dim"]
     ) -> tuple[Float[Tensor, "tokens {self.heads} head_dim"], Float[Tensor, "tokens {self.heads} head_dim"]]:
-        """Keys and values of encoder states (N, D), each (N, H, C)."""
+        """Return keys and values of encoder states (N, D), each (N, H, C)."""
         key, value = self.cross_kv(states).view(len(states), 2, self.heads, -1).unbind(1)
         return key, value
 
 
 def _between(layer: DecoderLayer, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-    """A layer's input and what it found in the past, both (M, D), -> the states and queries (M, H, C)."""
+    """Map a layer's input and its self-attention output, both (M, D), to states and queries (M, H, C)."""
     x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
     query: Tensor = layer.cross_query(layer.cross_norm(x) if layer.pre_norm else x)
     return x, query.view(len(x), layer.heads, -1)
 
 
-def _after(layer: DecoderLayer, x: Tensor, found: Tensor) -> Tensor:
-    """States and what they found in the source, both (M, D), -> the layer's output (M, D)."""
-    x = x + dropout(layer.cross_out(found), layer.dropout, layer.training)
+def _after(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
+    """Map states and cross-attention output, both (M, D), to the layer's output (M, D)."""
+    x = x + dropout(layer.cross_out(attended), layer.dropout, layer.training)
     x = x if layer.pre_norm else layer.cross_norm(x)
-    made = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
-    x = x + dropout(made, layer.dropout, layer.training)
+    change = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
+    x = x + dropout(change, layer.dropout, layer.training)
     return x if layer.pre_norm else layer.ffn_norm(x)
 
 
 @cache
 def _compiled() -> tuple[Callable[..., Any], ...]:
-    """The three parts of a layer around its attentions, compiled for any number of tokens."""
+    """Return the three parts of a layer around its attentions, compiled for any number of tokens."""
     return tuple(
         torch.compile(part, fullgraph=True, dynamic=True, backend=encoder.COMPILER)
         for part in (projections, _between, _after)
@@ -172,7 +172,7 @@ class Decoder(nn.Module):
         positions: Int[Tensor, " tokens"],
         langs: Int[Tensor, " tokens"] | None,
     ) -> Float[Tensor, "tokens dim"]:
-        """What the first layer reads, (M, D), from word vectors (M, D)."""
+        """Return the input of the first layer, (M, D), from word vectors (M, D)."""
         x = scaled(words, self.cfg)
         x = x if self.positions is None else x + self.positions(positions)
         if self.langs is not None:
@@ -189,7 +189,7 @@ class Decoder(nn.Module):
         runs: Runs,
         cross: CrossRuns,
     ) -> Float[Tensor, "tokens dim"]:
-        """States of every target position.
+        """Compute the states of every target position.
 
         Args:
             words: word vectors of the tokens read, (M, D).
@@ -225,7 +225,7 @@ class Decoder(nn.Module):
 
 @register_model("xling_seq2seq", dataclass=Seq2SeqConfig)
 class Seq2SeqModel(EncoderModel):
-    """An encoder with its LM head, and a decoder, as fairseq's Trainer sees them."""
+    """An encoder with its LM head, and a decoder, in the form that fairseq's Trainer expects."""
 
     cfg: Seq2SeqConfig
 
@@ -242,7 +242,7 @@ class Seq2SeqModel(EncoderModel):
         pooling: str = "",
         **kwargs: Any,
     ) -> Float[Tensor, "_ dim"]:
-        """States of the encoder (N, D), or with ``decoder`` those of the decoder (M, D).
+        """Compute states of the encoder (N, D), or with ``decoder`` those of the decoder (M, D).
 
         Args:
             src_tokens, positions, runs: and ``kwargs``: see `xling.models.encoder.Encoder.forward`.
@@ -270,17 +270,17 @@ class Seq2SeqModel(EncoderModel):
     def loss(
         self, states: Float[Tensor, "rows dim"], target: Int[Tensor, " rows"], smoothing: float = 0.0
     ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " rows"]]:
-        """Sum (with label smoothing) and rows (without) of the cross-entropy of ``target`` (M,)."""
+        """Return sum (with label smoothing) and rows (without) of the cross-entropy of ``target`` (M,)."""
         head = self.decoder.head
         return linear_cross_entropy(head.transform(states), head.weight, head.bias, target, smoothing)
 
 
 def pool(states: Float[Tensor, "tokens dim"], runs: Runs, how: str) -> Float[Tensor, "batch dim"]:
-    """One vector of each sequence of a packed batch, over its tokens without those at both ends.
+    """Pool each sequence of a packed batch to one vector over its tokens, excluding the first and the last.
 
     Args:
         states: (N, D).
-        runs: of the batch.
+        runs: runs of the batch.
         how: ``max`` or ``mean``.
 
     Returns:
@@ -298,7 +298,9 @@ def pool(states: Float[Tensor, "tokens dim"], runs: Runs, how: str) -> Float[Ten
 
 @torch.no_grad()
 def start_decoder(model: Seq2SeqModel) -> None:
-    """Give the decoder the encoder's present weights, layer by layer from below; cross-attention stays fresh.
+    """Initialise the decoder with the encoder's current weights, layer by layer.
+
+    Cross-attention keeps its fresh ones.
 
     Source: Conneau & Lample 2019, section 5.2.
     """

@@ -1,4 +1,4 @@
-"""How a setting of a model is written, in `xling.models.shape` or in a file of its own."""
+"""Declaration of a model setting, used in `xling.models.shape` and in files of separate settings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def setting(
     same: bool = False,
     own: bool = False,
 ) -> Any:
-    """The field of a setting.
+    """Declare the dataclass field of a setting.
 
     Args:
         default: a plain value.
         valid: its range.
-        only: counts only in a model that is an encoder alone, or only in one with a decoder.
-        same: must be equal in a model and the one that it starts from: weights of the same shapes would mean
-            something else.
-        own: says how a run computes, not what the model is: a run that takes its shape from a checkpoint keeps its
-            own value.
+        only: the setting only applies to encoder-only models, or only to models with a decoder.
+        same: must be equal in a model and the one that it starts from: weights of the same shapes would have
+            another meaning.
+        own: describes how a run computes, not the model: a run that takes its shape from a checkpoint keeps
+            its own value.
     """
     more = {"only": only, "same": same, "own": own}
     return field(default=default, metadata=more if valid is None else {**more, RANGE: valid})

@@ -1,8 +1,8 @@
-"""The settings of a model: the one place where each has its name, type, default, range and what else holds for it.
+"""Settings of a model: the only place that defines the name, type, default and range of each.
 
-A setting can also stand in a file of its own, see `xling.models.parts`. A recipe reads `ModelConfig` without torch. The
-classes that fairseq and the model files know are made from it (`xling.models.encoder.EncoderConfig`,
-`xling.models.seq2seq.Seq2SeqConfig`).
+A setting can also be defined in a separate file, see `xling.models.parts`. A recipe reads `ModelConfig`
+without torch. The classes for fairseq and the model files are derived from it
+(`xling.models.encoder.EncoderConfig`, `xling.models.seq2seq.Seq2SeqConfig`).
 """
 
 from __future__ import annotations
@@ -27,50 +27,56 @@ def _width(none: str) -> Range:
 class _Settings:
     """Shape of the model; the defaults are tiny.
 
-    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. T5 and mT5 differ by ``norm``,
-    ``embedding_norm``, ``biases``, ``positions``, ``ffn`` and ``head_dim``.
+    XLM-R base is layers=12, dim=768, heads=12, ffn_dim=3072, max_positions=512. T5 and mT5 differ by
+    ``norm``, ``embedding_norm``, ``biases``, ``positions``, ``ffn`` and ``head_dim``.
 
     Attributes:
-        layers: of the encoder.
-        dim: numbers of a hidden state.
-        heads: of attention.
-        ffn_dim: numbers between the two matrices of a feed-forward block.
-        dropout, attention_dropout: probabilities in training, of hidden numbers and of attention weights.
+        layers: layers of the encoder.
+        dim: size of a hidden state.
+        heads: attention heads.
+        ffn_dim: inner size of a feed-forward block.
+        dropout, attention_dropout: dropout probabilities in training, of hidden states and of attention
+            weights.
         max_positions: longest sequence in tokens.
-        pre_norm: norms stand before the blocks and at the end, instead of behind the blocks.
-        lang_embeddings: a vector of the language is added to each token.
-        segment_embeddings: one of two vectors is added to a token, of the first text or of the second (BERT); only
-            without a decoder.
-        precision: of the working weights, see `xling.models.encoder.working_dtype`.
-        decoder_layers: 0 for as many as ``layers``; this and the next four only with a decoder.
-        plain_head: the decoder's states meet the embeddings directly (mBART) instead of through the dense layer of the
-            encoder's LM head, which a decoder that starts from a pre-trained encoder needs.
-        unbiased_head: leaves out the plain head's bias, as stock fairseq does.
-        untied_head: gives the plain head a matrix of its own (T5 1.1, mT5).
-        source_lang: a source ends in the token of its language; T5's do not.
-        checkpoint_activations: keep only the input of each layer and compute the rest again in the backward pass.
-        compile: compile what is between two attentions.
-        lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only without a
-            decoder, like ``invertible``.
+        pre_norm: norms come before the blocks and at the end, instead of after the blocks.
+        lang_embeddings: add a vector of its language to each token.
+        segment_embeddings: add one of two vectors to each token, for the first or the second text (BERT);
+            only without a decoder.
+        precision: precision of the working weights, see `xling.models.encoder.working_dtype`.
+        decoder_layers: layers of the decoder, 0 for as many as ``layers``; this and the next four only with a
+            decoder.
+        plain_head: the decoder's states are multiplied directly with the embeddings (mBART) instead of
+            passing the dense layer of the encoder's LM head, which a decoder that starts from a pre-trained
+            encoder needs.
+        unbiased_head: no bias in the plain head, as in stock fairseq.
+        untied_head: the plain head has its own matrix (T5 1.1, mT5).
+        source_lang: a source ends with the token of its language; T5's do not.
+        checkpoint_activations: keep only the input of each layer and recompute the rest in the backward pass.
+        compile: compile the computation between two attentions.
+        lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only
+            without a decoder, like ``invertible``.
         invertible: an adapter on the word vectors.
-        scale_embeddings: word vectors are multiplied by the square root of ``dim`` (Vaswani et al. 2017, section 3.4).
-        norm_eps: what norms add to the variance, 1e-12 in BERT.
-        norm: ``rms`` neither centres nor shifts (T5), ``unshifted`` centres only (ModernBERT).
+        scale_embeddings: multiply word vectors by the square root of ``dim`` (Vaswani et al. 2017, section
+            3.4).
+        norm_eps: epsilon that norms add to the variance, 1e-12 in BERT.
+        norm: ``rms`` neither centres nor shifts (T5), ``unshifted`` only centres (ModernBERT).
         embedding_norm: a norm on the embeddings.
-        biases: in the matrices of layers.
-        positions: a learnt vector for each place, biases by distance (T5), see `xling.models.encoder.Relative`, or
-            angles of queries and keys, see `xling.models.rope`; a decoder beside such an encoder has learnt ones.
-        ffn: what stands between the two matrices of a feed-forward block, or is its gate (mT5, T5 1.1; ``geglu`` in
-            ModernBERT, ``swiglu``).
-        head_dim: numbers of a head, 0 for ``dim / heads``.
-        attention: of the encoder: ``global``, or ``local:W/global:K``, see `xling.models.windows.of`.
+        biases: biases in the matrices of layers.
+        positions: a learnt vector for each position, biases by distance (T5), see
+            `xling.models.encoder.Relative`, or rotation of queries and keys, see `xling.models.rope`; a
+            decoder of a rotary encoder has learnt vectors.
+        ffn: activation between the two matrices of a feed-forward block, or of its gate (mT5, T5 1.1;
+            ``geglu`` in ModernBERT, ``swiglu``).
+        head_dim: size of a head, 0 for ``dim / heads``.
+        attention: attention of the encoder: ``global``, or ``local:W/global:K``, see
+            `xling.models.windows.of`.
         local_theta, global_theta: bases of ``positions=rope`` in layers with a window and in the others.
         qk_norm: norms on every query and key (Dehghani et al. 2023).
         first_norm: a norm before the attention of the first layer; ModernBERT has none.
-        head_biases: in the dense layer and the norm of the LM head.
-        attention_out_dropout: behind the attention, where it is not ``dropout``, which -1 stands for.
-        init: of fresh weights; ``megatron`` divides those of what is added to the states by the square root of twice
-            the layers.
+        head_biases: biases in the dense layer and the norm of the LM head.
+        attention_out_dropout: dropout after the attention; -1 means the value of ``dropout``.
+        init: initialisation of fresh weights; ``megatron`` divides the weights of residual outputs by the
+            square root of twice the layers.
     """
 
     layers: int = setting(4, COUNT)
@@ -115,7 +121,7 @@ class _Settings:
     init: Literal["bert", "megatron"] = setting("bert", own=True)
 
     def __post_init__(self) -> None:
-        """Refuse what has no model.
+        """Reject settings without a valid model.
 
         Raises:
             UserError: a setting out of its range, or two that do not fit together.
@@ -151,7 +157,7 @@ else:
 
 @dataclass(frozen=True)
 class Shape(ModelConfig):
-    """What a model file records: the settings of a recipe and what fine-tuning adds.
+    """Configuration that a model file records: the settings of a recipe and those that fine-tuning adds.
 
     Attributes:
         task_adapter: width of a second adapter in every layer, 0 for none.
@@ -163,7 +169,7 @@ class Shape(ModelConfig):
 def names(
     cls: Any = Shape, *, only: Iterable[Side | None] = (None, ENCODER, DECODER), **wanted: bool
 ) -> list[str]:
-    """Names of the settings of ``cls`` that are of the sides ``only`` and whose other facts are as wanted."""
+    """Return the names of the settings of ``cls`` that belong to the sides ``only`` and match the other facts."""
     sides = (*only,)
     return [
         item.name
@@ -173,7 +179,7 @@ def names(
 
 
 def plain(only: Iterable[Side | None]) -> list[tuple[str, type, Field[Any]]]:
-    """Name, plain type and default of the settings of the sides ``only``, for classes that know no choices."""
+    """Return name, plain type and default of the settings of the sides ``only``, for classes without choices."""
     taken = names(only=only)
     return [
         (item.name, type(item.default), field(default=item.default))
@@ -183,7 +189,7 @@ def plain(only: Iterable[Side | None]) -> list[tuple[str, type, Field[Any]]]:
 
 
 def wrong_side(values: Mapping[str, Any], only: Side) -> str | None:
-    """The first setting that counts on the other side ``only`` and is not at its default."""
+    """Return the first setting that only applies to the other side and is not at its default."""
     return next(
         (name for name in names(ModelConfig, only=[only]) if values[name] != getattr(DEFAULT, name)), None
     )

@@ -1,9 +1,11 @@
-"""A static encoder: a word is the mean of the vectors of its features, a sentence the weighted sum of its words.
+"""Static encoder: a word is the mean of the vectors of its features, a sentence the weighted sum of its words.
 
-Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by dim) and
-the words frequent enough to weigh less (``frequent``, their hashes, and ``share``, their share of all words).
+Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by
+dim) and the words frequent enough to have a lower weight (``frequent``, their hashes, and ``share``, their
+share of all words).
 
-Sources: features: Bojanowski et al. 2017; weights of words: Arora et al. 2017, A simple but tough-to-beat baseline.
+Sources: features: Bojanowski et al. 2017; weights of words: Arora et al. 2017, A simple but tough-to-beat
+baseline.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ if TYPE_CHECKING:
 CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
 SKETCH_BITS, SKETCH_SEED = 15, 1
 FREQUENT = 0.1
-"""Words whose weight is below 1 by more than this are stored with the model."""
+"""Words whose weight is lower than 1 by more than this are stored with the model."""
 
 
 class StaticEncoder:
-    """Vectors of words and sentences in any language.
+    """Encoder of words and sentences in any language by static vectors.
 
     Args:
         cfg: shape.
         table: (2 ** bits, dim), float32.
-        share: hash of a word -> its share of a text; a word that is not in it has weight 1.
+        share: hash of a word -> its share of a text; missing words have weight 1.
     """
 
     def __init__(
@@ -53,28 +55,29 @@ class StaticEncoder:
 
     @property
     def dim(self) -> int:
-        """Of the vectors of words."""
+        """Size of the word vectors."""
         return self.cfg.dim
 
     def weight(self, word: str) -> float:
-        """What a word counts in a sentence, 0 to 1."""
+        """Return the weight of a word in a sentence, 0 to 1."""
         share = self.share.get(word_hash(word), 0.0)
         return self.cfg.smooth / (self.cfg.smooth + share)
 
     def words(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
-        """Learned vectors of words as a suite cuts them, float32 (num_words, dim), of no fixed length.
+        """Return learned vectors of words as a suite splits them, float32 (num_words, dim), not normalised.
 
-        A word of several tokens (a name with a full stop, a word without spaces) has the mean of all their features.
+        A word of several tokens (a name with a full stop, a word without spaces) is the mean of all their
+        features.
         """
         return self._of_words(words)[:, : self.dim]
 
     def spelt_words(self, words: Sequence[str]) -> Float32[Tensor, "words dim_and_sketch"]:
-        """Learned vectors beside sketches of the spelling, each of length 1, float32 (num_words, dim + sketch)."""
-        found = self._of_words(words)
-        return torch.cat([unit(found[:, : self.dim]), unit(found[:, self.dim :])], 1)
+        """Return vectors and spelling sketches, each of length 1, joined, float32 (num_words, dim + sketch)."""
+        vectors = self._of_words(words)
+        return torch.cat([unit(vectors[:, : self.dim]), unit(vectors[:, self.dim :])], 1)
 
     def sentences(self, texts: Sequence[str]) -> Float32[Tensor, "texts dim_and_sketch"]:
-        """Learned vectors of texts, of length 1, beside their sketches; an empty text has zeros.
+        """Return learned vectors of texts, of length 1, concatenated with their sketches; zeros for an empty text.
 
         Returns:
             float32 (num_texts, dim + sketch).
@@ -83,8 +86,8 @@ class StaticEncoder:
         places = [[number.setdefault(word.lower(), len(number)) for word in tokens(text)] for text in texts]
         weights = torch.tensor([self.weight(word) for word in number])
         vectors = self._means([[word] for word in number]) * weights[:, None]
-        made = _bags(places, vectors, "sum")
-        learned, sketch = unit(made[:, : self.dim]), unit(made[:, self.dim :])
+        sums = _bags(places, vectors, "sum")
+        learned, sketch = unit(sums[:, : self.dim]), unit(sums[:, self.dim :])
         return torch.cat([learned, sketch * self.cfg.sketch_weight], 1)
 
     def _of_words(self, words: Sequence[str]) -> Tensor:
@@ -93,18 +96,18 @@ class StaticEncoder:
         return means[torch.tensor([place[word] for word in words], dtype=torch.int64)]
 
     def _means(self, groups: Sequence[Sequence[str]]) -> Tensor:
-        """Means over all features of the tokens of each group, learned numbers first, (num_groups, dim + sketch)."""
+        """Average the token features of each group, learned ones first, (num_groups, dim + sketch)."""
         hashes = [[h for token in group for h in hashed(token).tolist()] for group in groups]
         learned = _bags([[h % len(self.table) for h in each] for each in hashes], self.table, "mean")
         if not self.cfg.sketch:
             return learned
-        # Other bits of the hash than the table's, so that two features that share a row there differ here.
+        # Use other bits of the hash than the table does, so that features that share a table row differ here.
         rows = [[h >> (32 - SKETCH_BITS) for h in each] for each in hashes]
         return torch.cat([learned, _bags(rows, self._sketches, "mean")], 1)
 
 
 def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
-    """The sum or mean of some rows of a table for each list of them; zeros for an empty list."""
+    """Return the sum or mean of some rows of a table for each list of them; zeros for an empty list."""
     flat = torch.tensor([row for each in rows for row in each], dtype=torch.int64)
     lengths = torch.tensor([len(each) for each in rows], dtype=torch.int64)
     if not len(flat):
@@ -113,18 +116,18 @@ def _bags(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -> Tensor:
 
 
 def word_hash(word: str) -> int:
-    """The number that stands for a word, in lower case, in a model's list of frequent words."""
+    """Return the hash of a word, in lower case, in a model's list of frequent words."""
     return zlib.crc32(f"W{word.lower()}".encode())
 
 
 def random_encoder(cfg: StaticConfig, share: dict[int, float], seed: int = 1) -> StaticEncoder:
-    """The same shape and weights of words with a table drawn anew: the control."""
+    """Create a control with the same shape and word weights but a random table."""
     generator = torch.Generator().manual_seed(seed)
     return StaticEncoder(cfg, fresh_table(cfg, generator), share)
 
 
 def fresh_table(cfg: StaticConfig, generator: torch.Generator) -> Float32[Tensor, "rows dim"]:
-    """The table that a training starts from, float32 (2 ** bits, dim)."""
+    """Return the table that a training starts from, float32 (2 ** bits, dim)."""
     return torch.randn(1 << cfg.bits, cfg.dim, generator=generator) * 0.1
 
 
@@ -141,12 +144,12 @@ def save(encoder: StaticEncoder, folder: Path) -> None:
 
 
 def is_static(folder: Path) -> bool:
-    """Whether a static encoder is in ``folder``."""
+    """Return whether ``folder`` contains a static encoder."""
     return (folder / CONFIG_FILE).is_file()
 
 
 def load(folder: Path, random_init: bool = False) -> StaticEncoder:
-    """Read a model, or its control with a fresh table.
+    """Read a model, or its control with a random table.
 
     Raises:
         UserError: a file is missing or damaged.
@@ -161,12 +164,12 @@ def load(folder: Path, random_init: bool = False) -> StaticEncoder:
         return StaticEncoder(cfg, tensors["table"].float(), share)
     except (OSError, ValueError, KeyError, AssertionError) as error:
         raise UserError(
-            f"{folder} is no static encoder: {type(error).__name__} {error}",
+            f"{folder} is not a static encoder: {type(error).__name__} {error}",
             "an output of xling pretrain static",
             "run it again",
         ) from None
 
 
 def unit(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:
-    """Rows of length 1; a row of zeros stays."""
+    """Normalise rows to length 1; a row of zeros is kept."""
     return F.normalize(vectors, dim=-1, eps=1e-6)

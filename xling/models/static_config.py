@@ -1,4 +1,4 @@
-"""The shape of a static encoder; no torch here, so that a stage's settings load without it."""
+"""Shape of a static encoder, without torch, so that a stage's settings load quickly."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class StaticConfig:
     """Shape of the encoder.
 
     Attributes:
-        dim: of the vectors.
+        dim: size of the vectors.
         bits: the table has ``2 ** bits`` rows.
         smooth: a in the weight a / (a + share) of a word.
-        sketch: numbers of a sentence's sketch, a random projection of its features that learns nothing: names and
-            numbers that no training text holds are found by it. 0 for none.
-        sketch_weight: its length beside that of the learned vector.
+        sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
+            numbers that no training text contains. 0 for none.
+        sketch_weight: length of the sketch relative to the learned vector.
     """
 
     dim: int = ranged(192, _whole(1, 4096))
@@ -34,7 +34,7 @@ class StaticConfig:
     sketch_weight: float = ranged(0.8, _MORE)
 
     def __post_init__(self) -> None:
-        """Refuse what has no table.
+        """Reject settings without a valid table.
 
         Raises:
             UserError: a setting out of range.

@@ -1,4 +1,4 @@
-"""Which layers see all and which a window: without torch, since settings are checked by it."""
+"""Attention windows of layers, without torch, since settings are checked with it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _PATTERN = re.compile(r"local:(\d+)/global:(\d+)")
 
 
 def of(attention: str, layers: int) -> list[int]:
-    """How many tokens each layer sees to either side, 0 for all.
+    """Return how many tokens each layer sees to either side, 0 for all.
 
     Args:
-        attention: ``global``, or ``local:W/global:K``: every K-th layer from the first sees all, the others W / 2
-            tokens to either side.
-        layers: of the model.
+        attention: ``global``, or ``local:W/global:K``: every K-th layer from the first sees all, the others W
+            / 2 tokens to either side.
+        layers: number of layers of the model.
 
     Raises:
         UserError: it is neither.
@@ -27,8 +27,8 @@ def of(attention: str, layers: int) -> list[int]:
     """
     if attention == GLOBAL:
         return [0] * layers
-    found = _PATTERN.fullmatch(attention)
-    width, every = (int(n) for n in found.groups()) if found else (0, 0)
+    match = _PATTERN.fullmatch(attention)
+    width, every = (int(n) for n in match.groups()) if match else (0, 0)
     if width < 2 or width % 2 or every < 1:
         raise UserError(
             f"model.attention={attention}",

@@ -61,7 +61,7 @@ def run(cfg: NewConfig) -> Answer:
     """Write the file and its test.
 
     Raises:
-        UserError: the name is no name or is taken, a file exists, or this is no checkout and ``out`` is not given.
+        UserError: the name is invalid or taken, a file exists, or this is not a checkout and ``out`` is not given.
     """
     kind = KINDS[cfg.kind]
     if not re.fullmatch("[a-z][a-z0-9_]*", cfg.name) or keyword.iskeyword(cfg.name):
@@ -92,6 +92,8 @@ def _places(cfg: NewConfig, kind: Kind) -> tuple[Path, Path]:
         return cfg.out / code, cfg.out / test
     if not all((Path(folder) / "__init__.py").is_file() for folder in ("xling", kind.folder)):
         raise UserError(
-            f"{Path.cwd()} is no checkout of xling", "the folder that holds xling/ and corpora/", "out=FOLDER"
+            f"{Path.cwd()} is not a checkout of xling",
+            "the folder that holds xling/ and corpora/",
+            "out=FOLDER",
         )
     return Path(kind.folder) / code, Path(kind.tests) / test

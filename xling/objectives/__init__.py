@@ -1,4 +1,4 @@
-"""Pre-training objectives, one file each, registered as fairseq tasks ``xling_<name>`` when they are asked for."""
+"""Pre-training objectives, one file each, registered as fairseq tasks ``xling_<name>`` when requested."""
 
 from xling.objectives.base import OBJECTIVES
 

@@ -1,9 +1,10 @@
 """Alternating language modelling (ALM): masked LM on code-switched sentences made from parallel text.
 
-Streams of three kinds are cut into blocks as in masked LM: the switched sentences, and both sides of the pair as they
-are, in the shares 80 / 10 / 10 of the tokens. Pairs share an epoch by n^alpha.
+Streams of three kinds are cut into blocks as in masked LM: the switched sentences, and both unchanged sides
+of the pair. Their shares of the tokens are 80 / 10 / 10. The pairs of an epoch are sampled by n^alpha.
 
-Source: Yang et al. 2020. Decided here: a token carries the language it is written in, not its sentence's.
+Source: Yang et al. 2020. Our choice: a token has the language it is written in, not the language of its
+sentence.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class AlmConfig(MaskConfig):
     """Settings of ALM.
 
     Attributes:
-        pairs: pairs with commas between; empty for all with switched text.
-        switched: share of the tokens that is switched text; 1 for text that holds its plain sentences already, as
-            `xling corpus codeswitch mode=alm` writes it.
+        pairs: pairs separated by commas; empty for all with switched text.
+        switched: share of the tokens that is switched text; 1 for text that already contains its plain
+            sentences, as `xling corpus codeswitch mode=alm` writes it.
     """
 
     pairs: str = ""
@@ -44,10 +45,10 @@ class AlmConfig(MaskConfig):
 
 
 def switched_pairs(cfg: AlmConfig, data: Path, langs: list[str]) -> list[str]:
-    """The pairs named, or all of the task's languages that have code-switched text.
+    """Return the given pairs, or all pairs of the task's languages that have code-switched text.
 
     Raises:
-        UserError: a pair that is named has none, or no pair has any.
+        UserError: a given pair has no code-switched text, or no pair has any.
     """
     there = [pair for pair in shards.pairs_in(data) if (data / pair / f"train.{pair}.switched.idx").is_file()]
     chosen = [pair for pair in pairs_of(cfg, data, langs) if pair in there or cfg.pairs]
@@ -64,7 +65,7 @@ class SwitchedDataset(BlockDataset):
     """Blocks of switched and plain sentences of language pairs."""
 
     def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
-        """Three streams of each pair, in the order switched, first side, second side."""
+        """Open three streams of each pair, in the order switched, first side, second side."""
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
@@ -81,7 +82,10 @@ class SwitchedDataset(BlockDataset):
         return streams
 
     def epoch_counts(self) -> dict[str, int]:
-        """Blocks that give each pair its share by alpha, and within it 80 / 10 / 10."""
+        """Return the blocks per stream.
+
+        Each pair has its share by alpha, divided 80 / 10 / 10 among its streams.
+        """
         names, switched = list(self._streams), self._cfg.switched
         triples = [names[i : i + 3] for i in range(0, len(names), 3)]
         of_pairs = {triple[0]: sum(self.num_tokens_of[name] for name in triple) for triple in triples}
@@ -97,7 +101,7 @@ class SwitchedDataset(BlockDataset):
         return {name: num for name, num in counts.items() if shares[name]}
 
     def langs_of(self, stream: int, start: int, num: int) -> Int[np.ndarray, " {num}"]:
-        """Language of each token."""
+        """Return the language of each token."""
         langs = np.array(self._pair_langs[stream // 3])
         sides = self._sides[stream]
         if sides is None:
@@ -107,13 +111,13 @@ class SwitchedDataset(BlockDataset):
 
 @objective("alm")
 class Alm(Objective):
-    """Masked LM on code-switched text."""
+    """The ALM objective: masked LM on code-switched text."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
     config = AlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Blocks of the split."""
+        """Return the dataset of blocks of a split."""
         if not 0 < self.cfg.switched <= 1:
             raise UserError(f"switched={self.cfg.switched}", "a share above 0, at most 1")
         rule = rule_of(self.cfg, self.dictionary)
@@ -124,5 +128,5 @@ class Alm(Objective):
         return SwitchedDataset(self.cfg, data, split, self.langs, "alm", build)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the chosen positions."""
+        """Return the cross-entropy at the chosen positions."""
         return masked_loss(model, sample)

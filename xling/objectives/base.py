@@ -1,4 +1,4 @@
-"""What every objective shares: its registry, its fairseq task ``xling_NAME``, its dataset and the one criterion."""
+"""Base of all objectives: registry, fairseq task ``xling_NAME``, datasets and training step."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int, Integer
 
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
-SHORTEST = 8  # tokens of a sequence, which leaves room for specials and a piece on either side
+SHORTEST = 8  # tokens of the shortest sequence, with room for specials and a piece on either side
 
 compat.install()
 
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """What every task can set.
+    """Settings of every task.
 
     Attributes:
         data: binarised directory.
-        langs: languages with commas between; empty for all that are there.
+        langs: languages separated by commas; empty for all that the data has.
         alpha: exponent of the sampling of languages, or pairs, by their tokens.
-        tokens_per_sample: longest sequence, of either side with a decoder, specials included.
+        tokens_per_sample: longest sequence, including specials; with a decoder, of either side.
     """
 
     data: str = ""
@@ -58,7 +58,7 @@ class TaskConfig(FairseqDataclass):
 
 
 class Loss(NamedTuple):
-    """What an objective returns for one batch.
+    """Losses of one batch.
 
     Attributes:
         total: differentiable sum of losses, float32 scalar, nats.
@@ -74,7 +74,7 @@ class Loss(NamedTuple):
 
 
 class Objective(ABC):
-    """One way to learn from text.
+    """Base class of objectives: the examples and the loss that a model is trained with.
 
     Args:
         cfg: its configuration.
@@ -88,12 +88,12 @@ class Objective(ABC):
     name: str
     shape: Any = None
     config: type[TaskConfig]
-    decoder: ClassVar[bool] = False  # whether it needs a model with one
-    shardable: ClassVar[bool] = True  # whether it leaves the weights alone but for one pass in every loss
+    decoder: ClassVar[bool] = False  # whether it needs a model with a decoder
+    shardable: ClassVar[bool] = True  # whether its loss only uses the weights in one forward pass
     trial: ClassVar[Trial] = Trial()
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
-        """Raises UserError where alpha or tokens_per_sample is out of range."""
+        """Initialise; raises UserError if alpha or tokens_per_sample is out of range."""
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
         if not 0 <= cfg.alpha <= 1:
             raise UserError(f"objectives.{self.name}.alpha={cfg.alpha}", "a number from 0 to 1")
@@ -105,40 +105,40 @@ class Objective(ABC):
 
     @abstractmethod
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """The examples of a split."""
+        """Return the examples of a split."""
 
     @abstractmethod
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """The loss of a packed batch."""
+        """Compute the loss of a packed batch."""
 
     def count(self, sample: dict[str, Any]) -> int:
-        """How many losses `loss` sums for a batch, before it is computed."""
+        """Count the losses that `loss` will sum for a batch."""
         return len(sample["target_langs"])
 
     def modules(self, model: Any) -> nn.Module | None:
-        """Parameters and state of its own, kept as ``model.extras[name]``; None when it needs none."""
+        """Create the objective's parameters and state, kept as ``model.extras[name]``; may be None."""
         return None
 
     def before_first_update(self, model: Any, batch_tokens: int) -> None:  # noqa: B027 - one objective has a queue to fill
-        """Called in every process before the first update of a run; ``batch_tokens`` is what a batch holds."""
+        """Prepare in every process before a run's first update; ``batch_tokens`` is a batch's size."""
 
     def after_update(self, model: Any) -> None:  # noqa: B027 - most objectives have nothing to do then
-        """Called after every optimiser step, for a momentum encoder or a queue."""
+        """Update state after every optimiser step, for example a momentum encoder or a queue."""
 
     def before_save(self, model: Any) -> None:  # noqa: B027 - one objective keeps what others must save
-        """Called in every process before the first writes a checkpoint, for what the others keep."""
+        """Collect state of all processes in every process before the first process writes a checkpoint."""
 
     def forget_update(self, model: Any) -> None:  # noqa: B027 - one objective leaves something behind
-        """Called when an update is given up, for what its forward passes left to `after_update`."""
+        """Discard what the forward passes of a skipped update left for `after_update`."""
 
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective", folder="xling.objectives", plugin="objective")
 
 
 class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
-    """Examples by index for one split, the same for the same (seed, epoch, index) whatever the workers do.
+    """Examples of one split by index, determined by (seed, epoch, index) and independent of the workers.
 
-    The ``id`` of a batch holds the indices of its examples in any order, so that a batch can be made anew in halves.
+    The ``id`` of a batch holds the indices of its examples in any order, to rebuild a batch in halves.
     """
 
     def __init__(self, seed: int) -> None:
@@ -156,7 +156,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     @property
     @abstractmethod
     def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Tokens of each example of this epoch, (len(self),)."""
+        """Tokens of each example of this epoch, (num_examples,)."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -164,23 +164,23 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
     def filter_indices_by_size(
         self, indices: Int[np.ndarray, " examples"], max_sizes: Any
     ) -> tuple[Int[np.ndarray, " examples"], list[int]]:
-        """All of them: every example is cut to fit when it is made."""
+        """Keep all indices: every example is cut to fit when it is made."""
         return indices, []
 
     def num_tokens(self, index: int) -> int:
-        """Tokens of one example, for batching."""
+        """Return the tokens of one example, for batching."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
-        """Tokens of examples, for batching."""
+        """Return the tokens of examples, for batching."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
-        """Tokens of one example, for filtering."""
+        """Return the tokens of one example, for filtering."""
         return int(self.sizes[index])
 
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
-        """Indices by length, equal lengths in the epoch's random order."""
+        """Return the indices sorted by length, equal lengths in the epoch's random order."""
         return np.argsort(self.sizes, kind="stable")
 
     def batch_by_size(
@@ -190,7 +190,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
-        """Cut ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
+        """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
         batches = batches_of(self.sizes[indices], indices, max_tokens or 1 << 62, max_sentences or 1 << 62)
         order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
         self._turns = np.zeros(len(self))
@@ -199,54 +199,54 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         return [batches[i] for i in order]
 
     def mixture(self) -> dict[str, tuple[int, int]]:
-        """Tokens that are there and tokens of this epoch, by language or pair."""
+        """Return (tokens available, tokens in this epoch) by language or pair."""
         return {}
 
     def position(self, epoch: int) -> dict[str, Any]:
-        """What `go_to` needs, beside the number, to come to the start of ``epoch``: this one or the next."""
+        """Return the state that `go_to` needs to restore the start of ``epoch``, which is this epoch or the next."""
         return {}
 
     def go_to(self, epoch: int, position: dict[str, Any]) -> None:
-        """Come to the start of an epoch as a run did that called `position` there."""
+        """Restore the start of an epoch from the state that `position` returned in an earlier run."""
         self.set_epoch(epoch)
 
     def epochs_at(self, index: int) -> float:
-        """Epochs gone, with a fraction, when the batch of example ``index`` has its turn.
+        """Return the (fractional) number of epochs trained when the batch of example ``index`` is used.
 
-        Endless outside of training: validation stands where every schedule ends, so that its losses compare.
+        It is infinite outside of training: validation uses the end of every schedule, for comparable losses.
         """
         if self.epoch == 0:
             return math.inf
         return self.epoch - 1 + (float(self._turns[index]) if len(self._turns) == len(self) else 0.0)
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
-        """Two batches of the examples of a batch that was too large; one when it cannot be halved."""
+        """Split the examples of a batch that was too large into two batches; one if it cannot be split."""
         return [part for part in np.array_split(np.sort(indices), 2) if len(part)]
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """A packed batch; see `xling.data.packing.pack`."""
+        """Build a packed batch; see `xling.data.packing.pack`."""
         return pack(samples)
 
     @property
     def supports_prefetch(self) -> bool:
-        """Shards are memory-mapped; there is nothing to prefetch."""
+        """False: shards are memory-mapped, so there is nothing to prefetch."""
         return False
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Every epoch draws its own items."""
+        """False: every epoch draws its own items."""
         return False
 
 
 class DrawnDataset(ObjectiveDataset):
-    """Items of languages or pairs that every training epoch draws anew by alpha; other splits hold each once.
+    """Dataset whose training epochs draw items of languages or pairs by alpha; other splits hold each item once.
 
     Args:
         cfg: settings.
         split: ``train``, ``valid`` or another.
-        name: of the objective, part of the key of its randomness.
-        num_items: by language or pair.
-        num_tokens: of those, as alpha and `mixture` count them.
+        name: name of the objective, part of its random key.
+        num_items: number of items by language or pair.
+        num_tokens: number of tokens by language or pair, as used by alpha and `mixture`.
     """
 
     def __init__(
@@ -269,31 +269,31 @@ class DrawnDataset(ObjectiveDataset):
         self._sizes = self.example_tokens(self._drawn)
 
     def epoch_counts(self) -> dict[str, int]:
-        """Items of each language or pair in an epoch of training."""
+        """Return the number of items of each language or pair in a training epoch."""
         return mixer.epoch_counts(self.num_items_of, self.num_tokens_of, self._cfg.alpha)
 
     @abstractmethod
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Tokens of each item drawn, counted as ``num_tokens`` counts, int64 (num_draws,)."""
+        """Count the tokens of each drawn item as ``num_tokens`` does, int64 (num_draws,)."""
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """Most tokens of the examples of items with ``num`` tokens."""
+        """Return the maximum number of tokens of examples made from items with ``num`` tokens."""
         return num
 
     @property
     def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Most tokens of each example."""
+        """Maximum number of tokens of each example."""
         return self._sizes
 
     def mixture(self) -> dict[str, tuple[int, int]]:
-        """By language or pair, without what examples add to their text."""
+        """Return (tokens available, tokens in this epoch) by language or pair, of the text alone."""
         drawn = np.bincount(self._draw.langs, self._drawn, len(self.num_tokens_of))
         return {
             name: (there, int(n)) for (name, there), n in zip(self.num_tokens_of.items(), drawn, strict=True)
         }
 
     def generator(self, index: int) -> np.random.Generator:
-        """The randomness of the example at ``index``."""
+        """Return the random generator of the example at ``index``."""
         return rng(self.seed, self.epoch, index, self._name, self._split)
 
 
@@ -303,7 +303,7 @@ def batches_of(
     max_tokens: int,
     max_sentences: int,
 ) -> list[Int[np.ndarray, " _"]]:
-    """Greedy cut of ``indices`` (n,) with ``sizes`` (n,) into runs within both limits."""
+    """Divide ``indices`` (n,) with ``sizes`` (n,) greedily into batches within both limits."""
     ends = np.cumsum(sizes)
     batches, start = [], 0
     while start < len(indices):
@@ -324,7 +324,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
 
     Attributes:
         objectives: the objectives by name; one here, several in `xling.objectives.multi`.
-        num_updates: updates made before the present one.
+        num_updates: number of updates completed.
     """
 
     objective_class: type[Objective]
@@ -342,53 +342,53 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         self.objectives = self.build_objectives()
 
     def get_batch_iterator(self, *args: Any, **settings: Any) -> Any:
-        """The iterator of fairseq; a process whose share of an epoch is a batch short gets an empty batch there."""
-        found = super().get_batch_iterator(*args, **settings)
-        found.collate_fn = partial(_collate_or_empty, found.collate_fn)
-        return found
+        """Return fairseq's iterator; a process with one batch less than others gets an empty batch at the end."""
+        iterator = super().get_batch_iterator(*args, **settings)
+        iterator.collate_fn = partial(_collate_or_empty, iterator.collate_fn)
+        return iterator
 
     def objective_names(self) -> list[str]:
-        """The names of its objectives."""
+        """Return the names of the task's objectives."""
         return [self.objective_class.name]
 
     def build_objectives(self) -> dict[str, Objective]:
-        """The objectives of this task."""
+        """Build the objectives of this task."""
         objective_class = self.objective_class
         return {objective_class.name: objective_class(self.cfg, self.dictionary, self.langs)}
 
     def build_dataset(self, split: str) -> ObjectiveDataset:
-        """The examples of a split."""
+        """Build the dataset of a split."""
         (only,) = self.objectives.values()
         return only.dataset(self.data, split)
 
     def losses(self, model: Any, sample: dict[str, Any]) -> dict[str, Loss]:
-        """The loss of each objective on a batch."""
+        """Compute the loss of each objective on a batch."""
         ((name, only),) = self.objectives.items()
         return {name: only.loss(model, sample)}
 
     def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int]:
-        """The loss to differentiate and what the gradient is divided by."""
+        """Return the loss to differentiate and the divisor of the gradient."""
         (only,) = losses.values()
         return only.total, only.num
 
     def divide(self, sample: dict[str, Any], parts: list[dict[str, Any]]) -> None:
-        """Write into the parts of a batch what `combine` has to know of the whole."""
+        """Store in the parts of a split batch the information about the whole batch that `combine` needs."""
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """The model, with what the objectives keep in it."""
+        """Build the model, including the objectives' own modules."""
         model = super().build_model(cfg, from_checkpoint)
         self.attach(model)
         return model
 
     def attach(self, model: Any) -> None:
-        """Tell the objectives the model's shape, and put what they keep into it, made from its present weights."""
+        """Tell the objectives the model's shape, and add their modules, initialised from its current weights."""
         for name, entry in self.objectives.items():
             entry.shape = model.cfg
             if (extra := entry.modules(model)) is not None:
                 model.extras[name] = extra
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
-        """One step, and what the objectives do after it."""
+        """Make one optimiser step and call the objectives' `after_update`."""
         optimizer.step()
         for entry in self.objectives.values():
             entry.after_update(model)
@@ -409,7 +409,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         return self.dictionary
 
     def max_positions(self) -> int:
-        """Longest example of any objective, in tokens."""
+        """Return the longest example of any objective, in tokens."""
         return max(int(entry.cfg.tokens_per_sample) for entry in self.objectives.values())
 
     def train_step(
@@ -421,7 +421,7 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         update_num: int,
         ignore_grad: bool = False,
     ) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
-        """Forward and backward on one batch."""
+        """Run forward and backward on one batch."""
         model.train()
         self.num_updates = update_num
         model.set_num_updates(update_num)
@@ -430,18 +430,18 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
         return total, num, logs
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Log losses by objective and language; fairseq asks the class of a criterion, which does not know them."""
+        """Log losses by objective and language; the criterion's class, which fairseq asks, cannot."""
         super().reduce_metrics(logging_outputs, criterion)
         criterion.log(logging_outputs)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
-        """Map the shards of a split; a dataset that is there is kept, its epoch is set by the iterator."""
+        """Open the shards of a split; a dataset that is already open is kept, since the iterator sets its epoch."""
         if split not in self.datasets:
             self.datasets[split] = self.build_dataset(split)
 
 
 def load_dictionary(data: Path) -> Dictionary:
-    """The dictionary of a binarised directory with ``<mask>`` behind its pieces."""
+    """Load the dictionary of a binarised directory and append ``<mask>``."""
     path = data / "dict.txt"
     if not path.is_file():
         raise UserError(f"no dict.txt in {data}", "a directory made by `xling binarize`", "check data=")
@@ -459,13 +459,13 @@ def load_dictionary(data: Path) -> Dictionary:
 
 
 def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
-    """The languages a task uses: those named, or all with monolingual shards.
+    """Return the task's languages: the given ones, or all with monolingual shards.
 
-    With a ``decoder`` parallel shards count too, and a language may be named that has no text here: a model keeps the
-    languages of the checkpoint that it starts from.
+    With a ``decoder`` parallel shards count too, and languages without text here may be given: a model keeps
+    the languages of the checkpoint that it starts from.
 
     Raises:
-        UserError: a named language is unknown or has no shards, or there is none at all.
+        UserError: a given language is unknown or has no shards, or there is no language at all.
     """
     there = shards.languages_in(data)
     named = [lang for lang in cfg.langs.split(",") if lang]
@@ -478,7 +478,7 @@ def langs_of(cfg: Any, data: Path, decoder: bool = False) -> list[str]:
         if lang not in there:
             raise unknown(f"language in {data}:", lang, there)
         if named.count(lang) > 1:
-            raise UserError(f"langs={cfg.langs}: {lang} twice", "each language once")
+            raise UserError(f"langs={cfg.langs}: {lang} is given twice", "each language once")
     return named or there
 
 

@@ -1,13 +1,21 @@
-"""Back-translation masked LM (ERNIE-M): the model appends a pseudo-translation to monolingual text and uses it.
+"""Back-translation masked LM (ERNIE-M).
 
-Stage 1, without gradients: ``<s> x </s> </s> <mask>... </s>`` with as many masks as x has tokens; under the attention
-of CAMLM every mask sees x and itself, and all are filled at once with the most probable pieces. Stage 2: masked LM on
-x with the pseudo-translation beside it, under full attention.
+The model appends a pseudo-translation to monolingual text and learns from both.
 
-Source: Ouyang et al. 2021, section 3.3; only x is masked and predicted. Decided here: the other language is drawn
-anew each time, from those that share a pair with x's language in the data, else from all others; only pieces that
-stand in that language's training text compete, since without language embeddings nothing else names it; dropout is
-off in stage 1. It is of use after CAMLM has trained, or beside it.
+Stage 1, without gradients: ``<s> x </s> </s> <mask>... </s>`` with as many masks as x has tokens. With the
+attention of CAMLM every mask sees x and itself, and all are filled at once with the most probable pieces.
+Stage 2: masked LM on x next to the pseudo-translation, with full attention.
+
+Source: Ouyang et al. 2021, section 3.3; only x is masked and predicted. Our choices:
+
+- The other language is drawn each time from those that share a pair with x's language in the data, else from
+all others.
+- Only pieces that occur in that language's training text are candidates, since without language embeddings
+nothing
+  else names the language.
+- Dropout is off in stage 1.
+
+The objective is useful after CAMLM training, or combined with it.
 """
 
 from __future__ import annotations
@@ -34,17 +42,17 @@ from xling.text import shards
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
 
-SAMPLE = 10_000_000  # tokens of a language's text in which its pieces are looked up
+SAMPLE = 10_000_000  # number of tokens of a language's text that are searched for its pieces
 
 LOGITS_BYTES = 64 << 20
 
 
 @dataclass
 class BtmlmConfig(MaskConfig):
-    """Settings of BTMLM: masking as in masked LM, of x alone.
+    """Settings of BTMLM; masking is as in masked LM, applied to x only.
 
     Attributes:
-        restart_positions: positions of the second sentence begin at 0 again.
+        restart_positions: positions of the second sentence start at 0 again.
     """
 
     restart_positions: bool = True
@@ -58,19 +66,19 @@ def example(
     restart: bool,
     generator: np.random.Generator,
 ) -> Example:
-    """One block and the room for its pseudo-translation.
+    """Build an example from one block, with space for its pseudo-translation.
 
     Args:
         tokens: ``<s>`` and the n tokens of x.
-        langs: language of each.
+        langs: language of each token.
         other: language to translate into.
         rule: how x is masked in stage 2.
         restart: whether the positions of the second side start at 0.
         generator: source of randomness.
 
     Returns:
-        For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target`` (M,), all in
-        x; for stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
+        For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target``
+        (M,), all in x; for stage 1 ``clean`` (2n + 4,) and ``blanks`` (n,), the positions to fill.
     """
     length, num = len(tokens) + 1, len(tokens) - 1
     first = np.concatenate([tokens, [EOS]])
@@ -91,41 +99,41 @@ def example(
 
 
 class PseudoDataset(BlockDataset):
-    """Blocks packed twice in the same order: to be filled, and to be learned from."""
+    """Dataset of blocks packed twice in the same order: for filling (stage 1) and for learning (stage 2)."""
 
     def stream_tokens(self, room: int) -> int:
-        """Half the room, less the four specials."""
+        """Return half the room without the four specials."""
         return (room - 4) // 2
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """x, as many blanks, four specials."""
+        """Count x, as many blanks, and four specials."""
         return 2 * num + 4
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """The batch of stage 2 with that of stage 1 as ``blank``."""
+        """Build the batch of stage 2, with that of stage 1 as ``blank``."""
         return pack(samples) | {"blank": pack([_to_fill(e) for e in samples])}
 
 
-def _to_fill(made: Example) -> Example:
-    """The stage 1 side of an example: blanks see the first side, nobody sees a blank."""
-    second = np.arange(len(made["clean"])) >= made["blanks"][0] - 1
+def _to_fill(example: Example) -> Example:
+    """Build the stage 1 example: blanks see the first side, and no token sees a blank."""
+    second = np.arange(len(example["clean"])) >= example["blanks"][0] - 1
     sees, shows = second.astype(np.int64), second.astype(np.int64)
-    sees[made["blanks"]], shows[made["blanks"]] = 0, NOBODY
+    sees[example["blanks"]], shows[example["blanks"]] = 0, NOBODY
     return {
-        "id": made["id"],
-        "tokens": made["clean"],
-        "positions": made["positions"],
-        "langs": made["langs"],
-        "segments": made["segments"],
+        "id": example["id"],
+        "tokens": example["clean"],
+        "positions": example["positions"],
+        "langs": example["langs"],
+        "segments": example["segments"],
         "sees": sees,
         "shows": shows,
-        "chosen": made["blanks"],
-        "target": made["clean"][made["blanks"]],
+        "chosen": example["blanks"],
+        "target": example["clean"][example["blanks"]],
     }
 
 
 class Pieces(nn.Module):
-    """Which pieces stand in the text of which language: ``seen``, bool (num_langs, vocabulary)."""
+    """Pieces that occur in the text of each language: ``seen``, bool (num_langs, vocabulary)."""
 
     def __init__(self, seen: Bool[Tensor, "langs vocab"]) -> None:
         super().__init__()
@@ -135,13 +143,13 @@ class Pieces(nn.Module):
 
 @objective("btmlm")
 class Btmlm(Objective):
-    """Masked LM beside a translation of the model's own."""
+    """The BTMLM objective: masked LM next to the model's own translation."""
 
     trial = Trial(mixed_with=("mmlm", "camlm"), changes=("context",))
     config = BtmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Blocks of the split."""
+        """Return the dataset of blocks of a split."""
         rule, others = rule_of(self.cfg, self.dictionary), other_langs(self.langs, shards.pairs_in(data))
 
         def build(block: Block) -> Example:
@@ -154,7 +162,7 @@ class Btmlm(Objective):
         return PseudoDataset(self.cfg, data, split, self.langs, "btmlm", build)
 
     def modules(self, model: Any) -> nn.Module:
-        """The pieces of each language."""
+        """Create the table of each language's pieces."""
         seen = torch.zeros(len(self.langs), len(self.dictionary), dtype=torch.bool)
         for index, lang in enumerate(self.langs):
             tokens = shards.open_shard(Path(self.cfg.data) / lang / "train").tokens[:SAMPLE]
@@ -163,7 +171,7 @@ class Btmlm(Objective):
         return Pieces(seen)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the chosen positions of x, the pseudo-translation beside it."""
+        """Return the cross-entropy at the chosen positions of x, given the pseudo-translation."""
         blank, inputs = sample["blank"], sample["net_input"]
         tokens = inputs["src_tokens"].clone()
         tokens[blank["chosen"]] = fill(model, blank, model.extras["btmlm"].seen)
@@ -171,24 +179,24 @@ class Btmlm(Objective):
 
 
 def other_langs(langs: list[str], pairs: list[str]) -> list[list[int]]:
-    """For each language the languages to translate into.
+    """Return for each language the languages to translate into.
 
     Raises:
-        UserError: there is one language only.
+        UserError: there is only one language.
     """
     if len(langs) < 2:
         raise UserError(f"btmlm with {', '.join(langs)} alone", "two languages or more", "set langs=")
-    found = []
+    others = []
     for lang in langs:
         partners = {side for pair in pairs if lang in split_pair(pair) for side in split_pair(pair)} - {lang}
         names = [other for other in langs if other in partners] or [o for o in langs if o != lang]
-        found.append([langs.index(name) for name in names])
-    return found
+        others.append([langs.index(name) for name in names])
+    return others
 
 
 @torch.no_grad()
 def fill(model: Any, blank: dict[str, Any], seen: Bool[Tensor, "langs vocab"]) -> Int[Tensor, " blanks"]:
-    """The most probable piece of its language at each blank, int64 (num_blanks,); logits are made in chunks."""
+    """Return the most probable piece of its language at each blank, int64 (num_blanks,), computing logits in chunks."""
     was_training = model.encoder.training
     model.encoder.eval()
     rows = blank["chosen"]

@@ -1,11 +1,11 @@
-"""Cross-attention masked LM (ERNIE-M): a masked piece of one side is predicted from the other side alone.
+"""Cross-attention masked LM (ERNIE-M): a masked piece of one side is predicted only from the other side.
 
 Sequence as in TLM. A masked token sees itself (its position) and the unmasked tokens of the other side; an
-unmasked token sees the unmasked tokens of its own side; nobody sees a masked token. So what is predicted in x
-depends on y alone, at every depth: no token of y has seen x, and the other way round.
+unmasked token sees the unmasked tokens of its own side; no token sees a masked token. So a prediction in x
+depends only on y, at every depth: no token of y has seen x, and vice versa.
 
-Source: Ouyang et al. 2021, section 3.2. The paper draws only the masked side's attention; that y must not look
-back at x follows from its aim, since in two layers x would otherwise reach itself through y.
+Source: Ouyang et al. 2021, section 3.2. The paper only draws the attention of the masked side. That y must
+not see x follows from its aim, since in two layers x would otherwise reach itself through y.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ NOBODY = -1
 
 
 def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Generator) -> Example:
-    """One masked pair with who sees whom.
+    """Build one masked pair with its attention groups.
 
     Returns:
-        What `xling.objectives.tlm.example` does, and ``sees`` and ``shows`` (length,): side 0 or 1, `NOBODY` shown
-        by masked tokens.
+        The fields of `xling.objectives.tlm.example`, and ``sees`` and ``shows`` (length,): side 0 or 1,
+        `NOBODY` for ``shows`` of masked tokens.
     """
-    made = tlm.example(pair, rule, restart, generator)
-    side = made["segments"]
+    masked = tlm.example(pair, rule, restart, generator)
+    side = masked["segments"]
     sees, shows = side.copy(), side.copy()
-    sees[made["chosen"]] = 1 - side[made["chosen"]]
-    shows[made["chosen"]] = NOBODY
-    return made | {"sees": sees, "shows": shows}
+    sees[masked["chosen"]] = 1 - side[masked["chosen"]]
+    shows[masked["chosen"]] = NOBODY
+    return masked | {"sees": sees, "shows": shows}
 
 
 @objective("camlm")
 class Camlm(Objective):
-    """Masked LM across aligned sentences, each side from the other."""
+    """The CAMLM objective: masked LM across aligned sentences, each side predicted from the other."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token", "own side"))
     config = tlm.SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
@@ -58,5 +58,5 @@ class Camlm(Objective):
         return PairDataset(self.cfg, data, split, self.langs, "camlm", build, tlm.OVERHEAD)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the masked positions of both sides."""
+        """Return the cross-entropy at the masked positions of both sides."""
         return masked_loss(model, sample)

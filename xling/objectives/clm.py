@@ -1,6 +1,6 @@
-"""Causal language modelling (XLM's CLM): the next piece from those before it, on streams of many languages.
+"""Causal language modelling (XLM's CLM): predict the next piece from the ones before it, in many languages.
 
-The blocks are those of masked LM; every token but the first is predicted under a causal attention mask.
+The blocks are those of masked LM; every token but the first is predicted with a causal attention mask.
 
 Source: Conneau & Lample 2019, section 3.2.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def example(tokens: Int[np.ndarray, " length"]) -> Example:
-    """One block (length,), ``<s>`` first, whose token i + 1 is the target at position i."""
+    """Build an example of one block (length,), ``<s>`` first, with token i + 1 as the target at position i."""
     return {
         "tokens": tokens,
         "positions": np.arange(len(tokens)),
@@ -33,15 +33,15 @@ def example(tokens: Int[np.ndarray, " length"]) -> Example:
 
 @objective("clm")
 class Clm(Objective):
-    """Causal LM on monolingual text of many languages."""
+    """The CLM objective: causal LM on monolingual text of many languages."""
 
     trial = Trial(changes=("context",), ignores=("own token", "later tokens"))
     config = TaskConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Blocks of the split in every language of the task."""
+        """Return the dataset of blocks of a split in every language of the task."""
         return BlockDataset(self.cfg, data, split, self.langs, "clm", lambda block: example(block.tokens))
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of every next piece."""
+        """Return the cross-entropy of every next piece."""
         return masked_loss(model, sample, causal=True)

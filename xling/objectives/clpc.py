@@ -1,10 +1,11 @@
 """Cross-lingual paraphrase classification (Unicoder): are these two sentences translations of each other?
 
-Sequence as in TLM, a linear layer on the state of ``<s>``, binary cross-entropy. Half of the pairs of a batch have
-their second sides exchanged among each other, so a wrong partner has about the right length.
+Sequence as in TLM, a linear layer on the state of ``<s>``, binary cross-entropy. Half of the pairs of a batch
+have their second sides exchanged among each other, so a wrong partner has about the right length.
 
-Source: Huang et al. 2019, section 3.2. The paper picks hard negatives with a light model and says no more of it;
-decided here: a partner of like length from the same batch, which the batches sorted by length give for nothing.
+Source: Huang et al. 2019, section 3.2. The paper picks hard negatives with a light model without further
+detail. Our choice: a partner of similar length from the same batch, which is free because batches are sorted
+by length.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 def exchange(
     samples: list[Example], generator: np.random.Generator
 ) -> tuple[list[int], Int[np.ndarray, " pairs"]]:
-    """Partner of each pair's first side, and 1 where it is its own translation.
+    """Return the partner of each pair's first side, and 1 if it is its own translation.
 
-    Half of the pairs (of the same two languages) pass their second sides on in a circle; a circle of one stays right.
+    Half of the pairs (of the same two languages) exchange their second sides cyclically; a cycle of one stays
+    correct.
     """
     partners = np.arange(len(samples))
     by_langs: dict[tuple[int, ...], list[int]] = {}
@@ -46,18 +48,18 @@ def exchange(
 
 
 class PartnerDataset(PairDataset):
-    """Pairs, half of them wrong."""
+    """Dataset of pairs, half of them mismatched."""
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Exchange partners and pack."""
         generator = rng(self.seed, self.epoch, "exchange", int(samples[0]["id"][0]))
         partners, right = exchange(samples, generator)
-        made = []
+        examples = []
         for index, (sample, partner) in enumerate(zip(samples, partners, strict=True)):
             first = np.concatenate([[BOS], sample["src"]])
             second = np.concatenate([[EOS], samples[partner]["tgt"]])
             src_lang, tgt_lang = sample["pair_langs"]
-            made.append(
+            examples.append(
                 {
                     "id": sample["id"],
                     "tokens": np.concatenate([first, second]),
@@ -69,29 +71,29 @@ class PartnerDataset(PairDataset):
                     "target_langs": np.array([tgt_lang]),
                 }
             )
-        return pack(made)
+        return pack(examples)
 
 
 @objective("clpc")
 class Clpc(Objective):
-    """Translation or not."""
+    """The CLPC objective: classify pairs as translations or not."""
 
     trial = Trial(changes=("context", "both sides"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         return PartnerDataset(self.cfg, data, split, self.langs, "clpc", two_sides, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
-        """The classifier."""
+        """Create the classifier."""
         layer = nn.Linear(model.cfg.dim, 2)
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)
         return layer.to(model.lm_head.bias.dtype)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of right and wrong partners, nats."""
+        """Return the cross-entropy of correct and wrong partners, nats."""
         hidden = model(**sample["net_input"])[sample["chosen"]]
         logits = model.extras["clpc"](hidden).float()
         rows = F.cross_entropy(logits, sample["target"], reduction="none")

@@ -1,11 +1,11 @@
-"""Cross-lingual word recovery (Unicoder): rebuild a sentence from the words of its translation alone.
+"""Cross-lingual word recovery (Unicoder): rebuild a sentence only from the words of its translation.
 
-With word embeddings x_i and y_j, ``A_ij = W [x_i; y_j; x_i * y_j]`` and ``x^t_i = sum_j softmax_j(A_ij) y_j``. The
-encoder reads x^t in place of x's embeddings, and the LM head predicts every piece of x: the attention becomes a soft
-word alignment.
+With word embeddings x_i and y_j, ``A_ij = W [x_i; y_j; x_i * y_j]`` and ``x^t_i = sum_j softmax_j(A_ij)
+y_j``. The encoder reads x^t in place of x's embeddings, and the LM head predicts every piece of x: the
+attention becomes a soft word alignment.
 
-Source: Huang et al. 2019, section 3.2. Decided here: A and x^t are taken at the embeddings, as the paper's figure
-draws them, and ``</s>`` of x is not predicted.
+Source: Huang et al. 2019, section 3.2. Our choices: A and x^t are computed from the embeddings, as in the
+paper's figure, and ``</s>`` of x is not predicted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
-    """The sentence to recover as a packed example, and its translation's tokens as ``other``."""
+    """Build a packed example of the sentence to recover, with its translation's tokens as ``other``."""
     chosen = np.flatnonzero(pair.src >= FIRST_PIECE)
     return {
         "tokens": pair.src,
@@ -42,7 +42,7 @@ def example(pair: Pair, generator: np.random.Generator) -> Example:
 
 
 class RecoveryDataset(PairDataset):
-    """Packed sentences with their translations beside them."""
+    """Dataset of packed sentences with their translations."""
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
         """Pack x; ``others`` are the tokens of each y in the packed order."""
@@ -54,7 +54,7 @@ class RecoveryDataset(PairDataset):
 
 
 class SoftAlignment(nn.Module):
-    """``A_ij = W [x_i; y_j; x_i * y_j]`` for word vectors of D numbers."""
+    """Attention ``A_ij = W [x_i; y_j; x_i * y_j]`` between word vectors of size D."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -63,28 +63,28 @@ class SoftAlignment(nn.Module):
     def forward(
         self, x: Float[Tensor, "words dim"], y: Float[Tensor, "others dim"]
     ) -> Float[Tensor, "words others"]:
-        """Weights of y's words for each of x's, (n, D) and (m, D) -> (n, m), rows sum to 1."""
+        """Return the weights of y's words for each of x's, (n, D) and (m, D) -> (n, m); rows sum to 1."""
         scores = (x @ self.weight[0])[:, None] + (y @ self.weight[1])[None, :] + (x * self.weight[2]) @ y.t()
         return torch.softmax(scores.float(), -1).to(x.dtype)
 
 
 @objective("clwr")
 class Clwr(Objective):
-    """Recovery of a sentence's words from its translation's."""
+    """The CLWR objective: recover a sentence's words from those of its translation."""
 
     trial = Trial(changes=("context", "both sides"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         return RecoveryDataset(self.cfg, data, split, self.langs, "clwr", example, 0)
 
     def modules(self, model: Any) -> nn.Module:
-        """The attention between the two sentences."""
+        """Create the attention between the two sentences."""
         return SoftAlignment(model.cfg.dim).to(model.lm_head.bias.dtype)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of every piece of x given x^t, nats."""
+        """Return the cross-entropy of every piece of x given x^t, nats."""
         encoder, inputs = model.encoder, sample["net_input"]
         words = encoder.tokens(inputs["src_tokens"])
         lengths = [length for count, length in inputs["runs"] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""The one criterion of all objectives, registered with fairseq as ``xling_objective``."""
+"""The fairseq criterion shared by all objectives, registered as ``xling_objective``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)
 class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
-    """Ask the task's objectives for their losses and log them by objective and language.
+    """Fairseq criterion that asks the task's objectives for their losses and logs them by objective and language.
 
     Attributes:
-        around: calls what it is given; where the model is sharded, while its weights are whole.
+        around: wrapper that runs a function; for a sharded model it keeps the root weights gathered
+            meanwhile.
     """
 
     def __init__(self, task: Any) -> None:
@@ -32,9 +33,9 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
         self.around: Callable[..., Any] = operator.call
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int, dict[str, Any]]:
-        """The loss sum, how many losses it sums, and what to log: see `by_language`."""
-        found: tuple[Tensor, int, dict[str, Any]] = self.around(self._of_batch, model, sample)
-        return found
+        """Return the loss sum, the number of losses it sums, and the values to log: see `by_language`."""
+        result: tuple[Tensor, int, dict[str, Any]] = self.around(self._of_batch, model, sample)
+        return result
 
     def _of_batch(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         losses = self.task.losses(model, sample)
@@ -52,26 +53,26 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
         if not logging_outputs:
             return
         sums, counts = torch.stack([output["losses"] for output in logging_outputs]).sum(0).cpu()
-        found = {"loss": (sums.sum(), counts.sum())}
+        sums_and_counts = {"loss": (sums.sum(), counts.sum())}
         for row, name in enumerate(self.task.objectives):
-            found[f"loss/{name}"] = sums[row].sum(), counts[row].sum()
+            sums_and_counts[f"loss/{name}"] = sums[row].sum(), counts[row].sum()
             for column, lang in enumerate(self.task.langs):
-                found[f"loss/{name}/{lang}"] = sums[row, column], counts[row, column]
-        for key in sorted(found):
-            total, num = map(float, found[key])
+                sums_and_counts[f"loss/{name}/{lang}"] = sums[row, column], counts[row, column]
+        for key in sorted(sums_and_counts):
+            total, num = map(float, sums_and_counts[key])
             if num:
                 metrics.log_scalar(key, total / num, num, round=4)
         metrics.log_derived("ppl", lambda meters: math.exp(min(meters["loss"].avg, 50)))
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        """Nothing: the task asks `log`."""
+        """Do nothing: the task calls `log`."""
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Every output has the same keys, and tensors of the same shape.
+        """True: every output has the same keys, and tensors of the same shape.
 
-        Else fairseq pickles a dictionary for every batch of an update and stops where they exceed 16,384 bytes.
+        Otherwise fairseq would pickle a dictionary for every batch of an update and fail above 16,384 bytes.
         """
         return True
 
@@ -79,13 +80,13 @@ class ObjectiveCriterion(FairseqCriterion):  # type: ignore[misc]
 def by_language(
     losses: Mapping[str, Loss], names: Sequence[str], num_langs: int
 ) -> Float64[Tensor, "2 objectives {num_langs}"]:
-    """Sums and counts of losses by objective and language, float64 (2, num_objectives, num_langs), on their device."""
+    """Return sums and counts of losses by objective and language, float64 (2, num_objectives, num_langs), on device."""
     device = next(iter(losses.values())).rows.device
-    found = torch.zeros(2, len(names), num_langs, dtype=torch.float64, device=device)
+    totals = torch.zeros(2, len(names), num_langs, dtype=torch.float64, device=device)
     for row, name in enumerate(names):
         if name in losses:
             loss = losses[name]
             langs, rows = loss.langs.to(device), loss.rows.to(device).double()
-            found[0, row].index_add_(0, langs, rows)
-            found[1, row].index_add_(0, langs, torch.ones_like(rows))
-    return found
+            totals[0, row].index_add_(0, langs, rows)
+            totals[1, row].index_add_(0, langs, torch.ones_like(rows))
+    return totals

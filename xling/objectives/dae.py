@@ -1,7 +1,7 @@
-"""Denoising auto-encoding (Lample et al., XNLG): a sentence from itself with words moved, dropped and blanked.
+"""Denoising auto-encoding (Lample et al., XNLG): reconstruct a sentence after words were moved, dropped and masked.
 
-Two styles: ``xling`` takes whole words, as UnsupervisedMT's code does; ``xlm`` takes every piece for itself, as XLM's,
-MASS's and XNLG's code does.
+Two styles: ``xling`` treats whole words, as UnsupervisedMT's code does; ``xlm`` treats every piece
+separately, as the code of XLM, MASS and XNLG does.
 
 Source: Lample et al. 2018, section 2.3; Chi et al. 2020 (XNLG), section 3.2.
 """
@@ -34,8 +34,8 @@ class DaeConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
-        style: ``xling`` takes whole words, ``xlm`` every piece for itself, see above.
-        shuffle: words move by fewer than so many places.
+        style: ``xling`` treats whole words, ``xlm`` every piece separately, see above.
+        shuffle: words move by fewer places than this.
         drop: share of the words that is dropped.
         blank: share of the words that is masked.
     """
@@ -53,7 +53,7 @@ def noisy(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " noisy"]:
-    """The sentence shuffled, then with words dropped, then blanked, in the order of XLM's code."""
+    """Shuffle the sentence, then drop words, then mask words, in the order of XLM's code."""
     if cfg.style == "xlm":
         word_starts = np.ones_like(word_starts)
     tokens = noise.shuffle_words(tokens, noise.words_of(tokens, word_starts), cfg.shuffle, rng)
@@ -62,19 +62,19 @@ def noisy(
 
 
 def cost(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
-    """The sentence and its language token; the sentence again."""
+    """Count the tokens of an example: the sentence with its language token, and the sentence again."""
     return 2 * lengths + 1
 
 
 @objective("dae")
 class Dae(Seq2SeqObjective):
-    """A sentence from a noisy copy of it."""
+    """The DAE objective: reconstruct a sentence from a noisy copy."""
 
     trial = Trial(shrinks=True, changes=("context",))
     config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Sentences of the split.
+        """Return the dataset of sentences of a split.
 
         Raises:
             UserError: an unknown style, a share outside 0 to 1, or a shuffle below 0.

@@ -1,18 +1,22 @@
-"""Distillation of an encoder into a smaller one, while it learns masked LM on monolingual text.
+"""Distillation of an encoder into a smaller one during masked LM on monolingual text.
 
-The student sees the masked text that `mmlm` makes and learns from a frozen teacher of the same vocabulary:
+The student sees the masked text that `mmlm` makes and learns from a frozen teacher with the same vocabulary:
 
-- ``soft``: at the chosen positions the teacher's distribution over the pieces, KL at a temperature T, times T^2;
-- ``hidden``: the states of its layers, mean squared error after a learned projection, student layer m of M against
+- ``soft``: at the chosen positions the teacher's distribution over the pieces, KL at a temperature T, times
+T^2;
+- ``hidden``: the states of its layers, mean squared error after a learned projection, student layer m of M
+against
   teacher layer round(m L / M), the embeddings (m = 0) included; the mean over layers;
-- ``relations``: which token goes with which in one layer of the teacher and the student's last: the softmax of scaled
-  dot products of queries with queries, keys with keys, values with values, KL, the sum of the three means. In place
-  of attention maps, which the fused kernels do not give; widths and numbers of heads may differ;
+- ``relations``: token-to-token relations in one layer of the teacher and the student's last. A relation is
+the softmax
+  of scaled dot products of queries with queries, keys with keys, or values with values. The loss is KL,
+  summed over the three means. It replaces attention maps, which the fused kernels do not return; widths and
+  numbers of heads may differ;
 - ``hard``: the piece itself, as in masked LM.
 
-Sources: Hinton et al. 2015, section 2 (soft); Sanh et al. 2019 (soft and hard together); Jiao et al. 2020 (TinyBERT),
-equations 8 and 9 (hidden); Wang et al. 2021 (MiniLMv2), equations 4 to 6 (relations). Decided here: hidden losses are
-averaged over layers, not summed, so that their weight does not depend on the depth.
+Sources: Hinton et al. 2015, section 2 (soft); Sanh et al. 2019 (soft and hard together); Jiao et al. 2020
+(TinyBERT), equations 8 and 9 (hidden); Wang et al. 2021 (MiniLMv2), equations 4 to 6 (relations). Our choice:
+hidden losses are averaged over layers, not summed, so that their weight does not depend on the depth.
 """
 
 from __future__ import annotations
@@ -49,9 +53,9 @@ class DistillConfig(MaskConfig):
         hard: weight of masked LM.
         hidden: weight of the loss between hidden states.
         relations: weight of the loss between relations of queries, keys and values.
-        temperature: by which the logits of both are divided for ``soft``.
+        temperature: temperature of the logits of both models for ``soft``.
         relation_heads: heads of the relations; 0 for as many as the teacher has.
-        teacher_layer: layer, from 1, that relations are taken of; 0 for the last.
+        teacher_layer: layer, from 1, whose relations are used; 0 for the last.
     """
 
     teacher: str = ""
@@ -65,9 +69,9 @@ class DistillConfig(MaskConfig):
 
 
 class Lesson(nn.Module):
-    """The teacher, which is no part of the student's state, and the projection of the student's states to its width.
+    """The teacher, which is not saved with the student, and the projection of the student's states to its width.
 
-    Between equal widths the projection starts as the identity.
+    If both widths are equal, the projection starts as the identity.
     """
 
     def __init__(self, student: EncoderModel, teacher: EncoderModel) -> None:
@@ -82,18 +86,18 @@ class Lesson(nn.Module):
 
 @objective("distill")
 class Distill(Mmlm):
-    """A smaller encoder learns from a larger one."""
+    """The distillation objective: a smaller encoder learns from a larger one."""
 
     trial = Trial({"teacher": "{teacher}"}, changes=("context",), ignores=("own token",))
     config = DistillConfig
     shardable = False
 
     def modules(self, model: Any) -> nn.Module:
-        """Teacher and projection.
+        """Load the teacher and create the projection.
 
         Raises:
-            UserError: no teacher, one of another vocabulary or with other language embeddings, or settings that do
-                not fit it.
+            UserError: no teacher is given, it has another vocabulary or other language embeddings, or the
+                settings do not fit it.
         """
         cfg = self.cfg
         teacher = load_teacher(Path(cfg.teacher), Path(cfg.data), self.langs)
@@ -124,7 +128,7 @@ class Distill(Mmlm):
         return Lesson(model, teacher)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """The weighted losses; those of whole sequences are the same at each chosen position."""
+        """Return the weighted losses; losses of whole sequences are repeated at each chosen position."""
         cfg, lesson, inputs = self.cfg, model.extras["distill"], sample["net_input"]
         teacher: EncoderModel = lesson.teacher.to(inputs["src_tokens"].device)
         ours, hidden = states_of(model, inputs)
@@ -150,10 +154,10 @@ class Distill(Mmlm):
 
 
 def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
-    """A published encoder that can teach on these shards.
+    """Load a published encoder that can teach on these shards.
 
     Raises:
-        UserError: there is none, it has a decoder, another vocabulary, or embeddings of other languages.
+        UserError: it does not exist, has a decoder, another vocabulary, or embeddings of other languages.
     """
     if directory == Path():
         raise UserError("no teacher to distill", "objectives.distill.teacher=DIR", "name a published model")
@@ -173,7 +177,7 @@ def load_teacher(directory: Path, data: Path, langs: list[str]) -> EncoderModel:
 def states_of(
     model: EncoderModel, inputs: dict[str, Any]
 ) -> tuple[list[Float[Tensor, "tokens dim"]], Float[Tensor, "tokens dim"]]:
-    """States below and after every layer, layers + 1 times (N, D), and what the LM head reads, (N, D)."""
+    """Return the states before and after every layer, layers + 1 times (N, D), and the LM head's input, (N, D)."""
     encoder = model.encoder
     drop = encoder.cfg.attention_dropout if encoder.training else 0.0
     how = Attention(inputs["runs"], drop=drop)
@@ -185,7 +189,7 @@ def states_of(
 def soft_loss(
     student: Float[Tensor, "rows vocab"], teacher: Float[Tensor, "rows vocab"], temperature: float
 ) -> Float[Tensor, " rows"]:
-    """KL(teacher || student) of logits (M, V) at a temperature, times its square, (M,) nats."""
+    """Return KL(teacher || student) of logits (M, V) at a temperature, times its square, (M,) nats."""
     ours, theirs = (F.log_softmax(logits / temperature, -1) for logits in (student, teacher))
     return F.kl_div(ours, theirs, log_target=True, reduction="none").sum(-1) * temperature**2
 
@@ -195,7 +199,7 @@ def hidden_loss(
     teacher: list[Float[Tensor, "tokens teacher_dim"]],
     projection: nn.Module,
 ) -> Float[Tensor, ""]:
-    """Mean squared error of projected states against those of the teacher's layers, mean over layers, a scalar.
+    """Return the mean squared error of projected states against those of the teacher, mean over layers, a scalar.
 
     Args:
         student: M + 1 states (N, D), of the embeddings first.
@@ -216,13 +220,13 @@ def relation_loss(
     heads: int,
     runs: Runs,
 ) -> Float[Tensor, ""]:
-    """KL between the relations of tokens in teacher and student, over queries, keys and values, a scalar in nats.
+    """Return the KL between token relations of teacher and student, over queries, keys and values, a scalar in nats.
 
     Args:
         student: queries, keys and values, (N, 3, H, C).
         teacher: the same of the teacher, (N, 3, H', C').
         heads: relation heads; divides H C and H' C'.
-        runs: of the packed batch; tokens of one sequence relate to each other only.
+        runs: runs of the packed batch; tokens relate only to tokens of the same sequence.
 
     Returns:
         The sum over the three of the mean over heads and tokens.
@@ -237,6 +241,6 @@ def relation_loss(
 
 
 def _relations(vectors: Tensor, heads: int, count: int, length: int) -> Tensor:
-    """(count * length, 3, H, C) -> log-probabilities (count, 3, heads, length, length), float32."""
+    """Turn (count * length, 3, H, C) into log-probabilities (count, 3, heads, length, length), float32."""
     x = vectors.reshape(count, length, 3, heads, -1).permute(0, 2, 3, 1, 4)
     return F.log_softmax((x @ x.mT).float() / math.sqrt(x.shape[-1]), -1)

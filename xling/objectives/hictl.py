@@ -1,18 +1,18 @@
-"""Hierarchical contrastive learning (HICTL): sentences against sentences, and a sentence against words.
+"""Hierarchical contrastive learning (HICTL): contrast of sentences, and of a sentence with words.
 
-Sentence level: the pooled vectors of x and of its translation y must find each other among the other sentences of the
-batch, in both directions. Beside the negatives r as they are stand harder ones drawn towards the query q:
-``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` where a negative is farther than the positive (d- > d+),
-d being distances, and ``zeta`` .9 times the mean probability of the right choice in the batch (as the model gets
-better, the negatives get harder).
+Sentence level: the pooled vectors of x and of its translation y must identify each other among the other
+sentences of the batch, in both directions. The unchanged negatives r are joined by harder ones, moved towards
+the query q: ``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` if a negative is farther than the
+positive (d- > d+). Here d are distances, and ``zeta`` is .9 times the mean probability of the right choice in
+the batch. As the model gets better, the negatives get harder.
 
-Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words drawn from
-the vocabulary by frequency in the batch's other sentences.
+Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words
+drawn from the vocabulary by frequency in the batch's other sentences.
 
-Source: Wei et al. 2021, sections 3.1 and 3.2. Decided here, where the paper leaves it open: both losses have weight 1,
-similarities are cosines at ``temperature``, word vectors are the input embeddings through a projection of their own,
-and the probability is the present batch's, where the paper averages over the last 100, so that no state is kept. No
-code is public, so nothing here has been compared with it, the slack of .9 included.
+Source: Wei et al. 2021, sections 3.1 and 3.2. Our choices where the paper gives no detail: both losses have
+weight 1; similarities are cosines at ``temperature``; word vectors are the input embeddings through their own
+projection. The probability is that of the current batch, while the paper averages over the last 100, so that
+no state is kept. No code is public, so nothing here has been compared with it, including the factor .9.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class HictlConfig(PairConfig):
     """Settings of HICTL.
 
     Attributes:
-        pooling: of a sentence: ``cls``, the paper's, or ``mean`` or ``max`` over the words.
-        temperature: by which similarities are divided.
-        num_words: negatives from the vocabulary per batch.
+        pooling: pooling of a sentence: ``cls`` as in the paper, or ``mean`` or ``max`` over the words.
+        temperature: divisor of the similarities.
+        num_words: negative words from the vocabulary per batch.
         mix: as in XLCO; off in the paper.
     """
 
@@ -55,7 +55,7 @@ class HictlConfig(PairConfig):
 
 
 class Projections(nn.Module):
-    """Projections of sentences and of words."""
+    """Linear projections of sentence and word vectors."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -72,16 +72,16 @@ def harden(
     negatives: Float[Tensor, "negatives dim"],
     zeta: float,
 ) -> Float[Tensor, "batch negatives dim"]:
-    """Negatives drawn towards each query.
+    """Move negatives towards each query.
 
     Args:
         query: (B, D).
         positive: (B, D).
         negatives: (num, D).
-        zeta: 0 leaves them where they are, 1 puts them as far away as the positive.
+        zeta: 0 leaves them unchanged, 1 moves them as far away as the positive.
 
     Returns:
-        (B, num, D); a negative that is nearer than the positive stays.
+        (B, num, D); a negative that is nearer than the positive is unchanged.
     """
     near = (query - positive).norm(dim=-1).unsqueeze(1)
     far = torch.cdist(query, negatives)
@@ -92,7 +92,7 @@ def harden(
 def sentence_rows(
     query: Float[Tensor, "batch dim"], key: Float[Tensor, "batch dim"], temperature: float
 ) -> Float[Tensor, " batch"]:
-    """Loss (B,) of finding ``key`` (B, D) of each ``query`` (B, D) among the batch, hard negatives included."""
+    """Return the loss (B,) of identifying ``key`` (B, D) of each ``query`` (B, D) in the batch, with hard negatives."""
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
     with torch.no_grad():
@@ -105,29 +105,29 @@ def sentence_rows(
 
 @objective("hictl")
 class Hictl(Objective):
-    """Contrast of sentences and of words."""
+    """The HICTL objective: contrast of sentences and of words."""
 
     trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
     config = HictlConfig
     shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
-        """Raises UserError where a setting is unknown or out of range."""
+        """Initialise; raises UserError if a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
         check_contrast(cfg, self.name)
         if cfg.num_words < 1:
             raise UserError(f"objectives.hictl.num_words={cfg.num_words}", "a whole number from 1")
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         return ContrastDataset(self.cfg, data, split, self.langs, "hictl", example, OVERHEAD)
 
     def modules(self, model: Any) -> nn.Module:
-        """The projections."""
+        """Create the projections."""
         return Projections(model.cfg.dim).to(model.lm_head.bias.dtype)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Sentence loss in both directions, halved, plus word loss, of each pair, nats."""
+        """Return the sentence loss in both directions, halved, plus the word loss, for each pair, nats."""
         heads: Projections = model.extras["hictl"]
         depth = len(model.encoder.layers)
         src, tgt = (
@@ -141,7 +141,7 @@ class Hictl(Objective):
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
 
     def _word_rows(self, model: Any, heads: Projections, pair: Tensor, sample: dict[str, Any]) -> Tensor:
-        """Loss (B,) of each pair's own words against words of the other pairs."""
+        """Return the loss (B,) of each pair's own words against words of the other pairs."""
         words, owners = words_of(sample)
         drawn = torch.randint(len(words), (self.cfg.num_words,), device=words.device)
         own = F.normalize(heads.word(model.encoder.tokens(words)).float(), dim=-1)
@@ -159,7 +159,7 @@ class Hictl(Objective):
 
 
 def words_of(sample: dict[str, Any]) -> tuple[Int[Tensor, " words"], Int[Tensor, " words"]]:
-    """Pieces of both sides of every pair, specials left out, and the pair that each belongs to, (W,) and (W,)."""
+    """Return the pieces of both sides of every pair, without specials, and the pair of each, (W,) and (W,)."""
     words, owners = [], []
     for side in ("query", "key"):
         inputs = sample[side]["net_input"]

@@ -1,13 +1,16 @@
-"""Masked sequence to sequence (MASS): the encoder reads a sentence with a span masked, the decoder writes the span.
+"""Masked sequence to sequence (MASS): the encoder reads a sentence with a masked span, the decoder writes the span.
 
-The decoder sees nothing else of the sentence, and its positions are those of the span. Of the span's tokens in the
-source 80 % are ``<mask>``, 10 % random, 10 % kept.
+The decoder sees nothing else of the sentence, and its positions are those of the span. Of the span's tokens
+in the source 80 % are ``<mask>``, 10 % random, 10 % unchanged.
 
-Two styles. ``xling``: the span begins anywhere with equal probability, is a share of the pieces rounded up or down at
-random and never holds ``</s>``; the first token that the decoder reads is the language token, and it sees all of the
-source. ``mass``, that of the paper's code: in 20 % of the sentences the span begins with the first token, in 20 % it
-ends with ``</s>``, else it lies anywhere; the decoder reads the token before the span first (the language token where
-there is none), and the states of what is ``<mask>`` in the source are hidden from it.
+Two styles:
+
+- ``xling``: the span begins anywhere with equal probability, is a share of the pieces rounded up or down at
+  random and never holds ``</s>``. The first token that the decoder reads is the language token, and it sees
+  the whole source.
+- ``mass``, as in the paper's code: in 20 % of the sentences the span begins with the first token, in 20 % it
+  ends with ``</s>``, else it lies anywhere. The decoder first reads the token before the span (the language
+  token if there is none). The encoder states of ``<mask>`` positions are hidden from it.
 
 Source: Song et al. 2019, section 3, and its code (microsoft/MASS, MASS-unsupNMT).
 """
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 
 STYLES = ("xling", "mass")
-AT_START, AT_END = 0.2, 0.2  # shares of the spans of style=mass
+AT_START, AT_END = 0.2, 0.2  # shares of the spans in style=mass
 
 
 @dataclass
@@ -42,9 +45,9 @@ class MassConfig(TextConfig):
     """Settings of MASS.
 
     Attributes:
-        style: ``xling``, or ``mass`` as the paper's code, see above.
+        style: ``xling``, or ``mass`` as in the paper's code, see above.
         span: share of a sentence's pieces that is masked.
-        leave_unmasked_prob: share of the masked pieces that stays as it is.
+        leave_unmasked_prob: share of the masked pieces that is left unchanged.
         random_token_prob: share of the masked pieces that becomes a random one.
     """
 
@@ -55,7 +58,7 @@ class MassConfig(TextConfig):
 
 
 def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Generator) -> tuple[int, int]:
-    """Begin and end of a span of ``share`` of the pieces in a run without specials; at least one piece.
+    """Return begin and end of a span with ``share`` of the pieces in a run without specials; at least one piece.
 
     Joined sentences have several runs: the span lies in one of them, drawn by its length.
     """
@@ -63,7 +66,7 @@ def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Gen
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else np.zeros(1, dtype=np.int64)
     stops = ends if len(ends) else np.array([len(tokens)])
     sizes = stops - starts
-    if not sizes.any():  # nothing but <unk>
+    if not sizes.any():  # all pieces are <unk>
         return 0, 1
     run = int(np.searchsorted(np.cumsum(sizes), rng.integers(sizes.sum()), side="right"))
     wanted = int(share * (tokens >= FIRST_PIECE).sum() + rng.random())
@@ -80,14 +83,14 @@ def example(
     symbols: Symbols,
     rng: np.random.Generator,
 ) -> Example:
-    """One sentence, (length,) with its ``</s>``, as a masked source and the span as target."""
+    """Build an example from a sentence (length,) with its ``</s>``: a masked source, and the span as target."""
     begin, end = span_of(tokens, share, rng)
     source = corrupt(tokens, np.arange(begin, end), rule, rng)
     return sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
 
 
 def paper_span(num_tokens: int, share: float, rng: np.random.Generator) -> tuple[int, int]:
-    """Begin and end of a span in a sentence of ``num_tokens``, its ``</s>`` included, as the paper's code draws it.
+    """Return begin and end of a span in ``num_tokens`` tokens with ``</s>``, as the paper's code draws it.
 
     The code counts the ``</s>`` that it has in front of the sentence as well, and rounds half to even.
     """
@@ -110,24 +113,27 @@ def paper_example(
     symbols: Symbols,
     rng: np.random.Generator,
 ) -> Example:
-    """As `example` in the style of the paper's code; ``hidden`` (S,) marks what the decoder does not see."""
+    """Build an example like `example` in the style of the paper's code.
+
+    ``hidden`` (S,) marks hidden source positions.
+    """
     begin, end = paper_span(len(tokens), share, rng)
     source = corrupt(tokens, np.arange(begin, end), rule, rng)
-    made = sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
+    sample = sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
     if begin:
-        made["prev_tokens"][0] = tokens[begin - 1]
-    return made | {"hidden": made["tokens"] == symbols.mask}
+        sample["prev_tokens"][0] = tokens[begin - 1]
+    return sample | {"hidden": sample["tokens"] == symbols.mask}
 
 
 @objective("mass")
 class Mass(Seq2SeqObjective):
-    """A span of a sentence from the rest of it."""
+    """The MASS objective: write a span of a sentence given the rest of it."""
 
     trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Sentences of the split."""
+        """Return the dataset of sentences of a split."""
         cfg, symbols = self.cfg, self.symbols
         noise.check_style("mass", cfg.style, STYLES)
         noise.check_share("span", cfg.span)

@@ -1,11 +1,17 @@
-"""Multilingual denoising (mBART): several sentences of a document from a copy with spans masked and sentences moved.
+"""Multilingual denoising (mBART).
 
-Spans of Poisson(3.5) words, 35 % of all words, each become one ``<mask>``; the sentences are permuted. The other pieces
-of BART's noise are there with a share of 0.
+Reconstruct several sentences of a document with masked spans and permuted sentences.
 
-Two styles: ``xling``, where spans never meet, so that 35 % of the words go, and no ``</s>`` is masked; ``fairseq``, the
-noise and the sequences of the code that trained mBART: spans may overlap and take ``</s>`` as a word, the source is
-``<s> x </s> [lang]``, the decoder reads ``[lang] <s> x </s>`` and predicts ``<s> x </s> [lang]``.
+Spans of Poisson(3.5) words, 35 % of all words, are each replaced by one ``<mask>``; the sentences are
+permuted. The other kinds of BART's noise are available with a default share of 0.
+
+Two styles:
+
+- ``xling``: spans never touch, so that 35 % of the words are removed, and no ``</s>`` is masked.
+- ``fairseq``, the noise and the sequences of the code that trained mBART: spans may overlap and treat
+``</s>`` as a
+  word, the source is ``<s> x </s> [lang]``, the decoder reads ``[lang] <s> x </s>`` and predicts ``<s> x </s>
+  [lang]``.
 
 Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``DenoisingDataset`` of fairseq.
 """
@@ -36,14 +42,14 @@ class MbartConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
-        style: ``xling``, or ``fairseq``, which has no masked, deleted or rotated pieces; see above.
-        join: neighbouring sentences make one example as long as they fit.
+        style: ``xling``, or ``fairseq``, which does not support mask, delete and rotate; see above.
+        join: join neighbouring sentences into one example as long as they fit.
         infill: share of the words in masked spans.
         span_mean: mean length of a span in words.
-        permute_sentences: share of the sentences that is put into another order.
+        permute_sentences: share of the sentences that is permuted.
         mask: share of the pieces that is masked.
         delete: share of the pieces that is deleted.
-        rotate: share of the texts that begins elsewhere.
+        rotate: share of the texts that is rotated.
     """
 
     join: bool = True
@@ -67,7 +73,7 @@ def noisy(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " noisy"]:
-    """The text with its sentences permuted, then spans infilled, then what else is set."""
+    """Permute the sentences of a text, infill spans, then apply the other noise that is set."""
     if cfg.permute_sentences:
         tokens = noise.permute_sentences(tokens, cfg.permute_sentences, rng)
     if cfg.infill:
@@ -89,7 +95,7 @@ def fairseq_noisy(
     mask_id: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " noisy"]:
-    """The text as fairseq's noise leaves it, ``<s>`` in front, without the language token that ends it."""
+    """Apply fairseq's noise to a text with ``<s>`` in front and without its final language token."""
     moved = noise.permute_sentences(tokens, cfg.permute_sentences, rng)
     whole = np.concatenate([[BOS], moved, [EOS]])
     begins = noise.fairseq_begins(whole, word_starts)
@@ -98,13 +104,13 @@ def fairseq_noisy(
 
 @objective("mbart")
 class Mbart(Seq2SeqObjective):
-    """A text from a noisy copy of it."""
+    """The mBART objective: reconstruct a text from a noisy copy."""
 
     trial = Trial(shrinks=True, changes=("context",))
     config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Joined sentences of the split.
+        """Return the dataset of joined sentences of a split.
 
         Raises:
             UserError: an unknown style, a share outside 0 to 1, or a mean length of 0 or less.

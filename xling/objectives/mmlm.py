@@ -42,14 +42,14 @@ WORD_START = "\u2581"
 
 @dataclass
 class MaskConfig(TaskConfig):
-    """What every masked objective can set; the defaults are BERT's and XLM-R's.
+    """Settings of all masked objectives; the defaults are those of BERT and XLM-R.
 
     Attributes:
         mask_prob: share of the tokens that is predicted.
-        leave_unmasked_prob: share of them that stays as it is.
-        random_token_prob: share of them that becomes a random token.
-        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; a script without spaces has
-            words as long as its sentences) or ``span`` (SpanBERT).
+        leave_unmasked_prob: share of the predicted tokens that is left unchanged.
+        random_token_prob: share of the predicted tokens that becomes a random token.
+        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking; in scripts without
+            spaces words are as long as sentences) or ``span`` (SpanBERT).
     """
 
     mask_prob: float = 0.15
@@ -64,8 +64,8 @@ class MmlmConfig(MaskConfig):
 
     Attributes:
         final_mask_prob: share of the tokens that is predicted at the end of the annealing.
-        mask_anneal_epochs: epochs in which the share moves in a straight line from ``mask_prob`` to
-            ``final_mask_prob``, batch by batch; 0 for none.
+        mask_anneal_epochs: epochs in which the share moves linearly from ``mask_prob`` to
+            ``final_mask_prob``, batch by batch; 0 for no annealing.
     """
 
     final_mask_prob: float = 0.15
@@ -73,7 +73,7 @@ class MmlmConfig(MaskConfig):
 
 
 def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
-    """One masked block.
+    """Build an example from one block by masking.
 
     Args:
         tokens: (length,) with ``<s>`` first; ids below `FIRST_PIECE` are never chosen.
@@ -93,13 +93,13 @@ def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.ra
 
 
 class Block(NamedTuple):
-    """A piece of a stream, as an objective gets it.
+    """A block of a stream, as an objective receives it.
 
     Attributes:
         tokens: ``<s>`` and a part of the stream, int64 (length,).
-        langs: language index of each, int64 (length,).
-        generator: its randomness.
-        epochs: epochs gone when its batch has its turn, with a fraction.
+        langs: language index of each token, int64 (length,).
+        generator: random generator of the block.
+        epochs: (fractional) number of epochs trained when its batch is used.
     """
 
     tokens: Int[np.ndarray, " length"]
@@ -112,7 +112,7 @@ BuildExample = Callable[[Block], Example]
 
 
 class BlockDataset(DrawnDataset):
-    """Blocks of monolingual streams, languages mixed by alpha, made into examples anew every epoch."""
+    """Dataset of blocks of monolingual streams, with languages mixed by alpha and new examples every epoch."""
 
     def __init__(
         self, cfg: Any, data: Path, split: str, langs: list[str], name: str, build: BuildExample
@@ -129,24 +129,27 @@ class BlockDataset(DrawnDataset):
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Of the stream; its last block is shorter."""
+        """Return the stream tokens per drawn block, int64 (num_draws,).
+
+        The last block of a stream may be shorter.
+        """
         whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
         return np.minimum(self._length, whole - draw.items * self._length)
 
     def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
-        """The streams by name; here one of each language."""
+        """Open the streams by name; here one per language."""
         return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
 
     def stream_tokens(self, room: int) -> int:
-        """How many tokens of a stream go into an example of at most ``room`` tokens."""
+        """Return how many tokens of a stream go into an example of at most ``room`` tokens."""
         return room - 1
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """Tokens of examples made of ``num`` tokens of a stream."""
+        """Return the tokens of examples made of ``num`` tokens of a stream."""
         return num + 1
 
     def langs_of(self, stream: int, start: int, num: int) -> Int[np.ndarray, " {num}"]:
-        """Language of ``num`` tokens of a stream from ``start``, int64 (num,)."""
+        """Return the languages of ``num`` tokens of a stream from ``start``, int64 (num,)."""
         return np.full(num, stream)
 
     def __getitem__(self, index: int) -> Example:
@@ -160,19 +163,19 @@ class BlockDataset(DrawnDataset):
             self.generator(index),
             self.epochs_at(index),
         )
-        made = {"langs": block.langs} | self._build(block)
-        return made | {"id": np.array([index]), "target_langs": made["langs"][made["chosen"]]}
+        built = {"langs": block.langs} | self._build(block)
+        return built | {"id": np.array([index]), "target_langs": built["langs"][built["chosen"]]}
 
 
 @objective("mmlm")
 class Mmlm(Objective):
-    """Masked LM on monolingual text of many languages."""
+    """The masked LM objective on monolingual text of many languages."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
     config = MmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Blocks of the split in every language of the task."""
+        """Return the dataset of blocks of a split in every language of the task."""
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(block: Block) -> Example:
@@ -181,12 +184,12 @@ class Mmlm(Objective):
         return BlockDataset(self.cfg, data, split, self.langs, "mmlm", build)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the chosen positions only."""
+        """Return the cross-entropy at the chosen positions only."""
         return masked_loss(model, sample)
 
 
 def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
-    """Which pieces begin a word, bool (vocabulary,): those with SentencePiece's sign, or without WordPiece's."""
+    """Return which pieces begin a word, bool (vocabulary,), by SentencePiece's or WordPiece's markers."""
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])
     inside = np.array([name.startswith(INSIDE) for name in names])
@@ -197,7 +200,7 @@ def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
 
 
 def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
-    """The masking rule of an objective's settings; random pieces exclude the specials."""
+    """Return the masking rule of an objective's settings; random pieces exclude the specials."""
     mask_id = dictionary.index("<mask>")
     return MaskRule(
         prob=cfg.mask_prob,
@@ -214,7 +217,7 @@ def rule_of(cfg: Any, dictionary: Dictionary) -> MaskRule:
 
 
 def masked_loss(model: Any, sample: dict[str, Any], **how: Any) -> Loss:
-    """Cross-entropy of the targets at the chosen positions of a packed batch; ``how`` goes to the encoder."""
+    """Return the cross-entropy at the chosen positions of a packed batch; ``how`` is passed to the encoder."""
     hidden = model(**sample["net_input"], **how)
     total, rows = model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
     return Loss(total, len(rows), rows, sample["target_langs"])

@@ -1,11 +1,19 @@
 """Several objectives in one run: fairseq task ``xling_multi``.
 
-``alternate`` (XLM): every batch is of one objective; of 100 batches as many are of an objective as its weight says,
-spread evenly. ``sum`` (ERNIE-M): every batch holds a part of each, of ``batch_tokens`` each, and their losses are added
-by weight. ``common`` (InfoXLM's code): as ``sum``, but all losses of a batch are summed and divided by their common
-number, so that a sentence weighs as a masked token. An epoch of the mix ends when the first objective comes to the end
-of its own epoch; the others go on where they stood in theirs, so that nothing is left out however unequal the data are.
-In the first two a loss is divided by its own count before it meets another, so that 16 sentences count as much as
+Three modes:
+
+- ``alternate`` (XLM): every batch belongs to one objective. The weights give the objectives' shares of the
+batches,
+  which are spread evenly.
+- ``sum`` (ERNIE-M): every batch holds a part of each objective, ``batch_tokens`` each, and their losses are
+added
+  by weight.
+- ``common`` (InfoXLM's code): as ``sum``, but all losses of a batch are summed and divided by their common
+  number, so that a sentence weighs as much as a masked token.
+
+An epoch of the mix ends when the first objective reaches the end of its own epoch. The others continue their
+epochs in the next one, so that nothing is skipped however unequal the data are. In the first two modes each
+objective's loss is divided by its own count before losses are combined, so that 16 sentences count as much as
 2,000 masked tokens.
 """
 
@@ -40,9 +48,10 @@ MIX_SETTINGS = ("weight", "schedule")
 class MultiConfig(TaskConfig):
     """Settings of a mix.
 
-    ``objectives`` is JSON: name -> settings, of which ``weight`` (default 1) and ``schedule`` are the mix's and the
-    others the objective's own; settings of the mix such as ``alpha`` are the defaults of every objective. A schedule
-    such as ``0:1,1000:0`` (XLM's notation) is a factor on the loss by update, straight lines between its points.
+    ``objectives`` is JSON: name -> settings. Of these ``weight`` (default 1) and ``schedule`` belong to the
+    mix, the others to the objective. Settings of the mix such as ``alpha`` are the defaults of every
+    objective. A schedule such as ``0:1,1000:0`` (XLM's notation) is a factor on the loss by update, linear
+    between its points.
     """
 
     objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
@@ -51,11 +60,11 @@ class MultiConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the parts of a mix stand at the start of one of its epochs.
+    """Positions of the parts of a mix at the start of one of its epochs.
 
     Attributes:
         epochs: each part's own epoch.
-        used: batches of it that the mix has had.
+        used: batches of that epoch that the mix has used.
         debts: batches that each part is behind its share.
     """
 
@@ -65,11 +74,11 @@ class Cursor:
 
     @classmethod
     def at_epoch(cls, epoch: int, names: list[str]) -> Cursor:
-        """All parts at the start of one epoch."""
+        """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
     def after(self, taken: list[int], there: list[int], debts: list[float]) -> Cursor:
-        """After ``taken`` more batches of each of epochs that have ``there``."""
+        """Return the cursor after ``taken`` more batches from epochs with ``there`` batches each."""
         done = {name: self.used[name] + n for name, n in zip(self.used, taken, strict=True)}
         ended = {name: done[name] >= n for name, n in zip(done, there, strict=True)}
         return Cursor(
@@ -80,12 +89,12 @@ class Cursor:
 
 
 class MultiDataset(ObjectiveDataset):
-    """The examples of several objectives under one index, in batches that are never mixed up.
+    """Dataset of several objectives under one index, whose batches keep the objectives separate.
 
     Args:
         parts: dataset and weight by objective.
         mode: see the module.
-        split: ``train`` draws batches by weight; other splits take every batch once.
+        split: ``train`` draws batches by weight; other splits use every batch once.
     """
 
     def __init__(self, parts: dict[str, tuple[ObjectiveDataset, float]], mode: str, split: str) -> None:
@@ -96,7 +105,10 @@ class MultiDataset(ObjectiveDataset):
         super().__init__(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go on to the next epoch of the mix; to any other than the present and the next, all parts jump to it."""
+        """Continue with the next epoch of the mix.
+
+        For any epoch but the current and the next, all parts jump to it.
+        """
         if epoch == self.epoch + 1 and self._end is not None:
             self._begin = self._end
         elif epoch != self.epoch:
@@ -112,19 +124,19 @@ class MultiDataset(ObjectiveDataset):
         self._offsets = np.concatenate([[0], np.cumsum(lengths)])
 
     def position(self, epoch: int) -> dict[str, Any]:
-        """Where every part stands at the start of ``epoch``, this one or the next."""
+        """Return the state of every part at the start of ``epoch``, which is this epoch or the next."""
         cursor = self._begin if epoch == self.epoch else self._end
         assert cursor is not None, f"epoch {epoch} of the mix was not reached"
         return asdict(cursor)
 
     def go_to(self, epoch: int, position: dict[str, Any]) -> None:
-        """Bring every part to where it stood."""
+        """Restore every part from the state that `position` returned."""
         self.epoch, self._begin, self._end = epoch, Cursor(**position), None
         self.set_epoch(epoch)
 
     @property
     def sizes(self) -> Integer[np.ndarray, " examples"]:
-        """Tokens of each example, the parts one behind the other."""
+        """Tokens of each example, the parts concatenated."""
         return self._sizes
 
     def __getitem__(self, index: int) -> Any:
@@ -139,7 +151,7 @@ class MultiDataset(ObjectiveDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
-        """Batches of the parts, interleaved or joined by weight."""
+        """Return batches of the parts, interleaved or joined by weight."""
         queues = []
         for number, (part, _) in enumerate(self._parts.values()):
             first = self._offsets[number]
@@ -167,7 +179,7 @@ class MultiDataset(ObjectiveDataset):
         return batches
 
     def mixture(self) -> dict[str, tuple[int, int]]:
-        """By objective and language or pair, as far as the batches of an epoch go."""
+        """Return the mixture by objective and language or pair, counting only the batches of the epoch."""
         return {
             f"{name} {key}": (there, round(drawn * self._shares.get(name, 1.0)))
             for name, (part, _) in self._parts.items()
@@ -175,7 +187,7 @@ class MultiDataset(ObjectiveDataset):
         }
 
     def halves(self, indices: Int[np.ndarray, " batch"]) -> list[Int[np.ndarray, " _"]]:
-        """Halves that hold half of every part."""
+        """Split a batch into two that each hold half of every part."""
         cuts = [self._parts_of(indices, i) for i in range(len(self._parts))]
         pieces = [np.array_split(own, 2) for own in cuts]
         return [half for half in map(np.concatenate, zip(*pieces, strict=True)) if len(half)]
@@ -184,7 +196,7 @@ class MultiDataset(ObjectiveDataset):
         return indices[(indices >= self._offsets[number]) & (indices < self._offsets[number + 1])]
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """A batch of each part that has examples here."""
+        """Build a batch for each part that has examples here."""
         parts, offset = {}, dict(zip(self._parts, self._offsets.tolist(), strict=False))
         for name, (part, _) in self._parts.items():
             if own := [example for whose, example in samples if whose == name]:
@@ -202,16 +214,16 @@ def interleaved(
     weights: Float[np.ndarray, " queues"],
     debts: Sequence[float] = (),
 ) -> tuple[list[Int[np.ndarray, " _"]], list[int], list[float]]:
-    """Batches in an order in which queue i holds a share ``weights[i]`` of every stretch.
+    """Interleave batches so that every stretch holds a share ``weights[i]`` of queue i.
 
     Args:
         queues: batches by queue.
         weights: above 0, (len(queues),).
-        debts: what each queue is behind its share from the start, in batches; nothing for 0.
+        debts: number of batches that each queue is behind its share at the start; empty means 0.
 
     Returns:
-        The order, which ends before the first turn of a queue that has run out; how many are taken of each; the
-        debts then.
+        The order, which ends before the first turn of an exhausted queue; how many batches of each are used;
+        the debts then.
     """
     shares = weights / weights.sum()
     owed, taken = np.array(debts or [0.0] * len(queues)), [0] * len(queues)
@@ -227,15 +239,15 @@ def interleaved(
 
 
 def joined(queues: list[list[Int[np.ndarray, " _"]]]) -> list[Int[np.ndarray, " _"]]:
-    """One batch of each queue at a time, as many as the shortest queue has."""
+    """Join one batch of each queue at a time, as many as the shortest queue has."""
     return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
 
 
 def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
-    """Updates and factors of ``0:1,1000:0``.
+    """Parse a schedule ``0:1,1000:0`` into updates and factors.
 
     Raises:
-        UserError: it cannot be read, or its updates do not ascend.
+        UserError: it cannot be parsed, or its updates do not ascend.
     """
     try:
         points = [point.split(":") for point in str(text).split(",")]
@@ -248,10 +260,10 @@ def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
 
 
 def weight_of(name: str, text: Any) -> float:
-    """The weight of an objective.
+    """Parse the weight of an objective.
 
     Raises:
-        UserError: it is no number above 0.
+        UserError: it is not a number above 0.
     """
     try:
         weight = float(text)
@@ -264,14 +276,14 @@ def weight_of(name: str, text: Any) -> float:
 
 @register_task("xling_multi", dataclass=MultiConfig)
 class XlingMultiTask(XlingTask):
-    """Several objectives, alternating or summed."""
+    """Fairseq task with several objectives, alternating or summed."""
 
     def objective_names(self) -> list[str]:
-        """The names in the mix."""
+        """Return the names in the mix."""
         return list(json.loads(self.cfg.objectives))
 
     def build_objectives(self) -> dict[str, Objective]:
-        """The objectives of the mix.
+        """Build the objectives of the mix.
 
         Raises:
             UserError: the mix is empty, a name or a setting is unknown, or a weight is not above 0.
@@ -306,7 +318,7 @@ class XlingMultiTask(XlingTask):
         return built
 
     def build_dataset(self, split: str) -> ObjectiveDataset:
-        """The examples of all objectives."""
+        """Build the dataset of all objectives."""
         parts = {
             name: (entry.dataset(Path(entry.cfg.data), split), self.weights[name])
             for name, entry in self.objectives.items()
@@ -314,11 +326,14 @@ class XlingMultiTask(XlingTask):
         return MultiDataset(parts, self.cfg.mode, split)
 
     def losses(self, model: Any, sample: dict[str, Any]) -> dict[str, Loss]:
-        """The losses of the objectives that have a part in the batch."""
+        """Compute the losses of the objectives that have a part in the batch."""
         return {name: self.objectives[name].loss(model, part) for name, part in sample["parts"].items()}
 
     def divide(self, sample: dict[str, Any], parts: list[dict[str, Any]]) -> None:
-        """Counts of the whole batch, and that it counts once: halves hold uneven shares of the objectives."""
+        """Store the counts of the whole batch and its total weight of 1.
+
+        Halves hold uneven shares of the objectives.
+        """
         whole = sample.get("whole") or {
             n: self.objectives[n].count(own) for n, own in sample["parts"].items()
         }
@@ -326,9 +341,9 @@ class XlingMultiTask(XlingTask):
             part["whole"], part["divisor"] = whole, 0 if number else sample.get("divisor", 1)
 
     def combine(self, losses: dict[str, Loss], sample: dict[str, Any]) -> tuple[Float[Tensor, ""], int]:
-        """Each loss by its own count in the batch, or in the one that this is a part of; with ``common`` their sum.
+        """Combine losses, each divided by its count in the whole batch; with ``common`` return their sum.
 
-        Weighted when summed; alternating, the weight is the share of batches.
+        Summed losses are weighted; in alternation, the weight is the share of batches.
         """
         scale = dict.fromkeys(losses, 1.0) if self.cfg.mode == "alternate" else dict(self.weights)
         for name, (updates, factors) in self.schedules.items():

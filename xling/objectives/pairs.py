@@ -1,4 +1,4 @@
-"""Aligned sentences as a dataset: the part that every objective on parallel text shares."""
+"""Datasets of aligned sentences, shared by all objectives on parallel text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PairConfig(TaskConfig):
     """Settings of objectives on parallel text.
 
     Attributes:
-        pairs: pairs with commas between; empty for all that are there.
+        pairs: pairs separated by commas; empty for all that the data has.
     """
 
     pairs: str = ""
@@ -53,14 +53,14 @@ BuildExample = Callable[[Pair, np.random.Generator], Example]
 
 
 class PairDataset(DrawnDataset):
-    """Pairs of many language pairs mixed by alpha; the sides change places at random.
+    """Dataset of sentence pairs of many language pairs mixed by alpha; the sides are swapped at random.
 
     Args:
         cfg: settings.
         data: binarised directory.
         split: ``train`` or ``valid``.
         langs: languages of the task.
-        name: of the objective, part of the key of its randomness.
+        name: name of the objective, part of its random key.
         build: makes the example of one pair.
         overhead: tokens that ``build`` adds to the two sentences.
     """
@@ -90,35 +90,35 @@ class PairDataset(DrawnDataset):
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
-        """The two sides of each pair."""
+        """Open the two sides of each pair."""
         return {
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
             for pair in pairs_of(self._cfg, data, langs)
         }
 
     def room(self, tokens_per_sample: int) -> int:
-        """Longest side, in tokens."""
+        """Return the longest side, in tokens."""
         return (tokens_per_sample - self._overhead) // 2
 
     def added(self, pair: str) -> int:
-        """Tokens that the objective adds to those of both sides."""
+        """Return the tokens that the objective adds to those of both sides."""
         return self._overhead
 
     def turned(self, pair: str, generator: np.random.Generator) -> bool:
-        """Whether the sides of an example change places."""
+        """Decide whether the sides of an example are swapped."""
         return bool(generator.random() < 0.5)
 
     def side(self, data: Path, pair: str, lang: str, langs: list[str]) -> Side:
-        """Index of the language, sentences, and where each begins."""
+        """Return the language index, the sentences, and the offset of each."""
         shard = shards.open_shard(data / pair / f"{self._split}.{pair}.{lang}")
         return langs.index(lang), shard, shard.starts()
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Of both sides and what the objective adds."""
+        """Count the tokens of both sides and those that the objective adds."""
         return draw.of_items(self._lengths.values())
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
-        """The two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
+        """Return the two sentences at ``index``, in random order, each cut to half the room with ``</s>`` kept."""
         name, sides = self._numbered[self._draw.langs[index]]
         if self.turned(name, generator):
             sides = sides[::-1]
@@ -133,15 +133,16 @@ class PairDataset(DrawnDataset):
 
     def __getitem__(self, index: int) -> Example:
         generator = self.generator(index)
-        made = self._build(self.pair(index, generator), generator)
-        return made | {"id": np.array([index])}
+        built = self._build(self.pair(index, generator), generator)
+        return built | {"id": np.array([index])}
 
 
 def pairs_of(cfg: Any, data: Path, langs: list[str]) -> list[str]:
-    """The pairs an objective uses: those named, or all of the task's languages.
+    """Return the pairs an objective uses: the given ones, or all of the task's languages.
 
     Raises:
-        UserError: no parallel shards, a pair that is not there, only the other way round, or of a language left out.
+        UserError: there are no parallel shards, or a given pair is missing, exists only in the other
+            direction, or has a language outside langs=.
     """
     there = shards.pairs_in(data)
     if not there:

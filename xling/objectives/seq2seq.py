@@ -1,8 +1,8 @@
-"""What objectives with a decoder share: the form of a pair of sequences, monolingual sentences, the loss.
+"""Base of objectives with a decoder: the form of sequence pairs, datasets of monolingual sentences, and the loss.
 
-Every source ends in ``</s> [lang]``, the token of its own language; the decoder opens with the token of the language
-it writes, reads ``[lang] y`` and predicts ``y </s>`` (mBART's order). So one way of generating serves a model of any
-of these objectives, and the token at the decoder's start decides the language of the output.
+Every source ends in ``</s> [lang]``, the token of its own language. The decoder starts with the token of the
+language it writes, reads ``[lang] y`` and predicts ``y </s>`` (mBART's order). So one way of generating works
+for models of all these objectives, and the token at the decoder's start selects the language of the output.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class TextConfig(TaskConfig):
     """Settings of objectives on monolingual text with a decoder.
 
     Attributes:
-        join: neighbouring sentences of a document make one example as long as they fit.
+        join: join neighbouring sentences of a document into one example as long as they fit.
     """
 
     join: bool = False
 
 
 class Text(NamedTuple):
-    """Sentences of one language, as an objective gets them.
+    """Sentences of one language, as an objective receives them.
 
     Attributes:
         tokens: int64 (length,), each sentence with its ``</s>``.
         lang: index into the task's languages.
-        generator: its randomness.
+        generator: random generator of the text.
     """
 
     tokens: Int[np.ndarray, " length"]
@@ -65,17 +65,18 @@ def example(
     symbols: Symbols,
     start: int = 0,
 ) -> Example:
-    """One pair of sequences.
+    """Build an example from a source and a target sequence.
 
     Args:
-        source: what the encoder reads, without its language token, (S - 1,) or, where it has none, (S,).
+        source: what the encoder reads, without its language token, (S - 1,), or (S,) if it has no language
+            token.
         target: what is predicted, (T,).
         src_lang, tgt_lang: indices of the languages.
-        symbols: of the model.
+        symbols: symbols of the model.
         start: position of the first prediction.
 
     Returns:
-        What `xling.data.packing.pack_seq2seq` takes.
+        Input of `xling.data.packing.pack_seq2seq`.
     """
     tokens = symbols.with_lang(source, src_lang)
     return {
@@ -90,17 +91,17 @@ def example(
 
 
 class TextDataset(DrawnDataset):
-    """Sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
+    """Dataset of sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
 
     Args:
         cfg: settings, a `TextConfig`.
         data: binarised directory.
         split: ``train`` or ``valid``.
-        langs: languages of the task; those without monolingual text are left out.
-        name: of the objective, part of the key of its randomness.
+        langs: languages of the task; those without monolingual text are skipped.
+        name: name of the objective, part of its random key.
         build: makes the example of a text.
-        cost: most tokens of both sides of the examples of texts of given lengths.
-        room: tokens of the longest text, 0 for all but one of ``tokens_per_sample``.
+        cost: maximum tokens of both sides for texts of given lengths.
+        room: tokens of the longest text, 0 for ``tokens_per_sample`` - 1.
     """
 
     def __init__(
@@ -133,15 +134,15 @@ class TextDataset(DrawnDataset):
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Of text, cut to the room."""
+        """Return the tokens of the drawn texts, cut to the room."""
         return np.minimum(draw.of_items(self._lengths.values()), self._room)
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """Of both sides; noise may leave fewer."""
+        """Return the tokens of both sides of examples; noise may leave fewer."""
         return self._cost(num)
 
     def text(self, index: int) -> tuple[Int[np.ndarray, " length"], int]:
-        """The tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
+        """Return the tokens at ``index``, cut to the room with a ``</s>`` at the end, and their language."""
         which, item = int(self._draw.langs[index]), int(self._draw.items[index])
         lang = list(self._streams)[which]
         start, length = int(self._starts[lang][item]), int(self._lengths[lang][item])
@@ -154,43 +155,44 @@ class TextDataset(DrawnDataset):
         return self._build(Text(tokens, lang, self.generator(index))) | {"id": np.array([index])}
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """Sources and targets end to end."""
+        """Concatenate sources and targets into a batch."""
         return pack_seq2seq(samples)
 
 
 def texts_of(
     shard: shards.Shard, room: int, join: bool
 ) -> tuple[Int[np.ndarray, " texts"], Int[np.ndarray, " texts"]]:
-    """First token and length of each text of a monolingual shard, int64 (num_texts,) each.
+    """Return first token and length of each text of a monolingual shard, int64 (num_texts,) each.
 
-    A sentence is an item; an item of ``</s>`` alone ends a document. Joined, a text is as many sentences of a
-    document as fit into ``room``; a longer sentence is a text of its own and is cut when it is read.
+    A sentence is an item; an item with only ``</s>`` ends a document. If joined, a text is as many sentences
+    of a document as fit into ``room``; a longer sentence is a text of its own and is cut when it is read.
     """
     sizes, starts = shard.sizes.astype(np.int64), shard.starts()
     if not join:
         return starts[sizes > 1], sizes[sizes > 1]
-    found = []
+    firsts_and_lengths = []
     first = used = 0
     for start, size in zip([*starts.tolist(), 0], [*sizes.tolist(), 0], strict=True):
         ends = size <= 1
         if used and (ends or used + size > room):
-            found.append((first, used))
+            firsts_and_lengths.append((first, used))
             used = 0
         if not ends:
             first = start if not used else first
             used += size
-    made = np.array(found, dtype=np.int64).reshape(-1, 2)
-    return made[:, 0], made[:, 1]
+    texts = np.array(firsts_and_lengths, dtype=np.int64).reshape(-1, 2)
+    return texts[:, 0], texts[:, 1]
 
 
 class TranslationDataset(PairDataset):
-    """Pairs as source and target, each as long as a sequence may be.
+    """Dataset of pairs as source and target, each up to the longest sequence.
 
     Args:
-        directions: ``src-tgt`` that are trained; empty for both of every pair.
-        back_translated: binarised directory whose pairs are trained too, in their own direction only; empty for none.
+        directions: ``src-tgt`` directions to train; empty for both of every pair.
+        back_translated: binarised directory whose pairs are also trained, only in their own direction; empty
+            for none.
         back_share: their share of the tokens of an epoch.
-        tag: id that their sources begin with; None for none.
+        tag: id that their sources begin with; None for no tag.
     """
 
     def __init__(
@@ -206,17 +208,17 @@ class TranslationDataset(PairDataset):
         super().__init__(*args)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
-        """Genuine pairs and, in training, back-translated ones, which alone are there when their share is 1."""
+        """Open genuine pairs and, in training, back-translated ones; only the latter if their share is 1."""
         if self._back is None or self._split != "train":
             return super().open_pairs(data, langs)
-        found = super().open_pairs(data, langs) if self._back_share < 1 else {}
+        sides = super().open_pairs(data, langs) if self._back_share < 1 else {}
         for pair in shards.pairs_in(self._back):
             if set(split_pair(pair)) <= set(langs):
-                found[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
-        return found
+                sides[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
+        return sides
 
     def epoch_counts(self) -> dict[str, int]:
-        """Each kind by alpha, and both by their shares."""
+        """Return the items per pair: each kind sampled by alpha, and both kinds by their shares."""
         items, tokens = self.num_items_of, self.num_tokens_of
         shares: dict[str, float] = {}
         for back, share in ((False, 1 - self._back_share), (True, self._back_share)):
@@ -227,22 +229,22 @@ class TranslationDataset(PairDataset):
         return mixer.counts_of(shares, items, tokens)
 
     def room(self, tokens_per_sample: int) -> int:
-        """All but the language token and, where there is one, the tag."""
+        """Return the longest text: all tokens but the language token and the tag, if there is one."""
         return tokens_per_sample - 1 - (self._tag is not None)
 
     def added(self, pair: str) -> int:
-        """The language token, and the tag of a back-translated source."""
+        """Count the language token, and the tag of a back-translated source."""
         return super().added(pair) + (self._tag is not None and pair.startswith(BACK))
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
-        """The two sentences, the source tagged where it is back-translated."""
-        made = super().pair(index, generator)
+        """Return the two sentences, the source tagged if it is back-translated."""
+        sentences = super().pair(index, generator)
         if self._tag is None or not list(self._sides)[int(self._draw.langs[index])].startswith(BACK):
-            return made
-        return replace(made, src=np.concatenate([[self._tag], made.src]))
+            return sentences
+        return replace(sentences, src=np.concatenate([[self._tag], sentences.src]))
 
     def turned(self, pair: str, generator: np.random.Generator) -> bool:
-        """At random where both directions are trained."""
+        """Decide whether to swap: at random if both directions are trained."""
         if pair.startswith(BACK):
             return False
         there = (pair in self._directions, "-".join(reversed(split_pair(pair))) in self._directions)
@@ -251,7 +253,7 @@ class TranslationDataset(PairDataset):
         return there[1]
 
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
-        """By the lengths of both sides, so that a batch has few different ones."""
+        """Return the indices sorted by the lengths of both sides, so that a batch has few different ones."""
         first, second = (
             np.minimum(
                 self._draw.of_items(sides[side][1].sizes for sides in self._sides.values()), self._room
@@ -261,48 +263,51 @@ class TranslationDataset(PairDataset):
         return np.lexsort((second, first))
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """Sources and targets end to end."""
+        """Concatenate sources and targets into a batch."""
         return pack_seq2seq(samples)
 
 
 def pairs_of_directions(directions: str, there: list[str]) -> str:
-    """The pairs, in the order that the shards have, of directions such as ``en-de,de-en``.
+    """Return the pairs, in the order of the shards, of directions such as ``en-de,de-en``.
 
     Raises:
-        UserError: a direction whose pair is not there.
+        UserError: the pair of a direction is missing.
     """
-    found = []
+    pairs = []
     for direction in [d for d in directions.split(",") if d]:
         pair = direction if direction in there else "-".join(reversed(split_pair(direction)))
         if pair not in there:
             raise UserError(f"direction {direction}", ", ".join(there), "binarize that pair")
-        found.append(pair)
-    return ",".join(dict.fromkeys(found))
+        pairs.append(pair)
+    return ",".join(dict.fromkeys(pairs))
 
 
 class Seq2SeqObjective(Objective):
-    """An objective whose model has a decoder."""
+    """Base class of objectives whose model has a decoder."""
 
     decoder = True
 
     @property
     def symbols(self) -> Symbols:
-        """Of the model."""
+        """Symbols of the model."""
         source_lang = self.shape is None or self.shape.source_lang
         return Symbols.of_size(len(self.dictionary), self.langs, source_lang)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of every token that the decoder predicts."""
+        """Return the cross-entropy of every token that the decoder predicts."""
         return sequence_loss(model, sample)
 
 
 def sequence_loss(model: Any, sample: dict[str, Any], smoothing: float = 0.0, **how: Any) -> Loss:
-    """Cross-entropy of the targets of a batch; what is logged has no smoothing. ``how`` goes to the model."""
+    """Return the cross-entropy of the targets of a batch; logged without smoothing.
+
+    ``how`` is passed to the model.
+    """
     states = model(**sample["net_input"], **how)
     total, rows = model.loss(states, sample["target"], smoothing)
     return Loss(total, len(rows), rows, sample["target_langs"])
 
 
 def both_sides(pair: Pair, symbols: Symbols) -> Example:
-    """A sentence and its translation."""
+    """Build an example from a sentence and its translation."""
     return example(pair.src, pair.tgt, pair.src_lang, pair.tgt_lang, symbols)

@@ -1,13 +1,13 @@
 """Span corruption (T5, mT5): spans of a text become sentinels, and the decoder writes each sentinel with its span.
 
-15 % of the tokens in spans of 3 on average: ``a <0> d <1> g </s>`` from which ``<0> b c <1> e f </s>`` is written. With
-more spans than there are sentinels the text is cut by fewer, longer ones.
+15 % of the tokens are corrupted in spans of 3 on average. The source is ``a <0> d <1> g </s>``, the target
+``<0> b c <1> e f </s>``. If there would be more spans than sentinels, fewer and longer spans are used.
 
-Two styles. ``xling``: a text has at most ``tokens_per_sample`` tokens before it is corrupted. ``t5``, as T5's code: it
-has as many as leave a source of ``tokens_per_sample`` (1,137 for 1,024).
+Two styles. ``xling``: a text has at most ``tokens_per_sample`` tokens before corruption. ``t5``, as T5's
+code: a text has as many tokens as give a source of ``tokens_per_sample`` (1,137 for 1,024).
 
-Source: Raffel et al. 2020, section 3.1.4, and its code; Xue et al. 2021. Decided here: source and decoder have language
-tokens as in the other objectives, which mT5 does without.
+Source: Raffel et al. 2020, section 3.1.4, and its code; Xue et al. 2021. Our choice: source and decoder have
+language tokens as in the other objectives, unlike mT5.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 STYLES = ("xling", "t5")
-LONGEST = 10  # texts of style=t5 to sources, whatever the share that is corrupted
+LONGEST = 10  # maximum ratio of text to source length in style=t5, for any corrupted share
 
 
 @dataclass
@@ -40,8 +40,8 @@ class SpanCorruptionConfig(TextConfig):
     """Settings of the noise.
 
     Attributes:
-        style: ``xling``, or ``t5`` as T5's code, see above.
-        join: neighbouring sentences make one example as long as they fit.
+        style: ``xling``, or ``t5`` as in T5's code, see above.
+        join: join neighbouring sentences into one example as long as they fit.
         corrupt: share of the tokens in spans.
         span_mean: mean length of a span in tokens.
     """
@@ -53,12 +53,12 @@ class SpanCorruptionConfig(TextConfig):
 
 
 def least_mean(num_tokens: int, share: float, mean: float) -> float:
-    """The mean length of spans, so that ``num_tokens`` have no more of them than there are sentinels."""
+    """Return the mean span length at which ``num_tokens`` tokens need no more spans than there are sentinels."""
     return max(mean, num_tokens * share / NUM_SENTINELS)
 
 
 def longest_text(room: int, share: float, mean: float) -> int:
-    """Most tokens of a text, its ``</s>`` included, whose source has at most ``room`` tokens with its ``</s>``."""
+    """Return the longest text, including ``</s>``, whose source has at most ``room`` tokens including ``</s>``."""
 
     def source(num_tokens: int) -> int:
         gone, spans = noise.span_counts(num_tokens, share, least_mean(num_tokens, share, mean))
@@ -73,7 +73,7 @@ def longest_text(room: int, share: float, mean: float) -> int:
 def split_spans(
     tokens: Int[np.ndarray, " length"], share: float, mean: float, symbols: Symbols, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " source"], Int[np.ndarray, " target"]]:
-    """Source and target of a text (length,), whose last token, a ``</s>``, ends both."""
+    """Split a text (length,), which ends in ``</s>``, into source and target; the ``</s>`` ends both."""
     body = tokens[:-1]
     mean = least_mean(len(body), share, mean)
     spans = noise.corrupted_spans(len(body), share, mean, rng)
@@ -87,16 +87,16 @@ def split_spans(
 
 @objective("span_corruption")
 class SpanCorruption(Seq2SeqObjective):
-    """The spans of a text from the rest of it."""
+    """The span corruption objective: write the spans of a text given the rest of it."""
 
     trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
     config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Joined sentences of the split.
+        """Return the dataset of joined sentences of a split.
 
         Raises:
-            UserError: an unknown style, a share outside 0 to 1, spans of less than one token.
+            UserError: an unknown style, a share outside 0 to 1, or spans of less than one token.
         """
         cfg, symbols = self.cfg, self.symbols
         noise.check_style("span_corruption", cfg.style, STYLES)
@@ -109,7 +109,7 @@ class SpanCorruption(Seq2SeqObjective):
             return sequences(source, target, text.lang, text.lang, symbols)
 
         def cost(lengths: np.ndarray) -> np.ndarray:
-            # What stays, what goes, two sentinels a span, two </s> and the language token.
+            # Unchanged tokens, removed tokens, two sentinels per span, two </s> and the language token.
             spans = np.ceil(np.maximum(cfg.corrupt * lengths, 1) / cfg.span_mean).astype(np.int64) + 1
             return lengths + 2 * spans + 2
 

@@ -1,8 +1,8 @@
 """Translation language modelling (XLM): masked LM over a sentence and its translation.
 
-Two styles: ``xlm`` lays out ``<s> x </s> </s> y </s>``, where XLM's code writes ``</s>`` for ``<s>``; ``infoxlm`` has
-one ``</s>`` between the sides, as InfoXLM's code. With ``restart_positions`` the positions of y start at 0 again (XLM),
-else they run on (XLM-R, InfoXLM).
+Two styles: ``xlm`` uses ``<s> x </s> </s> y </s>``, with ``<s>`` where XLM's code has ``</s>``; ``infoxlm``
+has one ``</s>`` between the sides, as InfoXLM's code. With ``restart_positions`` the positions of y start at
+0 again (XLM), else they continue (XLM-R, InfoXLM).
 
 Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without language embeddings.
 """
@@ -30,10 +30,10 @@ _BOS, _EOS = np.array([BOS]), np.array([EOS])
 
 @dataclass
 class SidesConfig(MaskConfig, PairConfig):
-    """Settings of masked LM on two sides; masking as in masked LM, on both.
+    """Settings of masked LM on two sides; both are masked as in masked LM.
 
     Attributes:
-        restart_positions: positions of the second sentence begin at 0 again.
+        restart_positions: positions of the second sentence start at 0 again.
     """
 
     restart_positions: bool = True
@@ -44,7 +44,7 @@ class TlmConfig(SidesConfig):
     """Settings of TLM.
 
     Attributes:
-        style: how two sentences are laid out: ``xlm`` or ``infoxlm``, see above.
+        style: how two sentences are concatenated: ``xlm`` or ``infoxlm``, see above.
     """
 
     style: str = "xlm"
@@ -53,14 +53,14 @@ class TlmConfig(SidesConfig):
 def example(
     pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Generator, between: int = 1
 ) -> Example:
-    """One masked pair, with ``between`` more ``</s>`` behind that of the first side.
+    """Build one masked pair, with ``between`` more ``</s>`` after that of the first side.
 
     Returns:
         ``tokens``, ``positions``, ``langs`` and ``segments`` (length,), ``chosen`` and ``target`` (M,),
         ``target_langs`` (M,) the language of each prediction.
     """
     tokens = np.concatenate([_BOS, pair.src, *[_EOS] * between, pair.tgt])
-    second = len(pair.src) + 1  # where it begins
+    second = len(pair.src) + 1  # start of the second side
     segments = np.zeros(len(tokens), dtype=np.int64)
     segments[second:] = 1
     langs = np.where(segments, pair.tgt_lang, pair.src_lang)
@@ -81,13 +81,13 @@ def example(
 
 @objective("tlm")
 class Tlm(Objective):
-    """Masked LM on aligned sentences laid side by side."""
+    """The TLM objective: masked LM on concatenated aligned sentences."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token",))
     config = TlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         noise.check_style("tlm", self.cfg.style, STYLES)
         rule, restart = rule_of(self.cfg, self.dictionary), self.cfg.restart_positions
         between = int(self.cfg.style == "xlm")
@@ -98,5 +98,5 @@ class Tlm(Objective):
         return PairDataset(self.cfg, data, split, self.langs, "tlm", build, OVERHEAD - 1 + between)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the chosen positions of both sides."""
+        """Return the cross-entropy at the chosen positions of both sides."""
         return masked_loss(model, sample)

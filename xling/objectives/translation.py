@@ -1,11 +1,11 @@
-"""Translation: a sentence out of its translation, by cross-entropy; the language token decides which language.
+"""Translation of a sentence, trained by cross-entropy; the language token selects the target language.
 
-With ``pooling`` the decoder sees one vector of the source only, the maximum (or mean) over its positions, so that this
-vector learns to hold the sentence in any language: LASER's encoder. The source then is ``<s> x </s>`` without a
-language token, since the vector must not depend on it.
+With ``pooling`` the decoder sees only one vector of the source, the maximum (or mean) over its positions.
+This vector learns to represent the sentence in any language: LASER's encoder. The source then is ``<s> x
+</s>`` without a language token, since the vector must not depend on it.
 
 Source: Vaswani et al. 2017; Johnson et al. 2017 (many languages); Artetxe & Schwenk 2019 (bottleneck; here a
-Transformer attends to the vector, where LASER's LSTM reads it at every step).
+Transformer attends to the vector, while LASER's LSTM reads it at every step).
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ class TranslationConfig(PairConfig):
     """Settings of translation.
 
     Attributes:
-        directions: such as ``en-de,de-en``; empty for both of every pair.
-        back_translated: binarised directory of back-translated text, whose pairs are named with the machine's language
-            first.
+        directions: directions such as ``en-de,de-en``; empty for both of every pair.
+        back_translated: binarised directory of back-translated text; its pairs are named with the
+            machine-translated language first.
         back_share: share of the tokens of an epoch that is back-translated.
-        tag: put the last sentinel in front of back-translated sources, so that the model can tell them from genuine
-            ones (Caswell et al. 2019).
+        tag: put the last sentinel in front of back-translated sources, so that the model can distinguish them
+            from genuine ones (Caswell et al. 2019).
         label_smoothing: share of the target distribution that is spread over all pieces.
-        pooling: of the source for a decoder that reads one vector: ``max``, ``mean``, or empty to read all.
+        pooling: pooling of the source for a decoder that reads one vector: ``max``, ``mean``, or empty to
+            read all.
     """
 
     directions: str = ""
@@ -64,16 +65,16 @@ class TranslationConfig(PairConfig):
     pooling: str = ""
 
 
-def bottleneck(made: Example, source: Int[np.ndarray, " length"]) -> Example:
-    """An example whose source, ``x </s>``, reads ``<s> x </s>``, as sentence vectors are made elsewhere."""
+def bottleneck(translated: Example, source: Int[np.ndarray, " length"]) -> Example:
+    """Change an example's source ``x </s>`` to ``<s> x </s>``, as sentence vectors are computed elsewhere."""
     tokens = np.concatenate([[BOS], source])
-    langs = np.full(len(tokens), made["langs"][0])
-    return made | {"tokens": tokens, "positions": np.arange(len(tokens)), "langs": langs}
+    langs = np.full(len(tokens), translated["langs"][0])
+    return translated | {"tokens": tokens, "positions": np.arange(len(tokens)), "langs": langs}
 
 
 @objective("translation")
 class Translation(Seq2SeqObjective):
-    """A sentence from its translation."""
+    """The translation objective."""
 
     trial = Trial(
         mixed_with=("mmlm", "mbart"), changes=("context", "both sides"), ignores=("own token", "later tokens")
@@ -81,10 +82,10 @@ class Translation(Seq2SeqObjective):
     config = TranslationConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split.
+        """Return the dataset of pairs of a split.
 
         Raises:
-            UserError: an unknown pooling or direction, a smoothing that is no share.
+            UserError: an unknown pooling or direction, or a smoothing outside 0 to 1.
         """
         cfg, symbols = self.cfg, self.symbols
         if cfg.pooling not in POOLINGS:
@@ -109,8 +110,8 @@ class Translation(Seq2SeqObjective):
             cfg.pairs = asked
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
-            made = both_sides(pair, symbols)
-            return bottleneck(made, pair.src) if cfg.pooling else made
+            translated = both_sides(pair, symbols)
+            return bottleneck(translated, pair.src) if cfg.pooling else translated
 
         return TranslationDataset(
             cfg,
@@ -127,5 +128,5 @@ class Translation(Seq2SeqObjective):
         )
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of the translation."""
+        """Return the cross-entropy of the translation."""
         return sequence_loss(model, sample, self.cfg.label_smoothing, pooling=self.cfg.pooling)

@@ -1,14 +1,17 @@
-"""Unsupervised translation: a sentence from a translation of it that the present weights make (back-translation).
+"""Unsupervised translation.
 
-For every sentence y of the text the model writes x, its translation into another language, without gradient, greedy
-or sampled; then it learns to get y from x. Beside it in one recipe stand ``dae`` or ``mass`` (`xling.objectives.multi`
-with ``mix: sum`` puts both into every update, XLM's schedule on ``dae``) and, where there is some, ``translation``.
+Reconstruct a sentence from a translation made by the current weights (back-translation).
 
-A start without a pre-trained model: ``word_by_word`` updates long x comes from a dictionary instead of the weights.
+For every sentence y of the text the model writes x, its translation into another language, without gradient,
+greedy or sampled; then it learns to translate x to y. A recipe combines it with ``dae`` or ``mass``
+(`xling.objectives.multi` with ``mix: sum`` puts both into every update, with XLM's schedule on ``dae``) and,
+if there are pairs, ``translation``.
 
-Source: Lample et al. 2018 (b), section 3; Conneau & Lample 2019, section 5.2; Liu et al. 2020, section 5 (only pieces
-of the language that is written in the first updates). Decided here: a batch that is used ``reuse`` times comes back
-after ``pool`` other batches with the x that was made for it, which is part of the checkpoint.
+To start without a pre-trained model, x comes from a dictionary in the first ``word_by_word`` updates.
+
+Source: Lample et al. 2018 (b), section 3; Conneau & Lample 2019, section 5.2; Liu et al. 2020, section 5
+(only pieces of the target language in the first updates). Our choice: a batch that is used ``reuse`` times
+returns after ``pool`` other batches with the x made for it, which is part of the checkpoint.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ from xling.text.shards import UNK
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int
 
-BATCH_TOKENS = 1 << 14  # translated at once, by which a batch of training is never cut on a CPU
-SAMPLE = 1 << 24  # tokens of a language that its pieces are counted in
+BATCH_TOKENS = 1 << 14  # tokens translated at once; large enough that no training batch is split on a CPU
+SAMPLE = 1 << 24  # tokens of a language in which its pieces are counted
 
 
 @dataclass
@@ -50,18 +53,18 @@ class UmtConfig(TextConfig):
     """Settings of back-translation.
 
     Attributes:
-        pairs: such as ``en-fr,en-de``, trained in both directions; empty for every two languages.
-        sample: draw from the distribution instead of taking the best token.
-        top_k: draw from so many best tokens; 0 for all.
-        temperature: of drawing.
+        pairs: pairs such as ``en-fr,en-de``, trained in both directions; empty for every two languages.
+        sample: sample from the distribution instead of taking the best token.
+        top_k: sample from this many best tokens; 0 for all.
+        temperature: temperature of sampling.
         max_len_a: with ``max_len_b``: outputs are at most ``a * n + b`` tokens.
         max_len_b: see ``max_len_a``.
         reuse: how often each translated batch is used.
         pool: batches that are translated together, by length.
-        own_pieces: updates at the start in which only pieces of the language are written.
-        own_share: pieces that are the language's own: share of its text at least.
+        own_pieces: number of first updates in which only pieces of the target language are written.
+        own_share: minimum share of a language's text that makes a piece belong to the language.
         dictionaries: ``en-fr=PATH,fr-en=PATH``.
-        word_by_word: updates at the start in which x is made with ``dictionaries``.
+        word_by_word: number of first updates in which x is made with ``dictionaries``.
     """
 
     pairs: str = ""
@@ -79,20 +82,20 @@ class UmtConfig(TextConfig):
 
 
 class BackDataset(TextDataset):
-    """Sentences with the language they are to be translated into; a batch comes back ``reuse`` times in an epoch."""
+    """Dataset of sentences with their target language; a batch returns ``reuse`` times in an epoch."""
 
     def batch_by_size(self, *args: Any, **settings: Any) -> list[Int[np.ndarray, " _"]]:
-        """Stretches of ``pool`` batches, each stretch as often as its batches are used."""
+        """Arrange batches in stretches of ``pool``, repeating each stretch as often as its batches are used."""
         batches = super().batch_by_size(*args, **settings)
         pool, uses = self._cfg.pool, self._cfg.reuse if self._split == "train" else 1
         return [b for i in range(0, len(batches), pool) for b in batches[i : i + pool] * uses]
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """The sentences as they are, since their sources are yet to be made.
+        """Return the unpacked sentences, since their sources have not been generated yet.
 
         Returns:
-            ``texts``, a list of int64 (length,) with ``</s>``; ``langs`` and ``others``, what they are in and what
-            they are to be translated into; ``epoch``; ``id``, ``nsentences`` and ``ntokens``.
+            ``texts``, a list of int64 (length,) with ``</s>``; ``langs`` and ``others``, their language and
+            the language to translate into; ``epoch``; ``id``, ``nsentences`` and ``ntokens``.
         """
         return {
             "id": torch.from_numpy(np.concatenate([each["id"] for each in samples])),
@@ -105,14 +108,14 @@ class BackDataset(TextDataset):
         }
 
 
-class Made(nn.Module):
-    """What back-translation keeps in the model: which pieces are whose, the update, batches that will be used again.
+class BackTranslations(nn.Module):
+    """Back-translation state kept in the model: piece counts by language, the update, and batches to be reused.
 
     Attributes:
-        counts: of each piece in the text of each language, float32 (num_langs, vocabulary).
-        num_updates: made so far; fairseq tells it.
-        kept: by batch the uses left and the sources, each int64 (length,).
-        others: what every process kept when it was asked last, as `packed`; none where there is one process.
+        counts: count of each piece in the text of each language, float32 (num_langs, vocabulary).
+        num_updates: number of updates so far, set by fairseq.
+        kept: by batch the remaining uses and the sources, each int64 (length,).
+        others: state of every process when last gathered, as `packed`; empty with one process.
     """
 
     def __init__(self, counts: Float[Tensor, "langs vocab"]) -> None:
@@ -124,34 +127,40 @@ class Made(nn.Module):
         self.kept: dict[int, tuple[int, list[np.ndarray]]] = {}
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Called by fairseq before every update and when a checkpoint is loaded."""
+        """Store the number of updates; fairseq calls this before every update and when a checkpoint is loaded."""
         self.num_updates = num_updates
 
     def own(self, share: float) -> Bool[Tensor, "langs vocab"]:
-        """Pieces of which a share is a language's, bool (num_langs, vocabulary); texts count as equally long."""
+        """Return which pieces belong to a language by a share, bool (num_langs, vocabulary).
+
+        Texts count as equally long.
+        """
         rates = self.counts / self.counts.sum(1, keepdim=True)
         return (rates > 0) & (rates >= share * rates.sum(0))
 
     def packed(self) -> Int[Tensor, " numbers"]:
-        """The batches kept as one row of int64: of each its key, its uses, its size, lengths and tokens."""
+        """Serialise the kept batches to one row of int64.
+
+        For each its key, its uses, its size, lengths and tokens.
+        """
         rows = [np.array([len(self.kept)])]
-        for key, (uses, made) in self.kept.items():
-            rows += [np.array([key, uses, len(made), *map(len, made)]), *made]
+        for key, (uses, sources) in self.kept.items():
+            rows += [np.array([key, uses, len(sources), *map(len, sources)]), *sources]
         return torch.from_numpy(np.concatenate(rows).astype(np.int64))
 
     def ask(self) -> None:
-        """Learn what every process keeps; all have to ask."""
+        """Gather the kept batches of every process; all processes must call this."""
         if ddp.size() > 1:
             self.others = [torch.zeros(0)] * ddp.size()
             dist.all_gather_object(self.others, self.packed())
 
     def get_extra_state(self) -> Int[Tensor, " numbers"]:
-        """What each process keeps, as it was when they were asked: their number, the sizes of their rows, the rows."""
+        """Return the gathered state of the processes: their number, the sizes of their rows, the rows."""
         rows = self.others or [self.packed()]
         return torch.cat([torch.tensor([len(rows), *map(len, rows)]), *rows])
 
     def set_extra_state(self, state: Int[Tensor, " numbers"]) -> None:
-        """Put back what this process kept; where their number has changed, each takes all there is."""
+        """Restore the state of this process; if the number of processes has changed, each takes the whole state."""
         num = int(state[0])
         rows = torch.split(state[num + 1 :].cpu(), state[1 : num + 1].tolist())
         self.kept = {}
@@ -167,7 +176,7 @@ class Made(nn.Module):
 
 @objective("umt")
 class Umt(Seq2SeqObjective):
-    """A sentence from the model's own translation of it."""
+    """The back-translation objective: reconstruct a sentence from the model's own translation of it."""
 
     trial = Trial({"reuse": "2", "pool": "2", "sample": "true", "pairs": "en-ar,en-th"}, makes_sources=True)
     config = UmtConfig
@@ -206,7 +215,7 @@ class Umt(Seq2SeqObjective):
         self._processor = vocab.load(Path(cfg.data)) if cfg.word_by_word else None
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Sentences of the split in the languages of the pairs."""
+        """Return the dataset of sentences of a split in the languages of the pairs."""
         mine = [lang for index, lang in enumerate(self.langs) if index in self.partners]
 
         def build(text: Text) -> Example:
@@ -221,19 +230,19 @@ class Umt(Seq2SeqObjective):
         return BackDataset(self.cfg, data, split, mine, "umt", build, lambda lengths: 2 * lengths)
 
     def before_save(self, model: Any) -> None:
-        """Every process keeps translations of its own, and one writes them all."""
+        """Gather the translations of every process, since one process writes them all."""
         model.extras["umt"].ask()
 
     def count(self, sample: dict[str, Any]) -> int:
-        """Tokens to be written."""
+        """Count the tokens to be written."""
         return sum(len(text) for text in sample["texts"])
 
     def modules(self, model: Any) -> nn.Module:
-        """The counts of pieces and the batches kept."""
-        return Made(count_pieces(Path(self.cfg.data), self.langs, len(self.dictionary)))
+        """Create the piece counts and the store of kept batches."""
+        return BackTranslations(count_pieces(Path(self.cfg.data), self.langs, len(self.dictionary)))
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy of the sentences given their translations."""
+        """Return the cross-entropy of the sentences given their translations."""
         sources, symbols = self.sources(model, sample), self.symbols
         begin = time.perf_counter()
         rows = zip(
@@ -250,18 +259,21 @@ class Umt(Seq2SeqObjective):
         return sequence_loss(model, packed)
 
     def sources(self, model: Any, sample: dict[str, Any]) -> list[Int[np.ndarray, " _"]]:
-        """The translation of each sentence, int64 (length,) without specials; made, or kept from an earlier use."""
+        """Return the translation of each sentence, int64 (length,) without specials.
+
+        Generated, or kept from an earlier use.
+        """
         kept: dict[int, Any] = model.extras["umt"].kept
         key = key_of(sample)
         if model.training and key in kept:
-            uses, made = kept.pop(key)
+            uses, written = kept.pop(key)
         else:
-            uses, made = self.cfg.reuse, self.translations(model, sample, key)
+            uses, written = self.cfg.reuse, self.translations(model, sample, key)
         if model.training and uses > 1:
-            kept[key] = uses - 1, made
-            while len(kept) > self.cfg.pool:  # left by a batch that was halved or given up
+            kept[key] = uses - 1, written
+            while len(kept) > self.cfg.pool:  # entries left by a batch that was split or skipped
                 del kept[next(iter(kept))]
-        return made
+        return written
 
     def translations(self, model: Any, sample: dict[str, Any], key: int) -> list[Int[np.ndarray, " _"]]:
         """Translate the sentences of a batch with a dictionary in the first updates, then with the weights."""
@@ -270,20 +282,22 @@ class Umt(Seq2SeqObjective):
         texts = [text[:-1] for text in sample["texts"]]
         langs, others = sample["langs"], sample["others"]
         if state.num_updates < cfg.word_by_word:
-            made = [self._by_words(*row) for row in zip(texts, langs, others, strict=True)]
+            written = [self._by_words(*row) for row in zip(texts, langs, others, strict=True)]
         else:
             seed = int(rng(cfg.seed, "umt", key).integers(1 << 31))
             own = state.own(cfg.own_share) if state.num_updates < cfg.own_pieces else None
-            made = translate(model, texts, langs, others, self.symbols, self.search, seed, own)
+            written = translate(model, texts, langs, others, self.symbols, self.search, seed, own)
         room = cfg.tokens_per_sample - 2
         self.seconds["generate"] += time.perf_counter() - begin
-        return [x[:room] if len(x) else np.array([UNK]) for x in made]
+        return [x[:room] if len(x) else np.array([UNK]) for x in written]
 
     def _by_words(self, text: np.ndarray, lang: int, other: int) -> np.ndarray:
         assert self._processor is not None
         shown = self._processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])
-        found = self._dictionaries[self.langs[lang], self.langs[other]](shown)
-        return np.array([UNK if i == 0 else i + 1 for i in self._processor.encode(found)], dtype=np.int64)
+        translated = self._dictionaries[self.langs[lang], self.langs[other]](shown)
+        return np.array(
+            [UNK if i == 0 else i + 1 for i in self._processor.encode(translated)], dtype=np.int64
+        )
 
 
 def translate(
@@ -296,25 +310,25 @@ def translate(
     seed: int = 1,
     own: Bool[Tensor, "langs vocab"] | None = None,
 ) -> list[Int[np.ndarray, " _"]]:
-    """The best translation of each text, without gradient.
+    """Translate each text without gradient and return the best hypothesis.
 
     Args:
-        model: left as it was.
-        texts: pieces of each, (length,).
-        langs, others: what they are in and what they are to be translated into.
-        symbols: of the model.
-        search: how.
-        seed: of the drawing.
+        model: the model; its state is not changed.
+        texts: pieces of each text, (length,).
+        langs, others: their languages and the languages to translate into.
+        symbols: symbols of the model.
+        search: search settings.
+        seed: seed of the sampling.
         own: pieces that each language may write, bool (num_langs, vocabulary); None for all.
     """
-    found: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)
+    translations: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)
     groups = [range(len(texts))] if own is None else [
         [i for i, other in enumerate(others) if other == lang] for lang in sorted(set(others))
     ]  # fmt: skip
     search = replace(search, seed=seed)
     for rows in groups:
         pieces = None if own is None else own[others[rows[0]]]
-        made = generate_all(
+        hypotheses_of = generate_all(
             model,
             [texts[i] for i in rows],
             [langs[i] for i in rows],
@@ -324,13 +338,13 @@ def translate(
             batch_tokens=BATCH_TOKENS,
             pieces=pieces,
         )
-        for row, hypotheses in zip(rows, made, strict=True):
-            found[row] = hypotheses[0].tokens
-    return found
+        for row, hypotheses in zip(rows, hypotheses_of, strict=True):
+            translations[row] = hypotheses[0].tokens
+    return translations
 
 
 def key_of(sample: dict[str, Any]) -> int:
-    """What a batch is known by: its epoch, sentences and directions."""
+    """Return a key that identifies a batch: its epoch, sentences and directions."""
     digest = hashlib.blake2b(
         repr((sample["epoch"], sample["langs"], sample["others"])).encode(), digest_size=8
     )
@@ -340,14 +354,14 @@ def key_of(sample: dict[str, Any]) -> int:
 
 
 def to_device(value: Any, device: torch.device) -> Any:
-    """A sample with its tensors on a device."""
+    """Move the tensors of a sample to a device."""
     if isinstance(value, Tensor):
         return value.to(device)
     return {key: to_device(each, device) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " langs {size}"]:
-    """How often each piece stands in the training text of each language, float32 (num_langs, size)."""
+    """Count each piece in the training text of each language, float32 (num_langs, size)."""
     counts = torch.zeros(len(langs), size)
     for index, lang in enumerate(langs):
         if (data / lang / "train.idx").is_file():
@@ -358,10 +372,10 @@ def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " l
 
 
 def partners_of(pairs: str, langs: list[str], there: list[str]) -> dict[int, list[int]]:
-    """For each language, by index, those that it is translated into.
+    """Return for each language, by index, the languages that it is translated into.
 
     Raises:
-        UserError: a language without text or unknown to the model, or fewer than two languages.
+        UserError: a language has no text or is unknown to the model, or there are fewer than two languages.
     """
     named = [split_pair(pair.strip()) for pair in pairs.split(",") if pair.strip()]
     mine = [lang for lang in langs if lang in there]
@@ -369,14 +383,14 @@ def partners_of(pairs: str, langs: list[str], there: list[str]) -> dict[int, lis
         named = [(a, b) for i, a in enumerate(mine) for b in mine[i + 1 :]]
     if not named:
         raise UserError(
-            f"back-translation with {', '.join(mine) or 'no language'} alone", "two languages with text"
+            f"back-translation with only {', '.join(mine) or 'no language'}", "two languages with text"
         )
-    found: dict[int, list[int]] = {}
+    partners: dict[int, list[int]] = {}
     for pair in named:
         for lang in pair:
             if lang not in mine:
                 raise UserError(f"pair {'-'.join(pair)}: no text in {lang}", ", ".join(mine), "binarize it")
         for lang, other in (pair, pair[::-1]):
-            if langs.index(other) not in (others := found.setdefault(langs.index(lang), [])):
+            if langs.index(other) not in (others := partners.setdefault(langs.index(lang), [])):
                 others.append(langs.index(other))
-    return found
+    return partners

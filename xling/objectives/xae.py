@@ -1,7 +1,8 @@
 """Cross-lingual auto-encoding (XNLG): the decoder writes the translation of what the encoder reads.
 
-It is translation as a pre-training objective, beside `dae` and with the encoder frozen: a decoder that has only ever
-denoised copies the language of its source; here source and target differ, so the language token has to decide.
+It is translation as a pre-training objective, combined with `dae` and with a frozen encoder. A decoder that
+has only learned denoising copies the language of its source. Here source and target differ, so the language
+token has to decide.
 
 Source: Chi et al. 2020 (XNLG), section 3.2.
 """
@@ -22,13 +23,13 @@ from xling.objectives.trial import Trial
 
 @objective("xae")
 class Xae(Seq2SeqObjective):
-    """The translation of a sentence, in both directions of every pair."""
+    """The XAE objective: translate a sentence, in both directions of every pair."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token", "later tokens"))
     config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         symbols = self.symbols
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:

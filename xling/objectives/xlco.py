@@ -1,25 +1,28 @@
-"""Cross-lingual contrastive learning (InfoXLM): a sentence must find its translation among others.
+"""Cross-lingual contrastive learning (InfoXLM): a sentence must identify its translation among others.
 
-Loss of a pair (x, y) with query q of x and key k of y: ``-log(e^(q.k/T) / (e^(q.k/T) + sum over the queue))``. The
-key comes from a momentum encoder, the queue holds keys of earlier batches. q and k are the state of ``<s>`` after
-``layer`` layers through one linear projection that both sides share. With ``pooling`` ``mean`` or ``max`` they are made
-of the states of the words instead, as retrieval makes them; masked LM alone has put nothing into ``<s>``.
+Loss of a pair (x, y) with query q of x and key k of y: ``-log(e^(q.k/T) / (e^(q.k/T) + sum over the
+queue))``. The key comes from a momentum encoder; the queue holds keys of earlier batches. q and k are the
+state of ``<s>`` after ``layer`` layers through one linear projection that both sides share. With ``pooling``
+``mean`` or ``max`` they are computed from the states of the words instead, as in retrieval: masked LM alone
+does not train the state of ``<s>``.
 
-Three kinds, by ``negatives`` and ``normalise``:
+Three variants, by ``negatives`` and ``normalise``:
 
-- ``negatives=queue``, the default, equals InfoXLM's code: raw dot products at T = .25. Vectors of length 1 at that
-  temperature cannot work: with 131,072 negatives at right angles a perfect model has a loss of 7.8 nats.
-- ``negatives=queue normalise=true``: vectors of length 1, as in MoCo, at T = .05.
-- ``negatives=batch``: LaBSE's. Both sides come from the encoder itself, without a projection, have length 1, and must
-  find each other among the sentences of the batch in both directions; the similarity of the right one is taken
-  ``margin`` lower.
+- ``negatives=queue``, the default, equals InfoXLM's code: raw dot products at T = .25. Unit vectors at that
+  temperature cannot work: with 131,072 orthogonal negatives a perfect model has a loss of 7.8 nats.
+- ``negatives=queue normalise=true``: unit vectors, as in MoCo, at T = .05.
+- ``negatives=batch``: as LaBSE. Both sides come from the encoder itself without a projection, have length 1,
+and must
+  identify each other among the sentences of the batch in both directions. The similarity of the correct pair
+  is reduced by ``margin``.
 
-Mixed positives: two pairs (c1, c2), (d1, d2) become one, the sentences of each side joined in an order of their own,
-with probability ``mix``. The tokens that the encoders read are masked as in masked LM, with ``mask_prob``: InfoXLM's
-code does this, its paper does not say it.
+Mixed positives: two pairs (c1, c2), (d1, d2) become one with probability ``mix``; the sentences of each side
+are joined in random order. The tokens that the encoders read are masked as in masked LM, with ``mask_prob``:
+InfoXLM's code does this, but its paper does not mention it.
 
-Source: Chi et al. 2021, sections 3.3 and 4.1, and its code (microsoft/unilm); He et al. 2020 for queue and momentum;
-Yang et al. 2019 and Feng et al. 2022 for the margin. `docs/fidelity.md` lists what differs from the code.
+Source: Chi et al. 2021, sections 3.3 and 4.1, and its code (microsoft/unilm); He et al. 2020 for queue and
+momentum; Yang et al. 2019 and Feng et al. 2022 for the margin. `docs/fidelity.md` lists the differences from
+the code.
 """
 
 from __future__ import annotations
@@ -59,9 +62,9 @@ CONTRAST_POOLINGS = ("cls", *filter(None, POOLINGS))
 
 
 NEGATIVES = ("queue", "batch")
-RAW, UNIT = 0.25, 0.05  # temperatures of raw dot products and of cosines
+RAW, UNIT = 0.25, 0.05  # default temperatures of raw dot products and of cosines
 PROJECTION_STD = 0.02
-DEEP = 24  # layers from which InfoXLM contrasts half-way up
+DEEP = 24  # number of layers from which InfoXLM contrasts the middle layer
 
 
 @dataclass
@@ -69,17 +72,17 @@ class XlcoConfig(MaskConfig, PairConfig):
     """Settings of the contrast; the defaults are those of InfoXLM's code.
 
     Attributes:
-        negatives: of a ``queue`` of earlier batches, or of the ``batch``.
-        normalise: vectors have length 1.
-        layer: that is contrasted; 0 for layer 8 of 12 and 12 of 24, two thirds up in other models, and the last with
-            ``negatives=batch``.
-        pooling: of a sentence: ``cls``, ``mean`` or ``max``.
-        temperature: by which similarities are divided; 0 for .25 of raw products and .05 of vectors of length 1.
-        queue_size: negatives kept from earlier batches.
-        fill: the queue before the first update; otherwise it fills with the keys of the first updates.
-        momentum: of the slow copy of the encoder that makes keys.
+        negatives: source of negatives: a ``queue`` of earlier batches, or the ``batch``.
+        normalise: scale vectors to length 1.
+        layer: layer whose states are contrasted; 0 for layer 8 of 12 and 12 of 24, two thirds up in other
+            models, and the last with ``negatives=batch``.
+        pooling: pooling of a sentence: ``cls``, ``mean`` or ``max``.
+        temperature: divisor of the similarities; 0 for .25 of raw products and .05 of unit vectors.
+        queue_size: number of negatives kept from earlier batches.
+        fill: fill the queue before the first update; otherwise it fills with the keys of the first updates.
+        momentum: momentum of the slow copy of the encoder that computes keys.
         mix: probability that two neighbouring pairs are joined.
-        margin: of ``negatives=batch``.
+        margin: margin of ``negatives=batch``.
     """
 
     negatives: str = "queue"
@@ -95,12 +98,12 @@ class XlcoConfig(MaskConfig, PairConfig):
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
-    """The two sentences, without specials in front, and their languages."""
+    """Return the two sentences, without initial specials, and their languages."""
     return {"src": pair.src, "tgt": pair.tgt, "pair_langs": np.array([pair.src_lang, pair.tgt_lang])}
 
 
 def masked(pair: Pair, rule: MaskRule, generator: np.random.Generator) -> Pair:
-    """The pair with both sides masked by ``rule``, or as it is where that masks nothing."""
+    """Mask both sides of a pair by ``rule``; return the pair unchanged if that masks nothing."""
     if not rule.prob:
         return pair
     src, tgt = (
@@ -110,10 +113,10 @@ def masked(pair: Pair, rule: MaskRule, generator: np.random.Generator) -> Pair:
 
 
 class ContrastDataset(PairDataset):
-    """Pairs as two packed batches, ``query`` and ``key``, row by row translations of each other."""
+    """Dataset of pairs as two packed batches, ``query`` and ``key``, whose rows are translations of each other."""
 
     def collater(self, samples: list[Any]) -> dict[str, Any]:
-        """Mix neighbours, put ``<s>`` in front of each side and pack both sides."""
+        """Mix neighbouring pairs, put ``<s>`` in front of each side and pack both sides."""
         generator = rng(self.seed, self.epoch, "mix", int(samples[0]["id"][0]))
         mixed = mix_pairs(samples, self._cfg.mix if self._split == "train" else 0.0, generator)
         query = pack([sequence(e["src"], e["src_langs"], i) for i, e in enumerate(mixed)])
@@ -129,12 +132,13 @@ class ContrastDataset(PairDataset):
 
 
 def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Generator) -> list[Example]:
-    """Join each two neighbours with probability ``prob``, each side in an order of its own.
+    """Join neighbouring pairs with probability ``prob``, the sentences of each side in random order.
 
     Returns:
-        Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. Of two pairs of
-        the same languages the second is turned so that a side has one language; pairs of different languages are
-        mixed as well: each side then holds both.
+        Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. If two
+        pairs have the same languages, the second is swapped so that a side has one language. Pairs of
+        different languages are
+        mixed too: each side then holds both.
     """
     mixed, position = [], 0
     while position < len(samples):
@@ -163,7 +167,7 @@ class _Sides(NamedTuple):
     langs: tuple[int, int]
 
     def turned(self) -> _Sides:
-        """The other way round."""
+        """Return the pair with its sides swapped."""
         return _Sides(self.sides[::-1], self.langs[::-1])
 
 
@@ -173,7 +177,7 @@ def _spread(example_: Example) -> _Sides:
 
 
 def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:
-    """``<s>`` and a sentence, predicted at ``<s>``; ``number`` names it."""
+    """Build a sequence of ``<s>`` and a sentence, predicted at ``<s>``; ``number`` identifies it."""
     whole = np.concatenate([[BOS], tokens])
     return {
         "id": np.array([number]),
@@ -188,7 +192,7 @@ def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length
 def sentence_vectors(
     encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls"
 ) -> Float[Tensor, "batch dim"]:
-    """States after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
+    """Return the states after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
     states = encoder(**packed["net_input"], layer=layer)
     rows = (
         states[packed["chosen"]] if pooling == "cls" else pool(states, packed["net_input"]["runs"], pooling)
@@ -201,7 +205,7 @@ def check_contrast(cfg: Any, name: str, usual: bool = False) -> None:
     if cfg.pooling not in CONTRAST_POOLINGS:
         raise unknown("pooling", cfg.pooling, CONTRAST_POOLINGS)
     if not 0 < cfg.temperature < math.inf and not (usual and cfg.temperature == 0):
-        valid = "a number above 0" + ", or 0 for the usual one" * usual
+        valid = "a number above 0" + ", or 0 for the default" * usual
         raise UserError(f"objectives.{name}.temperature={cfg.temperature}", valid)
     if not 0 <= cfg.mix <= 1:
         raise UserError(f"objectives.{name}.mix={cfg.mix}", "a share from 0 to 1")
@@ -210,11 +214,12 @@ def check_contrast(cfg: Any, name: str, usual: bool = False) -> None:
 class ContrastState(nn.Module):
     """Projection, momentum encoder and queue.
 
-    The momentum encoder is kept in float32 (``slow``): in bfloat16 a step of 1e-4 of a weight would round to none.
+    The momentum encoder is kept in float32 (``slow``): in bfloat16 a step of 1e-4 of a weight would be
+    rounded to zero.
 
     Args:
-        encoder: the model's, copied.
-        layer: number of layers that a vector has gone through.
+        encoder: the model's encoder, which is copied.
+        layer: number of layers that a vector passes through.
         cfg: an `XlcoConfig`: ``queue_size``, ``pooling``, ``normalise``.
     """
 
@@ -235,18 +240,18 @@ class ContrastState(nn.Module):
         self.pending: list[Tensor] = []
 
     def train(self, mode: bool = True) -> ContrastState:
-        """As usual, but the momentum encoder never drops anything."""
+        """Set the training mode, but keep dropout off in the momentum encoder."""
         super().train(mode)
         self.slow.eval()
         return self
 
     def query(self, encoder: Encoder, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
-        """Queries of a packed batch, float32 (B, D), of length 1 with ``normalise``."""
+        """Compute the queries of a packed batch, float32 (B, D), of length 1 with ``normalise``."""
         return self._projected(encoder, self.projection, packed)
 
     @torch.no_grad()
     def key(self, packed: dict[str, Any]) -> Float32[Tensor, "batch dim"]:
-        """Keys of a packed batch from the momentum encoder, float32 (B, D), of length 1 with ``normalise``."""
+        """Compute a packed batch's keys (momentum encoder), float32 (B, D), of length 1 with ``normalise``."""
         encoder, projection = self.slow
         return self._projected(encoder, projection, packed)
 
@@ -255,12 +260,15 @@ class ContrastState(nn.Module):
         return F.normalize(vectors, dim=-1) if self.normalise else vectors
 
     def negatives(self) -> Float32[Tensor, "negatives dim"]:
-        """The filled part of the queue, (num, D)."""
+        """Return the filled part of the queue, (num, D)."""
         return self.queue[: int(self.position[1])]
 
     @torch.no_grad()
     def push(self, keys: Float[Tensor, "batch dim"]) -> None:
-        """Put keys (B, D) over the oldest; of more keys than the queue holds, the last ones stay."""
+        """Replace the oldest keys by ``keys`` (B, D).
+
+        If there are more keys than the queue holds, the last ones are kept.
+        """
         size = len(self.queue)
         keys = keys[-size:]
         start, filled = (int(x) for x in self.position)
@@ -269,7 +277,7 @@ class ContrastState(nn.Module):
         self.position[0], self.position[1] = (start + len(keys)) % size, min(size, filled + len(keys))
 
     def fill(self, batches: Iterable[dict[str, Any]]) -> None:
-        """Put the keys of batches into the queue until it is full or they end, those of all processes in turn."""
+        """Fill the queue with the keys of batches of all processes in turn, until it is full or the batches end."""
         size, device = len(self.queue), self.queue.device
         with Progress("filling the queue of xlco", size, "keys") as progress:
             for sample in batches:
@@ -288,7 +296,7 @@ class ContrastState(nn.Module):
 
 @objective("xlco")
 class Xlco(Objective):
-    """Contrast of translations against a queue."""
+    """The XLCO objective: contrast translations with a queue of negatives."""
 
     trial = Trial(
         {"queue_size": "64", "momentum": "0.9"},
@@ -302,7 +310,7 @@ class Xlco(Objective):
     shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
-        """Raises UserError where a setting is unknown or out of range."""
+        """Initialise; raises UserError if a setting is unknown or out of range."""
         super().__init__(cfg, dictionary, langs)
         check_contrast(cfg, self.name, usual=True)
         if cfg.negatives not in NEGATIVES:
@@ -317,7 +325,7 @@ class Xlco(Objective):
         self.heat = cfg.temperature or (UNIT if cfg.normalise or self.in_batch else RAW)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Pairs of the split."""
+        """Return the dataset of pairs of a split."""
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
@@ -326,7 +334,7 @@ class Xlco(Objective):
         return ContrastDataset(self.cfg, data, split, self.langs, "xlco", build, OVERHEAD)
 
     def layer(self, depth: int) -> int:
-        """The layer whose states are contrasted in an encoder of ``depth`` (UserError: one that it does not have)."""
+        """Return the layer to contrast in an encoder of ``depth``; raises UserError if the encoder lacks it."""
         if not 0 <= self.cfg.layer <= depth:
             raise UserError(
                 f"objectives.xlco.layer={self.cfg.layer}",
@@ -336,12 +344,15 @@ class Xlco(Objective):
         return self.cfg.layer or max(1, usual)
 
     def modules(self, model: Any) -> nn.Module | None:
-        """Projection, momentum encoder and queue; none with ``negatives=batch``."""
+        """Create projection, momentum encoder and queue; None with ``negatives=batch``."""
         layer = self.layer(len(model.encoder.layers))
         return None if self.in_batch else ContrastState(model.encoder, layer, self.cfg)
 
     def before_first_update(self, model: Any, batch_tokens: int) -> None:
-        """Fill the queue with keys of at most one epoch of pairs; each process makes those of its share of batches."""
+        """Fill the queue with keys of at most one epoch of pairs.
+
+        Each process computes those of its share of batches.
+        """
         if self.in_batch or not self.cfg.fill:
             return
         dataset = self.dataset(Path(self.cfg.data), "train")
@@ -353,7 +364,7 @@ class Xlco(Objective):
         state.fill(dataset.collater([dataset[int(i)] for i in batch]) for batch in mine)
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Contrast of each pair, nats; in validation the queue is read and left alone."""
+        """Return the contrastive loss of each pair, nats; validation reads the queue without changing it."""
         if self.in_batch:
             layer = self.layer(len(model.encoder.layers))
             sides = (
@@ -374,20 +385,20 @@ class Xlco(Objective):
         if self.in_batch:
             return
         state: ContrastState = model.extras["xlco"]
-        # Asked in every update: another process may have had keys where this one had none.
+        # All processes gather in every update: another process may have keys even if this one has none.
         if len(keys := of_all_processes(torch.cat([state.queue[:0], *state.pending]))):
             state.push(keys)
         state.pending.clear()
         state.follow(model.encoder, self.cfg.momentum)
 
     def forget_update(self, model: Any) -> None:
-        """Drop the keys: those of a skipped batch may not be finite, those of a halved one come again."""
+        """Drop the keys: those of a skipped batch may be infinite, those of a split one are computed again."""
         if not self.in_batch:
             model.extras["xlco"].pending.clear()
 
 
 def of_all_processes(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "_ dim"]:
-    """The rows (B, D) of every process in order of their ranks, so that all queues stay the same."""
+    """Gather the rows (B, D) of every process in order of rank, so that all queues stay identical."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return rows
     world = dist.get_world_size()
@@ -406,9 +417,10 @@ def info_nce(
     negatives: Float[Tensor, "negatives dim"],
     temperature: float,
 ) -> Float[Tensor, " batch"]:
-    """Loss of each query against its key and the negatives.
+    """Return the loss of each query against its key and the negatives.
 
-    While the queue is empty the other keys of the batch serve, so that the first batch teaches something.
+    While the queue is empty, the other keys of the batch are used, so that the first batch has a training
+    signal.
 
     Args:
         query: (B, D).
@@ -433,12 +445,12 @@ def info_nce(
 def margin_rows(
     x: Float[Tensor, "batch dim"], y: Float[Tensor, "batch dim"], margin: float, temperature: float
 ) -> Float[Tensor, " batch"]:
-    """Loss of each pair: x finds its y among all y of the batch, plus y its x among all x.
+    """Return the loss of each pair: x must identify its y among all y of the batch, and y its x among all x.
 
     Args:
         x: (B, D), of length 1.
         y: (B, D), row i the translation of row i of ``x``.
-        margin: taken from the similarity of the right ones.
+        margin: subtracted from the similarity of the correct pairs.
         temperature: T.
 
     Returns:

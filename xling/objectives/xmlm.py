@@ -1,7 +1,7 @@
 """Cross-lingual masked LM (Unicoder): masked LM over documents whose sentences alternate between two languages.
 
-A document is a run of neighbouring pairs of the parallel text; of the first pair one side is taken, of the second the
-other, and so on; which comes first is thrown anew every epoch.
+A document is a run of neighbouring pairs of the parallel text. One side is taken of the first pair, the
+other side of the second, and so on. The side that comes first is drawn again every epoch.
 
 Source: Huang et al. 2019, section 3.2.
 """
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def alternate(
     sides: list[list[Int[np.ndarray, " _"]]], langs: tuple[int, int], first: int
 ) -> tuple[Int[np.ndarray, " length"], Int[np.ndarray, " length"]]:
-    """Tokens and the language of each, of sentences taken from the two sides in turn, ``<s>`` in front.
+    """Return tokens and languages of sentences taken from the two sides in turn, with ``<s>`` in front.
 
     Args:
-        sides: for each of the two sides its sentences, in order.
+        sides: the sentences of each of the two sides, in order.
         langs: language of each side.
         first: side of the first sentence.
     """
@@ -45,11 +45,11 @@ def alternate(
 
 
 def document_starts(sizes: Integer[np.ndarray, "pairs 2"], room: int) -> Int[np.ndarray, " borders"]:
-    """First pair of each document and, last, the number of pairs.
+    """Return the first pair of each document and, last, the number of pairs.
 
     Args:
         sizes: tokens of each pair on either side, (num_pairs, 2).
-        room: a document takes pairs while its longer side of each still fits.
+        room: maximum tokens of a document, counting the longer side of each pair.
     """
     longest = np.minimum(sizes.max(1), room)
     starts, used = [0], 0
@@ -64,7 +64,7 @@ def document_starts(sizes: Integer[np.ndarray, "pairs 2"], room: int) -> Int[np.
 def alternating_lengths(
     sizes: Integer[np.ndarray, "2 pairs"], starts: Int[np.ndarray, " borders"]
 ) -> Int[np.ndarray, "2 borders-1"]:
-    """Tokens of each document when side 0 begins it and when side 1 does, (2, num_documents).
+    """Return the tokens of each document when side 0 begins it and when side 1 does, (2, num_documents).
 
     Args:
         sizes: tokens of each pair's sides, (2, num_pairs).
@@ -75,13 +75,13 @@ def alternating_lengths(
     for parity in range(2):
         np.cumsum(sizes[(numbers + parity) % 2, numbers], out=sums[parity, 1:])
     whole = sums[:, starts[1:]] - sums[:, starts[:-1]]
-    # Side 0 stands first in a document whose pair number is even under parity 0, odd under parity 1.
+    # Side 0 comes first in a document whose pair number is even under parity 0, odd under parity 1.
     flip = starts[:-1] % 2
     return np.stack([np.where(flip == 0, whole[0], whole[1]), np.where(flip == 0, whole[1], whole[0])])
 
 
 class AlternatingDataset(DrawnDataset):
-    """Documents of alternating sentences from every pair, mixed by alpha."""
+    """Dataset of documents of alternating sentences from every pair, mixed by alpha."""
 
     def __init__(self, cfg: Any, data: Path, split: str, langs: list[str], rule: MaskRule) -> None:
         self._rule, self._room = rule, cfg.tokens_per_sample - 1
@@ -101,7 +101,7 @@ class AlternatingDataset(DrawnDataset):
         super().__init__(cfg, split, "xmlm", num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
-        """Of each document, by the side that begins it, which is drawn here."""
+        """Return the tokens of each document by the side that begins it, which is drawn here."""
         self._first = rng(self.seed, "first side", self.epoch).integers(0, 2, len(draw.items))
         both = []
         for two, _, starts, _ in self._pairs.values():
@@ -111,11 +111,14 @@ class AlternatingDataset(DrawnDataset):
         return np.where(self._first == 0, *by_side)
 
     def example_tokens(self, num: Integer[np.ndarray, " draws"]) -> Integer[np.ndarray, " draws"]:
-        """With ``<s>``."""
+        """Count the tokens including ``<s>``."""
         return num + 1
 
     def mixture(self) -> dict[str, tuple[int, int]]:
-        """By pair; there are the tokens of both sides, of which an epoch takes one or the other."""
+        """Return the mixture by pair.
+
+        The tokens available are those of both sides, of which an epoch uses one per pair.
+        """
         there = [sum(shard.tokens.size for shard in two) for two, _, _, _ in self._pairs.values()]
         drawn = super().mixture().values()
         return {pair: (n, taken) for pair, n, (_, taken) in zip(self._pairs, there, drawn, strict=True)}
@@ -150,15 +153,15 @@ class AlternatingDataset(DrawnDataset):
 
 @objective("xmlm")
 class Xmlm(Objective):
-    """Masked LM on documents that change language at every sentence."""
+    """The XMLM objective: masked LM on documents that change language at every sentence."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
     config = SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Documents of the split."""
+        """Return the dataset of documents of a split."""
         return AlternatingDataset(self.cfg, data, split, self.langs, rule_of(self.cfg, self.dictionary))
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Cross-entropy at the chosen positions."""
+        """Return the cross-entropy at the chosen positions."""
         return masked_loss(model, sample)

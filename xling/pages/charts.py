@@ -35,7 +35,7 @@ class Cell:
 
 
 def _svg(height: float, body: Sequence[str], label: str, width: float = 0) -> str:
-    """A chart as wide as the page, or ``width`` pixels wide."""
+    """Return an SVG chart as wide as the page, or ``width`` pixels wide."""
     drawn, fixed = "".join(body), f' style="width: {width:.0f}px"' if width else ""
     hatch = (
         '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
@@ -60,11 +60,11 @@ def _bar(x: float, y: float, width: float, height: float, css: str, title: str) 
 
 
 def funnel(steps: Sequence[Step], each: bool = False) -> str:
-    """Bars that shrink from stage to stage; the hatched end of each is what that stage dropped.
+    """Return a funnel chart; the hatched end of each bar is what that stage dropped.
 
     Args:
         steps: the bars.
-        each: the bars are no stages but things of their own, whose shares are of themselves, not of the longest.
+        each: the bars are separate items, whose shares are of themselves, not of the longest bar.
     """
     whole = max((step.entered for step in steps), default=0) or 1
     span = WIDTH - _LABEL - _NUMBER
@@ -104,7 +104,7 @@ def histogram(
     marks: Mapping[str, float] | None = None,
     bins_per_decade: int = 10,
 ) -> str:
-    """Two histograms over one logarithmic axis, kept above the line and dropped below it.
+    """Return two histograms over one logarithmic axis, kept above the line and dropped below it.
 
     Args:
         kept: bin -> documents; bin 0 begins at 1.
@@ -155,7 +155,7 @@ def histogram(
 def matrix(
     rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell], label: str
 ) -> str:
-    """Numbers by row and column, the larger the darker; what is missing stays empty.
+    """Return a matrix of numbers with darker cells for larger numbers; missing cells are empty.
 
     Args:
         rows: names of the rows, for example languages that sources declare.
@@ -185,7 +185,7 @@ def matrix(
 def shades(
     rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell], label: str
 ) -> str:
-    """A `matrix` without its numbers, for thousands of cells: one path for all cells of a shade, columns named upright.
+    """Return a `matrix` without numbers for thousands of cells, one path per shade, with vertical column names.
 
     Args:
         rows, columns, cells, label: as of `matrix`.
@@ -214,7 +214,7 @@ def shades(
 
 
 def confusion(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:
-    """A confusion matrix; the darker a cell, the larger its share of its row.
+    """Return a confusion matrix; darker cells have a larger share of their row.
 
     Args:
         rows, columns: as of `matrix`.
@@ -230,7 +230,7 @@ def confusion(rows: Sequence[str], columns: Sequence[str], counts: Mapping[tuple
 
 
 def short(value: float) -> str:
-    """A number in few characters: 950, 1.2k, 35M."""
+    """Format a number in few characters: 950, 1.2k, 35M."""
     for limit, ending in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             scaled = value / limit

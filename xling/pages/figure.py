@@ -43,7 +43,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> str:
-    """A figure element with what ``draw`` puts on the axes.
+    """Return a figure element with the picture drawn by ``draw``.
 
     Args:
         draw: called with Matplotlib's axes.
@@ -72,7 +72,7 @@ def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> 
 
 
 def framed(picture: str, caption: str, wide: bool = False) -> str:
-    """A figure element: a picture, and its caption under it; a ``wide`` one has the row for itself."""
+    """Return a figure element: a picture with its caption; a ``wide`` one fills the row."""
     return (
         f"<figure{' class=wide' if wide else ''}>{picture}"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
@@ -80,12 +80,12 @@ def framed(picture: str, caption: str, wide: bool = False) -> str:
 
 
 def grid(figures: Sequence[str]) -> str:
-    """Figures beside each other where there is room."""
+    """Arrange figures beside each other if there is room."""
     return f'<div class="figures">{"".join(figures)}</div>' if figures else ""
 
 
 def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: str = "updates") -> list[str]:
-    """Line charts, of at most `MAX_LINES` lines each on one scale.
+    """Return line charts, of at most `MAX_LINES` lines each on one scale.
 
     Args:
         series: name -> points (x, y) in order of x.
@@ -123,7 +123,7 @@ def curves(series: Mapping[str, Points], caption: str, y_label: str, x_label: st
 
 
 def shares(before: Mapping[str, float], after: Mapping[str, float], caption: str) -> str:
-    """Two bars a language: its share of the text there is, and of what is drawn from it; largest first.
+    """Plot two bars per language: its share of the available and of the sampled text; largest first.
 
     Args:
         before: language or pair -> amount.
@@ -157,7 +157,7 @@ def heat(
     caption: str,
     scale: tuple[float, float] | None = None,
 ) -> str:
-    """A matrix with its numbers, the largest the darkest; what is missing stays empty.
+    """Plot a matrix with its numbers, the largest the darkest; missing cells are empty.
 
     Args:
         rows: names of the rows.

@@ -109,7 +109,7 @@ summary { cursor: pointer; font-weight: 500; }
 
 
 def document(title: str, body: str, narrow: bool = False) -> str:
-    """A whole HTML document around ``body``, with the style inside; a ``narrow`` one is for reading text."""
+    """Return a complete HTML document around ``body``, including styles; a ``narrow`` one is for reading text."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

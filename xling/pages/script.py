@@ -122,7 +122,7 @@ bar.append(said); bar.hidden = false;
 
 
 def behaviour(langs: Mapping[str, Sequence[str]]) -> str:
-    """The script's elements, to be put at the end of a page whose tables stand in ``main``.
+    """Return the script elements for the end of a page whose tables are in ``main``.
 
     Args:
         langs: language -> family and script, which the page is filtered by.
@@ -132,5 +132,5 @@ def behaviour(langs: Mapping[str, Sequence[str]]) -> str:
 
 
 def filter_bar() -> str:
-    """Where the script puts its lists; empty and hidden without it."""
+    """Return the element for the script's lists; empty and hidden without it."""
     return f'<section id="{FILTER_ID}" aria-label="Filter" hidden></section>'

@@ -35,7 +35,7 @@ class Sheet:
         assert all(len(row) == len(self.columns) for row in self.rows), self.name
 
     def texts(self) -> list[list[str]]:
-        """The cells of every row as they are shown."""
+        """Return the cells of every row as text."""
         return [
             [shown(cell, spec) for cell, (_, spec) in zip(row, self.columns, strict=True)]
             for row in self.rows
@@ -43,14 +43,14 @@ class Sheet:
 
 
 def shown(cell: Cell, spec: str) -> str:
-    """A cell as text."""
+    """Format a cell as text."""
     if cell is None:
         return HOLE
     return cell if isinstance(cell, str) else format(cell, spec)
 
 
 def grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
-    """The lines of a GitHub table; the first row is its head, numbers stand to the right."""
+    """Return the lines of a GitHub table; the first row is its header, numbers are right-aligned."""
     widths = [max(3 + right, *(len(row[i]) for row in rows)) for i, right in enumerate(is_number)]
 
     def written(row: Sequence[str]) -> str:
@@ -64,13 +64,13 @@ def grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
 
 
 def markdown_rows(sheet: Sheet, plain: Callable[[str], str] | None = None) -> list[str]:
-    """The lines of a sheet as a GitHub table, without title and notes; ``plain`` escapes the texts."""
+    """Return the lines of a table as a GitHub table, without title and notes; ``plain`` escapes the texts."""
     body = [[(plain or _plain)(cell) for cell in row] for row in sheet.texts()]
     return grid([[name for name, _ in sheet.columns], *body], [bool(spec) for _, spec in sheet.columns])
 
 
 def markdown(sheet: Sheet) -> str:
-    """A GitHub table; numbers to the right."""
+    """Format a GitHub table with right-aligned numbers."""
     lines = [f"## {sheet.title}", "", *markdown_rows(sheet)]
     return "\n".join([*lines, "", *(f"- {note}" for note in sheet.notes)]).rstrip() + "\n"
 
@@ -80,7 +80,7 @@ def _plain(text: str) -> str:
 
 
 def comma_separated(sheet: Sheet) -> str:
-    """A header and one row a line, numbers with all digits."""
+    """Format a table as CSV: a header and one row per line, numbers with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in sheet.columns])
@@ -90,7 +90,7 @@ def comma_separated(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet) -> str:
-    """A table with the rules of the LaTeX packages booktabs and longtable, which breaks over pages."""
+    """Format a table with the LaTeX packages booktabs and longtable, which allows page breaks."""
     spec = "".join("r" if number else "l" for _, number in sheet.columns)
     head = " & ".join(tex(name) for name, _ in sheet.columns) + r" \\"
     caption = rf"\caption{{{tex(sheet.title)}. {' '.join(map(tex, sheet.notes))}}} \\".replace(". }", ".}")
@@ -102,7 +102,7 @@ def latex(sheet: Sheet) -> str:
 def html_table(
     sheet: Sheet, heading: bool = True, most: int | None = None, marks: Mapping[str, str] | None = None
 ) -> str:
-    """A table element in a box that scrolls sideways, with its heading, if that stands nowhere else, and notes.
+    """Return a table element in a horizontally scrolling box, with its heading (if requested) and notes.
 
     Args:
         sheet: the table.
@@ -134,7 +134,7 @@ def html_table(
 
 
 def html_grid(head: str, body: str, notes: Sequence[str] = (), title: str = "", data: str = "") -> str:
-    """A table element, from its rows, in a box that scrolls sideways, with notes under it.
+    """Return a table element from its rows, in a box that scrolls horizontally, with notes below.
 
     Args:
         head: rows of its head.
@@ -152,12 +152,12 @@ def html_grid(head: str, body: str, notes: Sequence[str] = (), title: str = "", 
 
 
 def without_html(text: str) -> str:
-    """Markdown in which no name opens an element of HTML; a lone ``<`` stays."""
+    """Escape Markdown so that no name opens an HTML element; a lone ``<`` is kept."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
 def tex(text: str) -> str:
-    """Text with LaTeX's own signs escaped."""
+    """Escape LaTeX's special characters."""
     signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
     signs |= {"±": r"$\pm$", "–": "--"}

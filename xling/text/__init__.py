@@ -1,1 +1,1 @@
-"""Text as every layer reads it: documents, vocabularies, pairs, dictionaries, n-gram models and shards."""
+"""Text types shared by all layers: documents, vocabularies, pairs, dictionaries, n-gram models and shards."""

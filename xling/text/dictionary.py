@@ -1,7 +1,7 @@
-"""Bilingual dictionaries in MUSE's format, and words replaced by their translations in several languages.
+"""Bilingual dictionaries in MUSE's format, and replacement of words by their translations in several languages.
 
-For pre-training text, a share of the words is replaced once. For fine-tuning, `Cosda` draws anew each epoch, as
-CoSDA-ML does: a sentence is chosen with one probability, each of its words with another, and the language and the
+Pre-training text is switched once. Fine-tuning data is switched by `Cosda`, which makes new draws each epoch as
+CoSDA-ML does: a sentence is chosen with one probability, each of its words with another. The language and the
 translation of each word are drawn uniformly.
 
 Source: Conneau et al. 2018 (MUSE); Qin et al. 2020, section 3 (CoSDA-ML).
@@ -24,14 +24,14 @@ _DIRECTION_FACTOR = 2.0
 
 
 def read_dictionary(path: Path) -> dict[str, tuple[str, ...]]:
-    """Source word in lower case -> its translations in the order of the file.
+    """Read a dictionary: source word in lower case -> its translations in the order of the file.
 
     Lines are ``source<TAB>target`` or ``source target``.
 
     Raises:
-        UserError: a line has not two fields, or the file is empty or no UTF-8.
+        UserError: a line does not have two fields, or the file is empty or not UTF-8.
     """
-    found: dict[str, dict[str, None]] = {}
+    translations_of: dict[str, dict[str, None]] = {}
     for number, line in enumerate(reader.lines(path), 1):
         fields = line.strip().split("\t") if "\t" in line else line.split()
         if not line.strip():
@@ -40,23 +40,23 @@ def read_dictionary(path: Path) -> dict[str, tuple[str, ...]]:
             raise UserError(
                 f"{path} line {number}: {line[:80]!r}",
                 "two words separated by a tab or a space (MUSE)",
-                "mend it",
+                "correct the line",
             )
-        found.setdefault(fields[0].strip().lower(), {})[fields[1].strip()] = None
-    return {word: tuple(translations) for word, translations in found.items()}
+        translations_of.setdefault(fields[0].strip().lower(), {})[fields[1].strip()] = None
+    return {word: tuple(translations) for word, translations in translations_of.items()}
 
 
 def check_direction(path: Path, dictionary: Dictionary, text_words: Collection[str], lang: str) -> None:
-    """Stop when the right column of a dictionary, not the left one, holds words of the text.
+    """Reject a dictionary whose right column, not its left one, holds words of the text.
 
     Args:
-        path: of the dictionary, for the message.
+        path: path of the dictionary, for the message.
         dictionary: as read.
-        text_words: words of the text that is to be switched.
+        text_words: words of the text to be switched.
         lang: language of the text.
 
     Raises:
-        UserError: twice as many words of the right column as of the left one occur in the text.
+        UserError: at least twice as many words of the right column as of the left one occur in the text.
     """
     known = {word.lower() for word in text_words}
     entries = list(dictionary.items())[:_DIRECTION_SAMPLE]
@@ -78,9 +78,9 @@ class Cosda:
     Args:
         base: language of the sentences.
         dictionaries: language -> dictionary from ``base``.
-        word_rate: probability that a word is replaced, where a dictionary has it.
-        sentence_rate: probability that a sentence is touched at all.
-        seed: of the draws.
+        word_rate: probability that a word is replaced, if a dictionary has it.
+        sentence_rate: probability that a sentence is changed at all.
+        seed: seed of the random draws.
     """
 
     base: str
@@ -105,15 +105,17 @@ class Cosda:
         """Replace words at random; the same key gives the same sentence.
 
         Args:
-            words: of the sentence.
-            key: what the draw depends on beside the seed, for example the epoch and the sentence's number.
-            tags: IOB2 tags; every word of an entity is replaced by itself, so they carry over with `project_tags`.
+            words: the words of the sentence.
+            key: part of the random key beside the seed, for example the epoch and the sentence's number.
+            tags: IOB2 tags; words of an entity are replaced one by one, so that `project_tags` can transfer
+                the tags.
         """
         draw = rng(self.seed, "cosda", *key)
         langs = sorted(self.dictionaries)
         replacements: list[Replacement] = []
         if draw.random() < self.sentence_rate:
-            # Three numbers a word, used or not, so that one dictionary's gaps do not shift other draws.
+            # Draw three numbers per word, used or not, so that a gap in one dictionary does not shift the
+            # other draws.
             chances = draw.random((len(words), 3))
             for i, word in enumerate(words):
                 offers = [lang for lang in langs if word.lower() in self.dictionaries[lang]]
@@ -129,14 +131,14 @@ class Cosda:
 
 
 def _cased(translation: str, word: str) -> str:
-    """The translation with the capitals of the word that it replaces."""
+    """Capitalise the translation like the word that it replaces."""
     if word.isupper() and len(word) > 1:
         return translation.upper()
     return translation[:1].upper() + translation[1:] if word[:1].isupper() else translation
 
 
 def replacement_rates(sentences: Iterable[Switched], base: str) -> dict[str, float]:
-    """Share of the old words that gave way to each language; ``all`` is their sum."""
+    """Return the share of the old words that were replaced by each language; ``all`` is their sum."""
     counts: dict[str, int] = {}
     total = 0
     for sentence in sentences:

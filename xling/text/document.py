@@ -1,4 +1,4 @@
-"""The unit of corpus work, and the ledger of what was dropped."""
+"""Documents, the unit of corpus work, and the ledger that counts dropped data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 READ = "read"
-"""The name under which sources count in the ledger."""
+"""Stage name of the sources in the ledger."""
 STORED, UNPACKED = "stored", "unpacked"
-"""Levels at which bytes are accounted for: as files hold them, and decompressed."""
+"""Levels at which bytes are counted: as stored in files, and decompressed."""
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """``text`` with U+FFFD for halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """Replace unpaired surrogates by U+FFFD: JSON can hold them, but UTF-8 cannot."""
     return SURROGATE.sub("\ufffd", text)
 
 
@@ -25,12 +25,12 @@ class Document:
 
     Attributes:
         id: stable name, ``<shard>/<record number>`` unless the source has its own.
-        text: UTF-8 text, one paragraph a line, no empty lines.
-        url: where it was found, or "".
+        text: UTF-8 text, one paragraph per line, no empty lines.
+        url: where the document was published, or "".
         source: the source URI it was read from.
         date: ISO 8601 date or time of capture, or "".
         lang: language code of `xling.core.languages`, "" until identified.
-        meta: what stages found out: ``lang_score``, ``perplexity``, ``bucket``, ``num_pii_email``, ...
+        meta: values computed by stages: ``lang_score``, ``perplexity``, ``bucket``, ``num_pii_email``, ...
     """
 
     id: str
@@ -44,12 +44,12 @@ class Document:
 
 @dataclass
 class Ledger:
-    """What came in, what went out, and what was dropped where and why.
+    """Counts of the documents read, written, and dropped by stage and reason.
 
-    Counts are documents and characters (Unicode code points). ``dropped`` is keyed by
-    ``(stage, reason)``; the first ``num_samples`` dropped texts of each key are kept for the card.
-    ``num_bytes`` is keyed by ``(level, name)``: at each level the bytes ``in`` are the sum of the others, which
-    are read, or lost for a reason. Ledgers of shards add up with `merge`.
+    Counts are documents and characters (Unicode code points). ``dropped`` is keyed by ``(stage, reason)``;
+    the first ``num_samples`` dropped texts of each key are kept for the card. ``num_bytes`` is keyed by
+    ``(level, name)``. At each level, the bytes ``in`` equal the sum of the others: bytes that were read, and
+    bytes lost for each reason. Ledgers of shards are added with `merge`.
     """
 
     num_samples: int = 5
@@ -77,11 +77,14 @@ class Ledger:
             kept.append((doc.id, lost[:500]))
 
     def account(self, level: str, name: str, num: int) -> None:
-        """Count bytes of the input at ``level``: ``in``, or where they went."""
+        """Count input bytes at ``level``; ``name`` is ``in``, ``read`` or the reason of a loss."""
         self.num_bytes[level, name] += num
 
     def lose(self, reason: str, num: int, level: str) -> int:
-        """Count a stretch of input that cannot be read, as a document with a character a byte; return its bytes."""
+        """Count an unreadable stretch of input as one document with a character per byte.
+
+        Return its number of bytes.
+        """
         self.seen[READ] += 1
         self.seen_chars[READ] += num
         self.dropped[READ, reason] += 1
@@ -90,7 +93,7 @@ class Ledger:
         return num
 
     def unbalanced(self) -> dict[str, int]:
-        """Bytes ``in`` that went nowhere, by level; empty when every byte is accounted for."""
+        """Return the bytes ``in`` that are not accounted for, by level; empty when every byte is."""
         missing: Counter[str] = Counter()
         for (level, name), num in self.num_bytes.items():
             missing[level] += num if name == "in" else -num

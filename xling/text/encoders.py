@@ -1,7 +1,7 @@
-"""Vectors of sentences and of words: mining, alignment and filters ask an encoder for them and know no model.
+"""Interface to encoders of sentences and words for mining, alignment and filters, independent of any model.
 
-Who makes them is looked up by name: ``checkpoint`` is a model of `xling pretrain`, and other packages may add theirs
-(`xling.core.registry`).
+Encoders are looked up by name: ``checkpoint`` is a model of `xling pretrain`, and other packages may add
+theirs (`xling.core.registry`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ Vectors = npt.NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """Makes vectors of texts."""
+    """Interface of an encoder that computes vectors of texts."""
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float[np.ndarray, "texts dim"]:
-        """Sentence vectors, float (num_texts, dim); ``layer`` -1 is the last, ``pooling`` mean, max or cls."""
+        """Return sentence vectors, float (num_texts, dim).
+
+        ``layer`` -1 is the last, ``pooling`` mean, max or cls.
+        """
         ...
 
     def words(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int
     ) -> list[Float32[np.ndarray, "_ dim"]]:
-        """Of each sentence the vectors of its words in context, float32 (num_words, dim)."""
+        """Return for each sentence the contextual vectors of its words, float32 (num_words, dim)."""
         ...
 
 
@@ -42,5 +45,5 @@ ENCODERS.refer("checkpoint", "xling.transfer.words:CheckpointEncoder")
 
 
 def encoder_of(checkpoint: str | Path) -> Encoder:
-    """The encoder in a directory of `xling pretrain`."""
+    """Return the encoder in an output directory of `xling pretrain`."""
     return ENCODERS["checkpoint"](Path(checkpoint))

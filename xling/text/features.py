@@ -1,9 +1,11 @@
-"""Words of a text and their hashed features: the word, its character n-grams, its Latin spelling and its consonants.
+"""Hashed features of words: the word, its character n-grams, its Latin spelling and its consonants.
 
-Nothing is learned here, so any language in any script has features, and a word never seen shares most of its own
-with its relatives. Scripts without spaces between words are read in windows: each character with those behind it.
+Nothing is learned here, so any language in any script has features. An unseen word shares most of its
+features with related words. Scripts without spaces between words are read in windows: each character with the
+ones after it.
 
-Source: character n-grams of words and hashing: Bojanowski et al. 2017, Enriching word vectors with subword information.
+Source: character n-grams of words and hashing: Bojanowski et al. 2017, Enriching word vectors with subword
+information.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ MIN_GRAM, MAX_GRAM = 3, 5
 ROMAN_GRAMS = (3, 4)
 MIN_SKELETON = 3
 WINDOW = "\x01"
-"""Begins a token that is a window of characters, not a word."""
+"""Prefix of a token that is a window of characters instead of a word."""
 
 _HAN_WINDOW, _OTHER_WINDOW = 2, 3
 _NO_SPACE = "぀-ゟ㐀-䶿一-鿿豈-﫿\u0e00-\u0eff\u1000-\u109fក-\u17ff"
@@ -45,54 +47,58 @@ _RUN = re.compile(rf"[{_NO_SPACE}]+|[^{_NO_SPACE}]+")
 
 
 def tokens(text: str) -> list[str]:
-    """The words and marks of ``text`` in order, in their case; windows (see `WINDOW`) where there are no spaces."""
-    found: list[str] = []
+    """Return the words and punctuation marks of ``text`` in order, case kept.
+
+    Windows (see `WINDOW`) without spaces.
+    """
+    pieces: list[str] = []
     for run in _RUN.findall(unicodedata.normalize("NFC", text.replace(WINDOW, " "))):
         if not is_unspaced(run):
-            found += _WORD.findall(run)
+            pieces += _WORD.findall(run)
             continue
         width = _OTHER_WINDOW if "\u0e00" <= run[0] <= "\u17ff" else _HAN_WINDOW
-        found += [WINDOW + run[i : i + width] for i in range(len(run))]
-    return found
+        pieces += [WINDOW + run[i : i + width] for i in range(len(run))]
+    return pieces
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether ``text`` begins with a character of a script without spaces between words."""
+    """Return whether ``text`` begins with a character of a script without spaces between words."""
     return bool(re.match(f"[{_NO_SPACE}]", text))
 
 
 def features(token: str) -> list[str]:
-    """The features of a token of `tokens`, in lower case and sorted, so that equal tokens have equal ones.
+    """Return the sorted, lower-case features of a token; equal tokens have equal features.
 
-    A window has its beginnings of every length; a word itself, its n-grams of `MIN_GRAM` to `MAX_GRAM` characters with
-    its borders, and the same of its Latin spelling where that is another; of Hangul, n-grams of 1 to 3 syllables. A
-    number has those of its western digits. Katakana, which writes names and loans, is read as words.
+    A window has its prefixes of every length. A word has itself and its n-grams of `MIN_GRAM` to `MAX_GRAM`
+    characters including word boundaries, and the same for its Latin spelling if that differs; Hangul has
+    n-grams of 1 to 3 syllables. A number has those of its western digits. Katakana, which writes names and
+    loan words, is read as words.
     """
     token = token.lower()
     if token.startswith(WINDOW):
         return sorted(token[:end] for end in range(2, len(token) + 1))
     hangul = "가" <= token[0] <= "힣"
     sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)
-    found = {f"W{token}", *_grams(token, sizes)}
+    parts = {f"W{token}", *_grams(token, sizes)}
     if token.isdecimal():
         number = _western(token)
         return sorted({f"W{number}", *_grams(number, sizes)})
     if token[0].isalpha():
         roman = romanise(token)
         if roman and roman != token:
-            found |= {f"W{roman}", *_grams(roman, ROMAN_GRAMS)}
+            parts |= {f"W{roman}", *_grams(roman, ROMAN_GRAMS)}
         if len(consonants := skeleton(roman)) >= MIN_SKELETON:
-            found.add(f"S{consonants}")
-    return sorted(found)
+            parts.add(f"S{consonants}")
+    return sorted(parts)
 
 
 def hashed(token: str) -> UInt32[np.ndarray, " features"]:
-    """The 32-bit hashes of `features`, uint32 (num_features,); a table of n rows takes them modulo n."""
+    """Return the 32-bit hashes of `features`, uint32 (num_features,); a table of n rows takes them modulo n."""
     return np.array([zlib.crc32(feature.encode()) for feature in features(token)], dtype=np.uint32)
 
 
 def _western(number: str) -> str:
-    """The digits 0 to 9 of a number in any script."""
+    """Convert a number in any script to the digits 0 to 9."""
     return "".join(str(unicodedata.decimal(digit)) for digit in number)
 
 

@@ -1,7 +1,8 @@
-"""The tokenizer of any model of transformers behind the face of a SentencePiece model.
+"""Adapter that gives any tokenizer of transformers the interface of a SentencePiece model.
 
-Ids are in SentencePiece's numbering, as in `xling.text.wordpiece`, so that everything that adds one to it serves it too
-(`xling.text.vocab`). What is stored is the file of `tokenizers` as it is, with the id that each of our ids has there.
+Ids use SentencePiece's numbering, as in `xling.text.wordpiece`, so that code that adds one to them works here
+too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unchanged, with its id for each of our
+ids.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xling.core.errors import UserError
 
 NUM_SPM_SPECIALS = 3
 SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
-"""What a byte-level vocabulary, SentencePiece and WordPiece write at the start of a word, or inside of one."""
+"""Markers of a word's start or inside in byte-level, SentencePiece and WordPiece vocabularies."""
 
 
 def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
@@ -26,19 +27,19 @@ def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
     Args:
         path: file to write.
         tokenizer: the text of its ``tokenizer.json``.
-        order: their id of each of our ids: begin, padding, end, unknown, the pieces, mask.
+        order: the tokenizer's id for each of our ids: begin, padding, end, unknown, the pieces, mask.
     """
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
 
 
 class ForeignProcessor:
-    """What is asked of a `sentencepiece.SentencePieceProcessor` in this project, of a stored tokenizer.
+    """A stored tokenizer with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
         path: file that `write` wrote.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,10 +57,10 @@ class ForeignProcessor:
         self._is_wordpiece = model.get("type") == "WordPiece"
 
     def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
-        """Ids of the pieces of a text, or of each of several; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
+        """Return the piece ids of one or several texts; see `xling.text.wordpiece.WordPieceProcessor.encode`."""
         if not isinstance(text, str):
-            found = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
-            return [self._shown(one.ids, out_type) for one in found]
+            encodings = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
+            return [self._shown(one.ids, out_type) for one in encodings]
         one = self._tokenizer.encode(text, add_special_tokens=False)
         if return_type == "offset_mapping":
             return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
@@ -70,11 +71,11 @@ class ForeignProcessor:
         return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
 
     def get_piece_size(self) -> int:
-        """Number of ids, the three specials included."""
+        """Return the number of ids, including the three specials."""
         return len(self._order) - 2
 
     def id_to_piece(self, number: int) -> str:
-        """The piece with SentencePiece's sign where a word begins."""
+        """Return the piece, with SentencePiece's word-start marker if it begins a word."""
         if number < NUM_SPM_SPECIALS:
             return ("<unk>", "<s>", "</s>")[number]
         name = str(self._tokenizer.id_to_token(self._order[number + 1]))
@@ -83,10 +84,10 @@ class ForeignProcessor:
         return WORD_START + name[1:] if name.startswith(SPACE) else name
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """The text of ids."""
+        """Decode ids to text."""
         return str(self._tokenizer.decode([self._order[n + 1] for n in numbers], skip_special_tokens=False))
 
     def normalize(self, text: str) -> str:
-        """The text as it is before it is cut."""
+        """Return the text as it is before it is cut into pieces."""
         rules = self._tokenizer.normalizer
         return text if rules is None else str(rules.normalize_str(text))

@@ -1,9 +1,10 @@
-"""An index of texts that no corpus should hold, such as the rows of test sets, and the search for them in documents.
+"""Index of texts that a corpus must not contain, such as test rows, and the search for them in documents.
 
-A row of at least `LONG` units is found anywhere in a document, also where each sixth unit is another one: runs of `RUN`
-units that both share say where the row might begin, and it is there if all but one of `CHANGED` units stand in their
-places. A shorter row is found where it is a line of its own. One of less than `ALONE` units counts only in company:
-with another row of its group in the same document, since such sentences are common.
+A row of at least `LONG` units is found anywhere in a document, even if each sixth unit is different. Runs of
+`RUN` units shared by both give the place where the row might begin. The row is found if all but one of
+`CHANGED` units match at their places. A shorter row is found only as a complete line. A row of less than
+`ALONE` units counts only together with another row of its group in the same document, since such sentences
+are common.
 
 Units are words, or characters of scripts without spaces (`xling.text.units`).
 """
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
 
 FORMAT = "xling-leaks 2"
 FILE = "leaks.json"
-"""What names the arrays, which lie beside it as ``NAME.npy``: a process maps them and reads what it needs."""
+"""File that names the arrays; they lie beside it as ``NAME.npy``, and processes map them into memory."""
 RUN, LONG, ALONE = 5, 8, 10
 CHANGED = 6
-"""One unit of so many may be another one."""
+"""One unit in this many may differ."""
 NEAR = 20
-"""Texts among which a short row of a list of texts may have company."""
+"""Number of neighbouring texts in which the second row needed by a short row is looked for."""
 MAX_ROWS = 64
-"""Runs of more rows than this are phrases of a language: they say nothing, and cost much."""
+"""Runs shared by more rows than this are ignored: they are common phrases and slow the search."""
 _BITS_A_HASH = 32
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class Entry(NamedTuple):
-    """A text that is looked for: what it belongs to, and its id there."""
+    """A text to look for: its group, and its id in the group."""
 
     group: str
     id: str
@@ -51,21 +52,23 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Leaks:
-    """Texts that are looked for, by the hashes of their units.
+    """Index of texts to look for, by the hashes of their units.
 
     Attributes:
-        groups: what texts belong to, such as ``xnli de test text_a``.
-        group: int64 (num_entries,), place in ``groups`` of each text given, row by row; equal texts are one row.
-        ids: uint8 (num_bytes,), ids of the texts that were given, in UTF-8 behind each other.
-        id_ends: int64 (num_entries + 1,), where each id begins and the last ends.
-        owned: int64 (num_rows + 1,), where in ``group`` and ``ids`` those of each row begin and the last end.
-        units: uint64 (num_units,), hashes of the units of all rows behind each other.
-        ends: int64 (num_rows + 1,), where each row begins and the last ends.
+        groups: names of the groups of texts, such as ``xnli de test text_a``.
+        group: int64 (num_entries,), index in ``groups`` of each given text, ordered by row; equal texts share
+            a row.
+        ids: uint8 (num_bytes,), the concatenated ids of the given texts in UTF-8.
+        id_ends: int64 (num_entries + 1,), offsets of the ids in ``ids``.
+        owned: int64 (num_rows + 1,), offsets of each row's entries in ``group`` and ``id_ends``.
+        units: uint64 (num_units,), concatenated hashes of the units of all rows.
+        ends: int64 (num_rows + 1,), offsets of the rows in ``units``.
         runs: uint64 (num_runs,), sorted hashes of runs of units of long rows.
-        places: int64 (num_runs,), where in ``units`` each begins.
-        lines: uint64 (num_lines,), sorted hashes of short rows, also with one unit open.
+        places: int64 (num_runs,), offset of each run in ``units``.
+        lines: uint64 (num_lines,), sorted hashes of short rows, also with any one unit left open.
         short: int64 (num_lines,), their rows.
-        seen: uint8 (num_bytes,), a Bloom filter of ``runs`` and ``lines``, which tells most of a document apart.
+        seen: uint8 (num_bytes,), a Bloom filter of ``runs`` and ``lines`` that rejects most of a document
+            cheaply.
     """
 
     groups: tuple[str, ...]
@@ -83,17 +86,17 @@ class Leaks:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Leaks:
-        """The index of texts; those without a unit are left out."""
+        """Build the index of the given texts; texts without a unit are skipped."""
         groups: dict[str, int] = {}
         units: list[UInt64[np.ndarray, " _"]] = []
         members: list[list[tuple[int, str]]] = []
         known: dict[bytes, int] = {}
         for entry in entries:
-            found, _ = hashed_units(entry.text)
-            if len(found):
-                row = known.setdefault(found.tobytes(), len(units))
+            row_units, _ = hashed_units(entry.text)
+            if len(row_units):
+                row = known.setdefault(row_units.tobytes(), len(units))
                 if row == len(units):
-                    units.append(found)
+                    units.append(row_units)
                     members.append([])
                 members[row].append((groups.setdefault(entry.group, len(groups)), entry.id))
         each = [member for own in members for member in own]
@@ -128,29 +131,29 @@ class Leaks:
         (folder / FILE).write_text(facts + "\n", encoding="utf-8")
 
     def _may_hold(self, hashes: UInt64[np.ndarray, " hashes"]) -> Int64[np.ndarray, " places"]:
-        """Places of the hashes that the index may hold."""
+        """Return the places of the hashes that pass the Bloom filter."""
         first, second = _bits_of(hashes, len(self.seen))
         there = np.flatnonzero(
             self.seen[first >> np.uint64(3)] >> (first & np.uint64(7)).astype(np.uint8) & 1
         )
         second = second[there]
-        found: Int64[np.ndarray, " places"] = there[
+        places: Int64[np.ndarray, " places"] = there[
             (self.seen[second >> np.uint64(3)] >> (second & np.uint64(7)).astype(np.uint8) & 1).astype(
                 np.bool_
             )
         ]
-        return found
+        return places
 
     def find(self, text: str) -> Int64[np.ndarray, " found"]:
-        """The rows that a document holds, int64 (num_found,), sorted."""
+        """Return the rows contained in a document, int64 (num_found,), sorted."""
         return self.find_each([text])[0]
 
     def find_each(self, texts: Sequence[str]) -> list[Int64[np.ndarray, " found"]]:
-        """The rows that each document holds, see `find`; many at once cost less than one by one."""
+        """Return the rows contained in each document, see `find`; one call for many documents is faster."""
         hashed = [hashed_units(text) for text in texts]
         units = np.concatenate([np.zeros(0, dtype=np.uint64), *(own for own, _ in hashed)])
         sizes = [len(own) for own, _ in hashed]
-        # Lines are numbered through all documents.
+        # Number the lines through all documents.
         after = np.cumsum([0, *(int(lines[-1]) + 1 if len(lines) else 0 for _, lines in hashed)])
         line = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in hashed)])
         document = np.repeat(np.arange(len(texts)), sizes)
@@ -159,23 +162,23 @@ class Leaks:
         return [np.unique(self._in_company(rows[held == number])) for number in range(len(texts))]
 
     def find_in(self, texts: Sequence[str]) -> list[tuple[int, int]]:
-        """Place of a text and row that it holds, for short texts that stand beside each other, such as sides of pairs.
+        """Return (index of a text, row) for short texts that belong together, such as the sides of pairs.
 
-        The company of a short row is looked for among `NEAR` texts.
+        The second row that a short row needs is looked for among `NEAR` texts.
         """
         units, line = hashed_units("\n".join(" ".join(text.split("\n")) for text in texts))
         rows, starts = self._found(units, line, np.zeros_like(line))
         lines = line[starts]
-        found: list[tuple[int, int]] = []
+        matches: list[tuple[int, int]] = []
         for part in np.unique(lines // NEAR).tolist():
             here = lines // NEAR == part
             good = set(self._in_company(rows[here]).tolist())
-            found += [
+            matches += [
                 (line, row)
                 for line, row in sorted(set(zip(lines[here].tolist(), rows[here].tolist(), strict=True)))
                 if row in good
             ]
-        return found
+        return matches
 
     def _found(
         self,
@@ -183,14 +186,17 @@ class Leaks:
         line: Int64[np.ndarray, " units"],
         document: Int64[np.ndarray, " units"],
     ) -> Int64[np.ndarray, "2 found"]:
-        """Rows and a unit within each, whether they have company or not; no row lies in two documents."""
-        found: Int64[np.ndarray, "2 found"] = np.hstack(
+        """Return candidate rows and a unit within each, before short rows are checked.
+
+        No row spans two documents.
+        """
+        matches: Int64[np.ndarray, "2 found"] = np.hstack(
             [self._long(units, document), self._short(units, line)]
         )
-        return found
+        return matches
 
     def _in_company(self, rows: Int64[np.ndarray, " found"]) -> Int64[np.ndarray, " some"]:
-        """The rows without short ones that are the only one of their groups."""
+        """Drop the short rows that are the only one of their group in the document."""
         short = self.ends[rows + 1] - self.ends[rows] < ALONE
         if not short.any():
             return rows
@@ -205,19 +211,19 @@ class Leaks:
     def _long(
         self, units: UInt64[np.ndarray, " units"], document: Int64[np.ndarray, " units"]
     ) -> Int64[np.ndarray, "2 found"]:
-        """Rows of many units, and the first unit of a run that each shares."""
+        """Return long rows that share a run with the document, and the first unit of that run."""
         sought = runs(units, RUN)
         where = self._may_hold(sought)
         low, high = (np.searchsorted(self.runs, sought[where], side=side) for side in _SIDES)
         counts = high - low
         if not counts.any():
             return np.zeros((2, 0), dtype=np.int64)
-        # Every run of a row that a run of the document is, and where the row would begin then.
+        # For every run that a row and the document share, compute where the row would begin.
         hit = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
         places = self.places[hit]
         rows = np.searchsorted(self.ends, places, side="right") - 1
         starts = np.repeat(where, counts) - (places - self.ends[rows])
-        # One number a row and place: sorting pairs costs ten times as much.
+        # Combine row and place into one number: sorting pairs is ten times slower.
         keys, first, votes = np.unique(
             (rows << 32) + starts + (1 << 31), return_index=True, return_counts=True
         )
@@ -235,7 +241,7 @@ class Leaks:
         starts: Int64[np.ndarray, " rows"],
         shared: Int64[np.ndarray, " rows"],
     ) -> Bool[np.ndarray, " rows"]:
-        """Whether enough units of each row stand in their places from its start on, in the document of a unit of it."""
+        """Return whether enough units of each row match the document at their places, counted from the row's start."""
         if not len(rows):
             return np.zeros(0, dtype=np.bool_)
         first = self.ends[rows]
@@ -254,7 +260,7 @@ class Leaks:
     def _short(
         self, units: UInt64[np.ndarray, " units"], line: Int64[np.ndarray, " units"]
     ) -> Int64[np.ndarray, "2 found"]:
-        """Rows of few units that are lines of the document, and where each begins."""
+        """Return short rows that are whole lines of the document, and where each begins."""
         first = np.flatnonzero(np.diff(line, prepend=-1))
         lengths = np.diff(first, append=len(units))
         few = np.flatnonzero(lengths < LONG)
@@ -266,7 +272,7 @@ class Leaks:
         return np.stack([rows, np.repeat(first[few[which[where]]], counts)])
 
     def entries(self, row: int) -> list[tuple[str, str]]:
-        """Group and id of the texts that a row is."""
+        """Return group and id of the texts that share a row."""
         places = range(int(self.owned[row]), int(self.owned[row + 1]))
         return [(self.groups[self.group[place]], self._id(place)) for place in places]
 
@@ -276,7 +282,7 @@ class Leaks:
         )
 
     def groups_of(self, rows: Iterable[int]) -> list[str]:
-        """The groups that rows belong to, each once, in the order of the index."""
+        """Return the groups of the given rows, each once, in the order of the index."""
         places = {
             place for row in rows for place in self.group[self.owned[row] : self.owned[row + 1]].tolist()
         }
@@ -291,15 +297,15 @@ def _line_hashes(
     first: Int64[np.ndarray, " lines"],
     lengths: Int64[np.ndarray, " lines"],
 ) -> tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " hashes"]]:
-    """Hashes of lines of few units in their order, and of the same with any one unit open, if there are enough.
+    """Return hashes of short lines, and of the same lines with any one unit left open if they are long enough.
 
     Args:
-        units: of all lines.
+        units: unit hashes of all lines.
         first: where each line begins.
-        lengths: units of each.
+        lengths: number of units of each line.
 
     Returns:
-        The hashes, and which line each is of.
+        The hashes, and the index of the line of each.
     """
     if not len(first):
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -317,13 +323,13 @@ def _line_hashes(
 def _bits_of(
     hashes: UInt64[np.ndarray, " hashes"], num_bytes: int
 ) -> tuple[UInt64[np.ndarray, " hashes"], UInt64[np.ndarray, " hashes"]]:
-    """Two bits of a filter for each hash."""
+    """Return the two bits of the Bloom filter for each hash."""
     shift = np.uint64(64 - (num_bytes * 8 - 1).bit_length())
     return hashes >> shift, (hashes * _ODD) >> shift
 
 
 def _filter(hashes: UInt64[np.ndarray, " hashes"]) -> UInt8[np.ndarray, " bytes"]:
-    """The bits of all hashes: one in 32 is set, so that one of about 1,000 other hashes passes."""
+    """Build the Bloom filter of all hashes: one bit in 32 is set, so about one of 1,000 other hashes passes."""
     bits = np.zeros(1 << max(10, (len(hashes) * _BITS_A_HASH - 1).bit_length()), dtype=np.bool_)
     for places in _bits_of(hashes, len(bits) // 8):
         bits[places] = True
@@ -331,7 +337,7 @@ def _filter(hashes: UInt64[np.ndarray, " hashes"]) -> UInt8[np.ndarray, " bytes"
 
 
 def read(place: str | Path) -> Leaks:
-    """The index that ``xling eval leaks`` has written into a folder.
+    """Read the index that ``xling eval leaks`` wrote into a folder.
 
     Raises:
         UserError: there is none.
@@ -350,9 +356,9 @@ def _read(path: Path, changed: int) -> Leaks:
         facts = json.loads(path.read_text(encoding="utf-8"))
         if facts["format"] != FORMAT:
             raise ValueError(facts["format"])
-        found = {name: np.load(path.parent / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
+        arrays = {name: np.load(path.parent / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
     except (ValueError, KeyError, OSError, TypeError, EOFError) as error:
         raise UserError(
-            f"{path} is no index of test rows: {error}", FORMAT, "make it anew: xling eval leaks"
+            f"{path} is not an index of test rows: {error}", FORMAT, "create it again: xling eval leaks"
         ) from None
-    return Leaks(groups=tuple(facts["groups"]), **{name: np.asarray(array) for name, array in found.items()})
+    return Leaks(groups=tuple(facts["groups"]), **{name: np.asarray(array) for name, array in arrays.items()})

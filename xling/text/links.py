@@ -1,6 +1,7 @@
-"""Pairs of texts whose words are linked: the file ``links.jsonl.gz`` that ``xling corpus links`` writes.
+"""Pairs of texts with word alignments: reads the file ``links.jsonl.gz`` that ``xling corpus links`` writes.
 
-It has a pair a line: ``lang``, the words of both (``src``, ``tgt``, in their case) and ``links``, pairs of places.
+Each line is one pair: ``lang``, the words of both texts (``src``, ``tgt``, case kept) and ``links``, pairs of
+word indices.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FILE = "links.jsonl.gz"
 
 @dataclass(frozen=True)
 class Linked:
-    """A pair of texts: their words, and pairs of places."""
+    """A pair of texts: their words, and the aligned pairs of word indices."""
 
     lang: str
     src: tuple[str, ...]
@@ -26,10 +27,10 @@ class Linked:
 
 
 def read(folder: Path) -> list[Linked]:
-    """The pairs of an output of ``xling corpus links``.
+    """Read the pairs of an output of ``xling corpus links``.
 
     Raises:
-        UserError: there is no such output.
+        UserError: the output does not exist.
     """
     path = folder / FILE
     if not path.is_file():

@@ -1,7 +1,7 @@
-"""Normal forms of a line of text: the one CCNet hashes for deduplication and the one its LM reads.
+"""Normal forms of a line of text: the one CCNet hashes for deduplication and the one its language model reads.
 
-The fast versions look every code point up in one table with numpy, two bytes a character unless one needs more;
-the plain versions are the definition, and the tests hold the two equal.
+The fast versions look up every code point in a table with numpy, two bytes per character unless one needs
+more. The plain versions are the definition, and tests check that both agree.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Points = NDArray[np.uint16] | NDArray[np.uint32]
-WORD_START = "\u2581"  # SentencePiece's sign for the space before a word
+WORD_START = "\u2581"  # SentencePiece's marker for the space before a word
 
 # CCNet's replacements of Unicode punctuation (cc_net/text_normalizer.py). Deduplication deletes the keys;
-# the full-width digit one stands among them there too, which no digit survives to notice.
+# these include the full-width digit one, which has no effect since digits are replaced first.
 PUNCTUATION = {
     "，": ",", "。": ".", "、": ",", "„": '"', "”": '"', "“": '"', "«": '"', "»": '"', "１": '"', "」": '"',
     "「": '"', "《": '"', "》": '"', "´": "'", "∶": ":", "：": ":", "？": "?", "！": "!", "（": "(", "）": ")",
@@ -34,15 +34,17 @@ _TABLE_END = 0x20000  # no cased letter and no decimal digit lies beyond the sec
 
 
 def for_dedup(line: str) -> str:
-    """CCNet's key text of a paragraph: stripped, lower-cased, digits as 0, its marks and controls deleted.
+    """Normalise a paragraph to CCNet's deduplication key.
 
-    Accents and ASCII punctuation stay. Source: ``normalize_for_dedup`` in cc_net/text_normalizer.py.
+    Strip, lower-case, digits to 0, delete marks and controls.
+
+    Accents and ASCII punctuation are kept. Source: ``normalize_for_dedup`` in cc_net/text_normalizer.py.
     """
     return _MARK_OR_CONTROL.sub("", _DIGIT.sub("0", line.strip().lower()))
 
 
 def for_dedup_batch(text: str) -> list[bytes]:
-    """`for_dedup` of every line of ``text`` at once, as UTF-8; fastest at 10 to 60 kB a call.
+    """Apply `for_dedup` to every line of ``text`` at once, as UTF-8; fastest at 10 to 60 kB per call.
 
     Args:
         text: lines joined by newlines; "" is one empty line.
@@ -51,7 +53,7 @@ def for_dedup_batch(text: str) -> list[bytes]:
     ends = np.flatnonzero(points == _NEWLINE)
     after = points[np.minimum(ends + 1, len(points) - 1)]
     edges = np.concatenate([points[:1], points[ends - 1], after, points[-1:]])
-    # A blank line has a newline for an edge, which is no harm.
+    # A blank line is bounded by newlines, which does no harm.
     if _spaces()[edges[edges != _NEWLINE]].any():
         text = "\n".join([line.strip() for line in text.split("\n")])
         points = _points(text)
@@ -61,11 +63,11 @@ def for_dedup_batch(text: str) -> list[bytes]:
 
 
 _NEWLINE = ord("\n")
-_NARROW = 0x10000  # code points under it take one UTF-16 unit
+_NARROW = 0x10000  # code points below it take one UTF-16 unit
 
 
 def _needs_lower(text: str) -> bool:
-    """Whether ``text`` has capitals that no table of single code points can lower.
+    """Return whether ``text`` has capitals that a table of single code points cannot lower.
 
     A capital sigma depends on its place in the word, and the dotted capital I becomes two code points.
     """
@@ -73,7 +75,10 @@ def _needs_lower(text: str) -> bool:
 
 
 def _points(text: str) -> Points:
-    """The code points of ``text``, ``(num_chars,)``: uint16 where all fit and none is a surrogate, else uint32."""
+    """Return the code points of ``text``, ``(num_chars,)``.
+
+    Uint16 if all fit and none is a surrogate, else uint32.
+    """
     try:
         units = text.encode("utf-16-le")
     except UnicodeEncodeError:
@@ -85,7 +90,7 @@ def _points(text: str) -> Points:
 
 @functools.cache
 def _spaces() -> NDArray[np.bool_]:
-    """Which code points ``str.strip`` takes away."""
+    """Return which code points ``str.strip`` removes."""
     table = np.zeros(sys.maxunicode + 1, dtype=bool)
     table[[point for point in range(_TABLE_END) if chr(point).isspace()]] = True
     return table
@@ -93,7 +98,10 @@ def _spaces() -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class _Table:
-    """What each code point becomes, 0 for nothing: one entry for each of them, and the two-byte ones apart."""
+    """Replacement of each code point, 0 for deletion.
+
+    One entry each, with a separate table for two-byte code points.
+    """
 
     wide: NDArray[np.uint32]
     narrow: NDArray[np.uint16]
@@ -105,7 +113,7 @@ def _table(wide: NDArray[np.uint32]) -> _Table:
 
 
 def _mapped(points: Points, table: _Table) -> bytes:
-    """UTF-8 of every code point replaced by its entry in ``table``, or deleted if that is 0."""
+    """Return UTF-8 of every code point replaced by its entry in ``table``, or deleted if that is 0."""
     if points.dtype == np.uint16:
         text = np.take(table.narrow, points).tobytes().decode("utf-16-le")
     else:
@@ -115,7 +123,7 @@ def _mapped(points: Points, table: _Table) -> bytes:
 
 @functools.cache
 def _dedup_table() -> _Table:
-    """The table of `for_dedup`; a newline stays."""
+    """Build the table of `for_dedup`; a newline is kept."""
     table = _lowered(_digits_and_controls())
     table[[ord(mark) for mark in PUNCTUATION if not mark.isdecimal()]] = 0
     table[ord("\n")] = ord("\n")
@@ -123,7 +131,7 @@ def _dedup_table() -> _Table:
 
 
 def _lowered(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """``table`` with every capital mapped as its small letter is."""
+    """Return ``table`` with every capital mapped like its small letter."""
     table = table.copy()
     for point in range(_TABLE_END):
         lower = chr(point).lower()
@@ -133,7 +141,7 @@ def _lowered(table: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _digits_and_controls() -> NDArray[np.uint32]:
-    """The table that maps decimal digits of every script to 0, deletes controls and leaves the rest."""
+    """Build the table that maps decimal digits of every script to 0, deletes controls and keeps the rest."""
     table = np.arange(sys.maxunicode + 1, dtype=np.uint32)
     table[[p for p in range(_TABLE_END) if unicodedata.category(chr(p)) == "Nd"]] = ord("0")
     table[list(map(ord, CONTROLS))] = 0
@@ -142,7 +150,7 @@ def _digits_and_controls() -> NDArray[np.uint32]:
 
 @functools.cache
 def _lm_table() -> _Table:
-    """The table of `for_lm` behind lower case: digits, controls, and marks that become one character."""
+    """Build the table of `for_lm` after lower-casing: digits, controls, and marks that become one character."""
     table = _digits_and_controls()
     for mark, plain in PUNCTUATION.items():
         if len(plain) == 1 and not mark.isdecimal():
@@ -152,7 +160,7 @@ def _lm_table() -> _Table:
 
 @functools.cache
 def _words_table() -> _Table:
-    """The table of `words_for_lm`: that of `for_lm`, and one space for what ends a word."""
+    """Build the table of `words_for_lm`: that of `for_lm`, with word separators mapped to one space."""
     table = _lowered(_lm_table().wide)
     ends = np.flatnonzero(_spaces() & (table != 0))  # controls are deleted, even those that are spaces
     table[[*ends, _NEWLINE, ord(WORD_START)]] = ord(" ")
@@ -163,7 +171,7 @@ _LONG_MARKS = {mark: plain for mark, plain in PUNCTUATION.items() if len(plain) 
 
 
 def for_lm(line: str, accents: bool = True) -> str:
-    """The text an n-gram LM reads: as CCNet's, but accents stay unless asked to go.
+    """Normalise a line for an n-gram language model as CCNet does, but keep accents by default.
 
     CCNet strips every combining mark, which deletes the vowels of Thai and of the scripts of India.
 
@@ -179,7 +187,7 @@ def for_lm(line: str, accents: bool = True) -> str:
 
 
 def words_for_lm(text: str) -> list[bytes]:
-    """The words of ``for_lm(text)`` as UTF-8: what stands between white space, newlines or SentencePiece's sign."""
+    """Return the words of ``for_lm(text)`` as UTF-8, split at white space, newlines or SentencePiece's marker."""
     if _needs_lower(text):
         text = text.lower()
     return _mapped(_points(_without_long_marks(text)), _words_table()).split()

@@ -1,8 +1,10 @@
-"""Aligned texts of many languages as numbers of words: the files that ``xling corpus nway`` writes, read back.
+"""Reader of aligned texts in many languages as word ids: the files that ``xling corpus nway`` writes.
 
-``words.txt`` (a lower-cased word a line), ``hashes.npy`` and ``hash_ends.npy`` (the features of each word, see
-`xling.text.features`), ``words.<n>.npy`` and ``ends.<n>.npy`` with the texts of one set of aligned files, ``rows.json``
-with their sources and languages, and ``frequency.npy``, the largest share of a word in the text of one language.
+- ``words.txt``: one lower-cased word per line.
+- ``hashes.npy`` and ``hash_ends.npy``: the features of each word, see `xling.text.features`.
+- ``words.<n>.npy`` and ``ends.<n>.npy``: the texts of one set of aligned files.
+- ``rows.json``: their sources and languages.
+- ``frequency.npy``: the largest share of a word in the text of one language.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ STAGE = "corpus nway"
 
 @dataclass
 class RowSet:
-    """Aligned texts as words: one column a language.
+    """Aligned texts as word ids: one column per language.
 
     Attributes:
         source: name of the source, which has a share of the training.
         langs: languages of the columns.
-        ends: int64 (num_langs, num_rows + 1), where each row of a column begins and ends in ``words``.
-        words: uint32, all columns one after the other.
+        ends: int64 (num_langs, num_rows + 1), offsets of the rows of each column in ``words``.
+        words: uint32, all columns concatenated.
     """
 
     source: str
@@ -40,9 +42,9 @@ class RowSet:
     words: np.ndarray
 
     def text(self, column: int, row: int) -> UInt32[np.ndarray, " words"]:
-        """The words of one text, uint32; empty where the language lacks the row."""
-        found: UInt32[np.ndarray, " words"] = self.words[self.ends[column, row] : self.ends[column, row + 1]]
-        return found
+        """Return the word ids of one text, uint32; empty if the language lacks the row."""
+        words: UInt32[np.ndarray, " words"] = self.words[self.ends[column, row] : self.ends[column, row + 1]]
+        return words
 
 
 def open_rows(
@@ -53,7 +55,9 @@ def open_rows(
     Int64[np.ndarray, " ends"],
     Float32[np.ndarray, " words"],
 ]:
-    """What `run` published: row sets, hashes (uint32), where each word's begin and end (int64), frequencies (float32).
+    """Open a published output.
+
+    Row sets, hashes (uint32), offsets of each word's hashes (int64), frequencies (float32).
 
     Raises:
         UserError: ``folder`` is not a finished output of this stage.
@@ -75,5 +79,5 @@ def open_rows(
 
 
 def words_of(folder: Path) -> list[str]:
-    """The words by number."""
+    """Return the words by id."""
     return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""Batches of sentence pairs: their columns, the words of a sentence, and the key by which texts are compared."""
+"""Batches of sentence pairs: their columns, the words of a sentence, and the key for comparing texts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import polars as pl
 
 from xling.text.units import marks
 
-# id: stable name; src, tgt: one line each; doc: document, "" where unknown; source: the URI read from;
-# score: of a model or a file, null where there is none.
+# id: stable name; src, tgt: one line each; doc: document, "" if unknown; source: the URI read from; score: of
+# a model or a file, null if there is none.
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.String(),
     "src": pl.String(),
@@ -33,31 +33,31 @@ _WORD = re.compile(
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of ``text`` stand, as (start, end) in code points; a punctuation mark is a word.
+    """Return the (start, end) of each word of ``text`` in code points; a punctuation mark is a word.
 
-    Scripts without spaces between words give one word a character; marks stay with theirs.
+    In scripts without spaces between words each character is a word; combining marks stay with their letter.
     """
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text``, as `spans` cuts them, in their own case."""
+    """Split ``text`` into words as `spans` does, case kept."""
     return _WORD.findall(text)
 
 
 def near_key(column: str | pl.Expr) -> pl.Expr:
-    """Text by which near-duplicates are equal: lower-cased letters alone, without marks, digits and spaces."""
+    """Normalise text for near-duplicate comparison: lower-cased letters only, without marks, digits and spaces."""
     text = pl.col(column) if isinstance(column, str) else column
     return text.str.to_lowercase().str.replace_all(r"[^\p{L}]+", "")
 
 
 def frame(columns: dict[str, list[str]], source: str, first: int = 0, name: str = "") -> pl.DataFrame:
-    """A batch from ``src``, ``tgt`` and perhaps ``doc``; ids are ``name/number`` from ``first``."""
-    made = pl.DataFrame({key: pl.Series(key, values, pl.String) for key, values in columns.items()})
-    number = pl.int_range(first, first + made.height).cast(pl.String)
+    """Build a batch from ``src``, ``tgt`` and optionally ``doc``; ids are ``name/number`` from ``first``."""
+    batch = pl.DataFrame({key: pl.Series(key, values, pl.String) for key, values in columns.items()})
+    number = pl.int_range(first, first + batch.height).cast(pl.String)
     extra = [(pl.lit(f"{name or source}/") + number).alias("id"), pl.lit(source).alias("source")]
     if "doc" not in columns:
         extra.append(pl.lit("").alias("doc"))
     if "score" not in columns:
         extra.append(pl.lit(None).cast(pl.Float32).alias("score"))
-    return made.with_columns(extra).select(pl.col(key).cast(kind) for key, kind in SCHEMA.items())
+    return batch.with_columns(extra).select(pl.col(key).cast(kind) for key, kind in SCHEMA.items())

@@ -1,4 +1,4 @@
-"""Read corpora back as documents of paragraphs: published corpora, Parquet, or plain text files."""
+"""Reader of corpora as documents of paragraphs: published corpora, Parquet, or plain text files."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.text.stored import DAMAGED, whole_lines
 
-# A text file without blank lines is no single document; it is cut after this many lines.
+# A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
 
 
 def resolve(paths: Iterable[str]) -> list[Path]:
-    """The files behind paths, globs and published corpus directories, in a stable order.
+    """Resolve paths, globs and published corpus directories to files, in a stable order.
 
     Raises:
         UserError: a path or glob matches nothing, or a directory holds no Parquet or text file.
     """
-    found: list[Path] = []
+    matched: list[Path] = []
     for given in paths:
         path = Path(given)
         if path.is_dir():
@@ -32,12 +32,14 @@ def resolve(paths: Iterable[str]) -> list[Path]:
             raise UserError(
                 f"nothing to read at {given!r}", "a file, a glob or a corpus directory", "check the path"
             )
-        found += files
-    return found
+        matched += files
+    return matched
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, plain or compressed (gzip, bzip2, xz, zstd), without line ends and byte order mark.
+    """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
+
+    It reads gzip, bzip2, xz and zstd.
 
     Raises:
         UserError: the file is not UTF-8, is cut off in the middle, or is empty.
@@ -60,13 +62,13 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def documents(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Documents as lists of non-empty paragraphs.
+    """Yield documents as lists of non-empty paragraphs.
 
-    Text files hold one paragraph a line and a blank line between documents (CC-100's format); Parquet
-    files hold one document a row in the column ``text`` with paragraphs separated by newlines.
+    Text files hold one paragraph per line and a blank line between documents (CC-100's format); Parquet
+    files hold one document per row in the column ``text`` with paragraphs separated by newlines.
 
     Raises:
-        UserError: what `lines` raises; a Parquet file that is damaged, or without text in every row.
+        UserError: as `lines`; or a Parquet file is damaged or lacks text in a row.
     """
     for path in resolve(paths):
         if path.suffix == ".parquet":
@@ -86,8 +88,8 @@ def documents(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _texts(path: Path) -> Iterable[str]:
-    """The column ``text`` of a Parquet file."""
-    import polars as pl  # half a second that who reads plain text need not wait
+    """Return the column ``text`` of a Parquet file."""
+    import polars as pl  # importing it takes half a second, which plain text does not need
 
     try:
         texts = pl.read_parquet(path, columns=["text"])["text"]

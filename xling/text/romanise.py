@@ -1,7 +1,10 @@
-"""Rough Latin spelling of a word in any alphabet, and its consonants: what names and loans share across scripts.
+"""Rough Latin spelling of words in any alphabet, and their consonants.
 
-The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of code
-points is kept; `_LETTERS` holds the names whose first letters would mislead. Chinese characters have no spelling here.
+What names and loan words share across scripts.
+
+The spelling of a letter comes from its Unicode name ("CYRILLIC SMALL LETTER SHA" is ``sh``), so no table of
+code points is needed; `_LETTERS` lists names whose first letters would mislead. Chinese characters have no
+spelling here.
 
 Source: names of the Unicode Character Database as Python's `unicodedata` has them.
 """
@@ -53,24 +56,27 @@ _SOUNDS = str.maketrans({"c": "k", "q": "k", "w": "v", "z": "s", "x": "k", "j": 
 
 
 def romanise(word: str) -> str:
-    """Latin letters for ``word`` (lower case), for example ``merkel`` for ``меркель``; may be empty.
+    """Spell ``word`` in lower-case Latin letters, for example ``merkel`` for ``меркель``; may be empty.
 
-    Indic consonants lose their inherent vowel, Arabic and Hebrew have none to begin with.
+    Indic consonants lose their inherent vowel; Arabic and Hebrew letters have none.
     """
     return word if word.isascii() else "".join(map(_letter, word))
 
 
 def skeleton(roman: str) -> str:
-    """The consonants of a romanised word with like sounds merged: ``mrkl`` for ``merkel``; a first vowel is ``a``."""
+    """Reduce a romanised word to its consonants, similar sounds merged: ``mrkl`` for ``merkel``.
+
+    A first vowel is ``a``.
+    """
     for pair, one in (("ph", "f"), ("sh", "s"), ("ch", "k"), ("th", "t")):
         roman = roman.replace(pair, one)
-    made = ""
+    consonants = ""
     for place, char in enumerate(roman.translate(_SOUNDS)):
         sound = "a" if char in VOWELS else char
-        if (place and sound == "a") or made.endswith(sound):
+        if (place and sound == "a") or consonants.endswith(sound):
             continue
-        made += sound
-    return made
+        consonants += sound
+    return consonants
 
 
 @lru_cache(maxsize=1 << 16)
@@ -89,7 +95,7 @@ def _letter(char: str) -> str:
 
 
 def _by_name(words: list[str]) -> str:
-    """The spelling of a letter by the words of its Unicode name, without what stands behind WITH."""
+    """Return the spelling of a letter from the words of its Unicode name, ignoring the part from WITH on."""
     script, last = words[0], words[-1].lower()
     if any(word in _SILENT for word in words) or _NAMED.isdisjoint(words):
         return ""
@@ -114,7 +120,7 @@ def _by_name(words: list[str]) -> str:
 
 
 def _key(script: str, words: list[str]) -> str:
-    """The word of a Unicode name that names the letter: ``kaf`` of HEBREW LETTER FINAL KAF."""
+    """Return the word of a Unicode name that names the letter: ``kaf`` of HEBREW LETTER FINAL KAF."""
     if script == "THAI":
         return words[2].lower() if len(words) > 2 else ""
     if script in ("ARABIC", "HEBREW", "SYRIAC"):

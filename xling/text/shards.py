@@ -1,4 +1,4 @@
-"""Write and read fairseq's memory-mapped shards as flat token streams."""
+"""Reader and writer of fairseq's memory-mapped shards as flat token streams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class Shard:
-    """One dataset as a stream of tokens and the items it is cut into; nothing is read until it is used.
+    """One dataset as a stream of tokens and the items it is divided into; data is read only when it is used.
 
     Attributes:
         tokens: every token in order, unsigned or signed integers of shape (num_tokens,), memory-mapped.
@@ -45,15 +45,15 @@ class Shard:
     sizes: Int32[np.ndarray, " items"]
 
     def starts(self) -> Int64[np.ndarray, " items"]:
-        """Offset of each item in ``tokens``, int64 of shape (num_items,)."""
+        """Return the offset of each item in ``tokens``, int64 of shape (num_items,)."""
         return np.cumsum(self.sizes, dtype=np.int64) - self.sizes
 
 
 def open_shard(prefix: Path) -> Shard:
-    """Map ``prefix.bin`` and ``prefix.idx``.
+    """Map ``prefix.bin`` and ``prefix.idx`` into memory.
 
     Raises:
-        UserError: a file is missing, is no fairseq index, or has another size than the index says.
+        UserError: a file is missing, is not a fairseq index, or does not have the size that the index states.
     """
     index, data = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
     for path in (index, data):
@@ -64,7 +64,7 @@ def open_shard(prefix: Path) -> Shard:
     with index.open("rb") as handle:
         head = handle.read(len(_MAGIC) + 17)
     if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 17:
-        raise UserError(f"{index} is no fairseq memory-mapped index", fix="run `xling binarize` again")
+        raise UserError(f"{index} is not a fairseq memory-mapped index", fix="run `xling binarize` again")
     version, code, num_items = struct.unpack("<QBQ", head[len(_MAGIC) :])
     if version != 1 or code not in _DTYPES:
         raise UserError(f"{index}: version {version}, type {code}", "version 1", "run `xling binarize` again")
@@ -80,22 +80,22 @@ def open_shard(prefix: Path) -> Shard:
             "run `xling binarize` again",
         )
     tokens = np.memmap(data, dtype, "r") if num_tokens else np.zeros(0, dtype)
-    # As plain arrays, whose slices cost a third of a memmap's.
+    # Convert to plain arrays: slicing them takes a third of the time of slicing a memmap.
     return Shard(np.asarray(tokens), np.asarray(sizes))
 
 
 def languages_in(directory: Path) -> list[str]:
-    """Languages that have a monolingual training shard under a binarised directory, sorted."""
+    """List the languages with a monolingual training shard in a binarised directory, sorted."""
     return sorted(p.parent.name for p in directory.glob("*/train.idx"))
 
 
 def pairs_in(directory: Path) -> list[str]:
-    """Pairs ``src-tgt`` that have a training shard under a binarised directory, sorted."""
+    """List the pairs ``src-tgt`` with a training shard in a binarised directory, sorted."""
     return sorted({p.parent.name for p in directory.glob("*-*/train.*.idx")})
 
 
 def encode(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:
-    """Fairseq ids of each line with </s> behind, int32 arrays of shape (num_pieces + 1,)."""
+    """Encode each line to fairseq ids followed by </s>, int32 arrays of shape (num_pieces + 1,)."""
     return [
         np.array([UNK if i == 0 else i + 1 for i in ids] + [EOS], dtype=np.int32)
         for ids in processor.encode(lines)
@@ -103,10 +103,10 @@ def encode(processor: Any, lines: list[str]) -> list[Int32[np.ndarray, " _"]]:
 
 
 class ShardWriter:
-    """Writes one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
+    """Writer of one dataset in the format of fairseq's MMapIndexedDataset: ``prefix.bin`` and ``prefix.idx``.
 
-    Tokens are uint16 where the vocabulary fits, else int32, as fairseq chooses. Written here and not by fairseq,
-    whose import alone takes seconds and brings torch; a test reads the result with fairseq.
+    Tokens are uint16 if the vocabulary fits, else int32, as in fairseq. The format is implemented here
+    because importing fairseq takes seconds and loads torch; a test reads the result with fairseq.
     """
 
     def __init__(self, prefix: Path, vocab_size: int) -> None:

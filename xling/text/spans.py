@@ -1,4 +1,4 @@
-"""Substitution of words with account of where every new word comes from, so that labels survive."""
+"""Substitution of words that records the origin of every new word, so that labels can be transferred."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True)
 class Replacement:
-    """Words ``start`` to ``end`` (half-open) give way to ``words`` of language ``lang``."""
+    """The replacement of words ``start`` to ``end`` (half-open) by ``words`` of language ``lang``."""
 
     start: int
     end: int
@@ -24,7 +24,7 @@ class Switched:
 
     Attributes:
         words: the new words.
-        origins: for each new word the half-open range of old words that it stands for.
+        origins: for each new word the half-open range of old words that it replaces.
         langs: language of each new word.
     """
 
@@ -33,13 +33,13 @@ class Switched:
     langs: tuple[str, ...]
 
     def num_replaced(self, base: str) -> int:
-        """Old words that gave way to words of another language than ``base``."""
+        """Count the old words that were replaced by words of another language than ``base``."""
         spans = {origin for origin, lang in zip(self.origins, self.langs, strict=True) if lang != base}
         return sum(end - start for start, end in spans)
 
 
 def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: str) -> Switched:
-    """Put ``replacements`` into ``words`` of language ``base``; they must not overlap and not be empty."""
+    """Apply ``replacements`` to ``words`` of language ``base``; they must not overlap or be empty."""
     out: list[tuple[str, tuple[int, int], str]] = []
     position = 0
     for item in sorted(replacements, key=lambda r: r.start):
@@ -53,12 +53,12 @@ def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: 
 
 
 def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spaced: Collection[str]) -> str:
-    """The sentence as text, with the spaces of the old one around and between the words that stayed.
+    """Format the sentence as text, keeping the old spaces around and between unchanged words.
 
     Args:
         switched: made from the words at ``spans``.
         text: the old sentence.
-        spans: where its words stand, (start, end) in code points.
+        spans: (start, end) of its words in code points.
         spaced: languages that put spaces between words.
     """
     out: list[str] = []
@@ -74,7 +74,7 @@ def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spac
 
 
 def token_langs(text: str, switched: Switched) -> list[str]:
-    """Language of each token of ``text`` between spaces, as `render` made it: that of its first word."""
+    """Return the language of each space-separated token of ``text`` as `render` made it: that of its first word."""
     langs: list[str] = []
     position = 0
     starts = {
@@ -90,9 +90,9 @@ def token_langs(text: str, switched: Switched) -> list[str]:
 
 
 def keeps_entities(tags: Sequence[str], start: int, end: int) -> bool:
-    """Whether replacing words ``start`` to ``end`` leaves every entity in one piece, IOB2.
+    """Return whether replacing words ``start`` to ``end`` leaves every IOB2 entity in one piece.
 
-    True when the words are all outside, or lie within one entity, or are whole and the only one.
+    True when all words are outside of entities, or lie within one entity, or cover exactly one whole entity.
     """
     inside = tags[start:end]
     if all(tag == OUTSIDE for tag in inside):
@@ -103,7 +103,7 @@ def keeps_entities(tags: Sequence[str], start: int, end: int) -> bool:
 
 
 def project_tags(tags: Sequence[str], switched: Switched) -> list[str]:
-    """IOB2 tags of the new words: a replaced stretch takes the entity of the words that it stands for."""
+    """Transfer IOB2 tags to the new words: a replaced stretch takes the entity of the words that it replaces."""
     projected: list[str] = []
     before: tuple[int, int] | None = None
     for origin in switched.origins:
@@ -115,5 +115,5 @@ def project_tags(tags: Sequence[str], switched: Switched) -> list[str]:
 
 
 def entities(tags: Sequence[str]) -> list[str]:
-    """The types of the entities of IOB2 tags in order: what substitution must not change."""
+    """List the types of the entities of IOB2 tags in order, which substitution must preserve."""
     return [tag[2:] for tag in tags if tag.startswith("B-")]

@@ -1,4 +1,4 @@
-"""Stored bytes: plain, gzip, xz, zstd and bzip2 files read in bounded memory, whatever state they are in."""
+"""Robust reading of plain, gzip, xz, zstd and bzip2 files in bounded memory, even if they are damaged."""
 
 from __future__ import annotations
 
@@ -31,29 +31,32 @@ _MEMBER = {
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
     "bzip2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)"),
 }
-_INPUT_BYTES = 1 << 14  # what a member leaves over is copied: little, since crawls have a member a record
+_INPUT_BYTES = (
+    1 << 14
+)  # small, since the rest of each member is copied, and crawls have one member per record
 _OUTPUT_BYTES = 1 << 18
 _TRIAL_BYTES = 1 << 16
-_MEMORY_BYTES = 1 << 28  # of a decompressor; the largest presets take about 100 MB
+_MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets take about 100 MB
 
 
 def compression(head: bytes) -> str:
-    """How a file that starts with ``head`` is compressed, or "" for not at all; bytes do not lie."""
+    """Detect the compression from the first bytes of a file; "" if it is not compressed."""
     return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
 
 
 class Damaged(bytes):
-    """What a damaged member of a compressed file gave last; bytes of the file are missing behind it.
+    """The last output of a damaged member of a compressed file; bytes of the file are missing after it.
 
-    They may be wrong, since the checksum behind them does not hold.
+    These bytes may be wrong, since the member's checksum fails.
     """
 
 
 def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
     """Yield the decompressed bytes of ``path`` in pieces of about a megabyte at most.
 
-    A damaged stretch costs the members that it touches. A `Damaged` piece stands for it, and reading goes on at the
-    next member. The ledger's ``stored`` bytes balance: those of the file are those read and those lost.
+    A damaged stretch loses only the members that it touches. A `Damaged` piece marks it, and reading
+    continues at the next member. The ledger's ``stored`` bytes balance: the file's bytes equal those read
+    plus those lost.
     """
     with path.open("rb") as raw:
         size = os.fstat(raw.fileno()).st_size
@@ -78,7 +81,7 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
                     yield sound
                 yield Damaged(suspect)
             ledger.account(STORED, "read", members.num_read)
-        except GeneratorExit:  # max_docs
+        except GeneratorExit:  # max_docs was reached
             num_read = members.num_read if members else raw.tell()
             ledger.account(STORED, "read", num_read)
             ledger.account(STORED, "not wanted", size - lost - num_read)
@@ -86,7 +89,7 @@ def chunks(path: Path, ledger: Ledger) -> Iterator[bytes]:
 
 
 def _until_damage(members: _Members, ledger: Ledger) -> Generator[bytes, None, str]:
-    """Yield pieces up to the end of the file or up to damage; return what the damage is, or ""."""
+    """Yield pieces up to the end of the file or up to damage; return a description of the damage, or ""."""
     try:
         yield from members.read()
     except EOFError:
@@ -94,26 +97,29 @@ def _until_damage(members: _Members, ledger: Ledger) -> Generator[bytes, None, s
         return f"truncated {members.kind} member"
     except DAMAGED as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk failed, not the format
+            raise  # an error of the disk, not of the format
         return f"damaged {members.kind} member"
     return ""
 
 
 def _find_kind(raw: BinaryIO, path: Path) -> tuple[str, int]:
-    """How a file is compressed, and where its first member starts: where the head is damaged, the name decides."""
+    """Return the compression of a file and the offset of its first member.
+
+    If the head is damaged, use the file name.
+    """
     kind = compression(raw.read(6))
     named = _ENDINGS.get(path.suffix, "")
-    found = -1 if kind or not named else _Members(raw, named, 0).next_member(0, CHUNK_BYTES)
+    start = -1 if kind or not named else _Members(raw, named, 0).next_member(0, CHUNK_BYTES)
     raw.seek(0)
-    return (kind, 0) if found < 0 else (named, found)
+    return (kind, 0) if start < 0 else (named, start)
 
 
 def whole_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes of ``path``, all of them.
+    """Yield all decompressed bytes of ``path``.
 
     Raises:
-        EOFError: it is cut off, after what could be read.
-        DAMAGED: one of these errors: it is damaged.
+        EOFError: the file is truncated; raised after what could be read.
+        DAMAGED: one of these errors if the file is damaged.
     """
     with path.open("rb") as raw:
         kind = compression(raw.read(6))
@@ -146,7 +152,7 @@ def whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[bytes]:
-    """Yield the lines of ``path`` without line ends; one over ``max_bytes`` and one cut by damage are lost.
+    """Yield the lines of ``path`` without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
     The ledger's ``unpacked`` bytes balance, as those of `chunks` do.
     """
@@ -180,8 +186,8 @@ def lines(path: Path, ledger: Ledger, max_bytes: int = 1 << 26) -> Iterator[byte
 class _Members:
     """The members of a compressed file, from ``start`` on.
 
-    Library file objects lose what they have read of a truncated file, do not tell it from a whole one, or stop at
-    the first damaged byte; this yields every byte that can be had, then raises, then goes on.
+    Library file objects lose what they have read of a truncated file, do not distinguish it from a whole one,
+    or stop at the first damaged byte. This class yields every readable byte, then raises, then continues.
 
     Attributes:
         num_read: bytes of the file that were decompressed without an error.
@@ -199,7 +205,9 @@ class _Members:
         self._held: list[bytes] = []
 
     def read(self) -> Iterator[bytes]:
-        """Yield pieces of whole members, or of a large one; a small member is held until its checksum is right.
+        """Yield pieces of whole members, or of a large one.
+
+        A small member is held back until its checksum is verified.
 
         Raises:
             EOFError: the file ends inside a member.
@@ -211,9 +219,9 @@ class _Members:
             frame, num_held = self._make(), 0
             try:
                 while not frame.eof:
-                    made = self._step(frame)
-                    self._held.append(made)
-                    num_held += len(made)
+                    output = self._step(frame)
+                    self._held.append(output)
+                    num_held += len(output)
                     if num_held > CHUNK_BYTES:
                         yield b"".join([*done, *self._release()])
                         done, num_done, num_held = [], 0, 0
@@ -231,7 +239,7 @@ class _Members:
             yield b"".join(done)
 
     def _starts(self) -> bool:
-        """Move to the next member, over padding; False at the end of the file."""
+        """Move to the next member, skipping padding; return False at the end of the file."""
         while True:
             if not self._rest:
                 self._rest = self._raw.read(_INPUT_BYTES)
@@ -253,14 +261,14 @@ class _Members:
                 if not last and not frame.eof:
                     raise EOFError("the last member is not complete")
                 return last
-        made: bytes = frame.decompress(self._rest, _OUTPUT_BYTES)
+        output: bytes = frame.decompress(self._rest, _OUTPUT_BYTES)
         if frame.eof:
             self._rest, self._hungry = frame.unused_data, True
         else:
             self._rest = getattr(frame, "unconsumed_tail", b"")
             self._hungry = getattr(frame, "needs_input", True)
         self._at = self._raw.tell() - len(self._rest)
-        return made
+        return output
 
     def _release(self) -> list[bytes]:
         held, self._held = self._held, []
@@ -269,27 +277,30 @@ class _Members:
         return held
 
     def take_held(self) -> bytes:
-        """What the member that raised gave and was not yielded."""
+        """Return the output of the member that raised that was not yielded yet."""
         held, self._held = b"".join(self._held), []
         return held
 
     def skip_damage(self, size: int) -> tuple[bytes, bytes, int]:
-        """Move to the member behind the one that raised, or to the end of the file, which has ``size`` bytes.
+        """Move to the member after the one that raised, or to the end of the file, which has ``size`` bytes.
 
         Returns:
-            What was held of the member, if it is the only one; what was held of one among several, which may be wrong;
-            and how many bytes of the file are lost.
+            Held output of the member if it is the only one; held output of one member among several, which
+            may be wrong; and how many bytes of the file are lost.
         """
         held, since, at = self.take_held(), self._released, self._at
-        found = self.next_member(max(since, self._start + 1))
-        self._move(size if found < 0 else found)
-        if found < 0 and not self._num_whole:
+        next_start = self.next_member(max(since, self._start + 1))
+        self._move(size if next_start < 0 else next_start)
+        if next_start < 0 and not self._num_whole:
             self.num_read += at - since
             return held, b"", size - at
         return b"", held, self._at - since
 
     def next_member(self, offset: int, limit: int = 1 << 62) -> int:
-        """Where a member starts at or behind ``offset``; -1 if none does within ``limit`` bytes."""
+        """Return the offset of the next member at or after ``offset``.
+
+        -1 if there is none within ``limit`` bytes.
+        """
         data, at = b"", offset
         while at - offset < limit:
             self._raw.seek(at)
@@ -298,30 +309,30 @@ class _Members:
                 break
             first = at - len(data)
             data += chunk
-            for found in _MEMBER[self.kind].finditer(data):
-                if self._is_member(first + found.start()):
-                    return first + found.start()
+            for signature in _MEMBER[self.kind].finditer(data):
+                if self._is_member(first + signature.start()):
+                    return first + signature.start()
             at += len(chunk)
-            data = data[-15:]  # of which no whole signature was in sight
+            data = data[-15:]  # these bytes may hold the start of a signature
         return -1
 
     def _is_member(self, offset: int) -> bool:
-        """Whether decompression works from ``offset`` on."""
+        """Return whether decompression works from ``offset`` on."""
         self._raw.seek(offset)
         frame = self._make()
         try:
-            made = frame.decompress(self._raw.read(_TRIAL_BYTES), _TRIAL_BYTES)
+            output = frame.decompress(self._raw.read(_TRIAL_BYTES), _TRIAL_BYTES)
         except DAMAGED:
             return False
         return (
-            bool(made) or frame.eof or self.kind != "gzip"
+            bool(output) or frame.eof or self.kind != "gzip"
         )  # the others have signatures of 32 bits and more
 
 
 class _ZstdFrame:
-    """One zstd frame with the methods of the standard library's decompressors."""
+    """One zstd frame with the interface of the standard library's decompressors."""
 
-    # The library has no bound on its output. 256 bytes are at most 85 blocks of 128 kB.
+    # The library cannot limit its output. 256 input bytes are at most 85 blocks of 128 kB.
     _STEP = 256
 
     def __init__(self) -> None:
@@ -329,24 +340,24 @@ class _ZstdFrame:
         self.unconsumed_tail = b""
 
     def decompress(self, data: bytes, size: int) -> bytes:
-        """About ``size`` bytes of what is in ``data``; the rest is `unconsumed_tail`."""
-        made: list[bytes] = []
+        """Decompress about ``size`` bytes from ``data``; the unused input is `unconsumed_tail`."""
+        output: list[bytes] = []
         at = num_made = 0
         while at < len(data) and num_made < size and not self._frame.eof:
-            made.append(self._frame.decompress(data[at : at + self._STEP]))
-            num_made += len(made[-1])
+            output.append(self._frame.decompress(data[at : at + self._STEP]))
+            num_made += len(output[-1])
             at += self._STEP
         self.unconsumed_tail = data[at:]
-        return b"".join(made)
+        return b"".join(output)
 
     @property
     def eof(self) -> bool:
-        """Whether the frame is complete."""
+        """Return whether the frame is complete."""
         return self._frame.eof
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the frame."""
+        """Return the bytes after the frame."""
         return self._frame.unused_data + self.unconsumed_tail
 
 

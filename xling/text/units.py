@@ -1,4 +1,4 @@
-"""Units of comparison for any script: words, or single characters where no spaces stand between words."""
+"""Units for comparing text in any script: words, or single characters in scripts without spaces."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ _POINTS = (*range(0x40000), *range(0xE0100, 0xE01F0))  # the rest is private or 
 _ASCII_UNIT = re.compile("[a-z0-9]+")
 _ASCII_UNIT_OR_LINE = re.compile("[a-z0-9]+|\n")
 _LINE = "\U000f0000"
-"""A private code point that stands for a line break where lines are counted; a unit of its own."""
+"""A private code point that marks a line break when lines are counted; a unit of its own."""
 _MAX_CACHED_UNITS = 1_000_000
 _MAX_REMEMBERED = 500_000  # 8 MB
 
 
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """Class of each code point: a break, a letter of a spaced script, of an unspaced one, a mark on the last."""
+    """Classify each code point.
+
+    Separator, letter of a spaced script, letter of an unspaced one, or mark on the last.
+    """
     table = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
     of_category = {"L": _SPACED, "N": _SPACED, "M": _MARK}
     for point in range(0x40000):
@@ -47,9 +50,11 @@ def _classes() -> NDArray[np.uint8]:
 
 @cache
 def marks() -> str:
-    """Combining marks and the two joiners, for the brackets of a regular expression; Python's word class lacks them.
+    """List combining marks and the two joiners for the brackets of a regular expression.
 
-    Without them a word of Hindi, pointed Hebrew or Persian with its zero-width non-joiner falls to pieces.
+    Python's word class lacks them.
+
+    Without them words of Hindi, pointed Hebrew, or Persian with its zero-width non-joiner would be split.
     """
     inside = [p for p in _POINTS if p in (0x200C, 0x200D) or unicodedata.category(chr(p))[0] == "M"]
     first = [p for p, before in zip(inside, [-1, *inside], strict=False) if p != before + 1]
@@ -58,7 +63,9 @@ def marks() -> str:
 
 
 def units(text: str) -> list[str]:
-    """Lower-cased words of ``text`` without punctuation; scripts without spaces give a unit a character.
+    """Return the lower-cased words of ``text`` without punctuation.
+
+    In scripts without spaces each character is a unit.
 
     Combining marks stay with their letter. Example: ``units("Tea, 茶!") == ["tea", "茶"]``.
     """
@@ -74,15 +81,15 @@ def units(text: str) -> list[str]:
 
 
 def _starts(classes: UInt8[np.ndarray, " points"]) -> Bool[np.ndarray, " points"]:
-    """Where a unit ends for another reason than a break: before every letter of an unspaced script, and behind it."""
+    """Return where a unit starts without a separator: before every letter of an unspaced script, and after it."""
     carrier = np.maximum.accumulate(np.where(classes == _MARK, 0, np.arange(len(classes))))
     before = np.concatenate([[_BREAK], classes[carrier][:-1]])
-    found: Bool[np.ndarray, " points"] = (classes == _SINGLE) | ((classes == _SPACED) & (before == _SINGLE))
-    return found
+    starts: Bool[np.ndarray, " points"] = (classes == _SINGLE) | ((classes == _SPACED) & (before == _SINGLE))
+    return starts
 
 
 def unspaced_share(text: str) -> float:
-    """Share of the letters of ``text`` that belong to scripts without spaces between words; 0 without letters."""
+    """Return the share of the letters of ``text`` in scripts without spaces between words; 0 without letters."""
     if text.isascii():
         return 0.0
     classes = _classes()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
@@ -93,12 +100,12 @@ def unspaced_share(text: str) -> float:
 
 @lru_cache(maxsize=64)
 def powers(n: int) -> UInt64[np.ndarray, " n"]:
-    """Factors of the places of a run of ``n``, uint64 (n,), 64-bit FNV's prime to the power of the place."""
+    """Return the hash factors of the positions in a run of ``n``, uint64 (n,): powers of 64-bit FNV's prime."""
     return np.array([pow(0x100000001B3, k, 1 << 64) for k in range(n)], dtype=np.uint64)
 
 
 def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " runs"]:
-    """Hash of every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
+    """Hash every run of ``n`` consecutive items, ``(num_items - n + 1,)``; empty when there are fewer."""
     num = len(mixed) - n + 1
     if num <= 0:
         return np.zeros(0, dtype=np.uint64)
@@ -109,7 +116,7 @@ def runs(mixed: UInt64[np.ndarray, " items"], n: int) -> UInt64[np.ndarray, " ru
 
 
 class _UnitHashes(dict[str, int]):
-    """Hash of each unit, equal in every process, unlike Python's own."""
+    """Hash of each unit, equal in every process, unlike Python's built-in hash."""
 
     def __missing__(self, unit: str) -> int:
         if len(self) >= _MAX_CACHED_UNITS:
@@ -119,7 +126,10 @@ class _UnitHashes(dict[str, int]):
 
 
 class _Remembered(dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]]):
-    """Units of the last texts, `_MAX_REMEMBERED` in all: stages that follow each other ask for the same documents."""
+    """Cache of the units of recent texts, `_MAX_REMEMBERED` in all.
+
+    Successive stages ask for the same documents.
+    """
 
     size = 0
 
@@ -135,16 +145,16 @@ _HASH_OF, _HASHED = _UnitHashes(), _Remembered()
 
 
 def hashed_units(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarray, " units"]]:
-    """A hash of every unit of ``text``, in NFC, and the number of its line from 0; both are read-only."""
+    """Return a hash of every unit of ``text`` in NFC, and its line number from 0; both arrays are read-only."""
     return _HASHED[text]
 
 
 def _hashed(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarray, " units"]]:
     if text.isascii():
-        found, line = _ASCII_UNIT_OR_LINE.findall(text.lower()), "\n"
+        pieces, line = _ASCII_UNIT_OR_LINE.findall(text.lower()), "\n"
     else:
-        found, line = units(unicodedata.normalize("NFC", text).replace("\n", f" {_LINE} ")), _LINE
-    hashes = np.fromiter(map(_HASH_OF.__getitem__, found), dtype=np.uint64, count=len(found))
+        pieces, line = units(unicodedata.normalize("NFC", text).replace("\n", f" {_LINE} ")), _LINE
+    hashes = np.fromiter(map(_HASH_OF.__getitem__, pieces), dtype=np.uint64, count=len(pieces))
     breaks = hashes == np.uint64(_HASH_OF[line])
     hashes, lines = hashes[~breaks], np.cumsum(breaks)[~breaks]
     for array in (hashes, lines):

@@ -1,4 +1,4 @@
-"""One SentencePiece vocabulary for all languages, balanced by alpha.
+"""Training and loading of one SentencePiece vocabulary for all languages, balanced by alpha.
 
 Piece ids follow XLM-R: fairseq's four symbols ``<s> <pad> </s> <unk>`` are 0 to 3 and piece i of
 SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes last and is added by the task.
@@ -25,7 +25,7 @@ NUM_SPM_SPECIALS = 3
 MAX_LINE_CHARS = 4000
 SCORE_STEPS = 256
 SPM, WORDPIECE, FOREIGN, DICTIONARY = "spm.model", "wordpiece.json", "foreign.json", "dict.txt"
-"""Files of a vocabulary: the dictionary, and one of the others."""
+"""Files of a vocabulary: the dictionary, and one tokenizer file."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class VocabConfig:
     Attributes:
         corpora: language -> files, globs or corpus directories.
         out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
-        size: number of pieces, SentencePiece's three specials included.
+        size: number of pieces, including SentencePiece's three specials.
         alpha: exponent of the language shares, by characters.
         num_sentences: lines to train on, over all languages.
         coverage: share of characters that get a piece of their own.
         model: ``unigram`` (XLM-R, mBART, mT5) or ``bpe`` (Gemma, mmBERT).
-        byte_fallback: cut characters without a piece into bytes instead of calling them unknown; 256 of the pieces.
-        normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text as it is.
-        num_threads: of SentencePiece.
-        seed: of the draw of lines.
+        byte_fallback: split characters without a piece into bytes instead of unknown tokens; takes 256 of the
+            pieces.
+        normalize: compose characters and merge spaces (``nmt_nfkc``); Gemma leaves the text unchanged.
+        num_threads: threads of SentencePiece.
+        seed: seed of the sampling of lines.
     """
 
     corpora: dict[str, tuple[str, ...]]
@@ -82,14 +83,14 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         if not sizes:
             raise UserError(f"corpora.{lang}={','.join(paths)} holds no text", fix=f"leave {lang} out")
     shares = alpha_shares(chars, cfg.alpha)
-    with manifest.publish(out, "vocab", cfg, inputs) as made:
-        _train(cfg, made.path, _sample(cfg, shares, chars, num_lines))
-        _round_scores(made.path)
-        _write_dictionary(made.path)
-        made.counts |= {
+    with manifest.publish(out, "vocab", cfg, inputs) as publication:
+        _train(cfg, publication.path, _sample(cfg, shares, chars, num_lines))
+        _round_scores(publication.path)
+        _write_dictionary(publication.path)
+        publication.counts |= {
             "chars": chars,
             "shares": {lang: round(share, 4) for lang, share in shares.items()},
-            "vocab_digest": vocab_digest(made.path),
+            "vocab_digest": vocab_digest(publication.path),
         }
     return manifest.read(out)
 
@@ -97,7 +98,7 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
 def _sample(
     cfg: VocabConfig, shares: dict[str, float], chars: dict[str, int], num_lines: dict[str, int]
 ) -> Iterator[str]:
-    """Lines of every language, each taken 0, 1 or more times so that the shares of characters hold."""
+    """Yield lines of every language, each 0, 1 or more times, so that the shares of characters hold."""
     mean_chars = sum(chars.values()) / sum(num_lines.values())
     budget_chars = min(sum(chars.values()), cfg.num_sentences * mean_chars)
     for lang, paths in cfg.corpora.items():
@@ -138,8 +139,9 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str]) -> None:
 def _round_scores(out: Path) -> None:
     """Round the scores to multiples of 2^-8, whose sums are exact in single precision up to 65,536.
 
-    Two cuts of a word into the same pieces in another order have the same score. With sums that are rounded on the
-    way, what stands before the word decides between them, and no other implementation cuts alike.
+    Two segmentations of a word into the same pieces in another order have the same score. With inexact sums,
+    rounding after the preceding text would decide between them, and other implementations would segment
+    differently.
     """
     model = proto.ModelProto()
     model.ParseFromString((out / "spm.model").read_bytes())
@@ -160,7 +162,7 @@ def copy(directory: Path, out: Path) -> None:
     """Copy the files of the vocabulary in ``directory`` into ``out``.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no vocabulary.
     """
     vocab_digest(directory)
     load(directory)
@@ -170,7 +172,7 @@ def copy(directory: Path, out: Path) -> None:
 
 
 def load(directory: Path) -> Any:
-    """The SentencePiece model of a published vocabulary, or what stands for it in an imported one of another kind.
+    """Load the SentencePiece model of a published vocabulary, or the equivalent of an imported vocabulary.
 
     Raises:
         UserError: the directory holds no vocabulary or a damaged one.
@@ -195,7 +197,7 @@ def load(directory: Path) -> Any:
 
 
 def vocab_digest(directory: Path) -> str:
-    """SHA-256 of ``dict.txt``: shards and checkpoints fit together when theirs are equal."""
+    """Return the SHA-256 of ``dict.txt``: shards and checkpoints are compatible if theirs are equal."""
     path = directory / "dict.txt"
     if not path.is_file():
         raise UserError(f"no dictionary at {path}", fix="run `xling vocab` or `xling binarize` again")

@@ -1,9 +1,10 @@
-"""BERT's WordPiece vocabularies behind the face of a SentencePiece model.
+"""Adapter that gives BERT's WordPiece vocabularies the interface of a SentencePiece model.
 
-Only for models that others have trained: `xling vocab` trains SentencePiece. Ids are in SentencePiece's numbering, so
-that everything that adds one to it (`xling.text.vocab`) serves both kinds: ``<unk>`` 0, ``<s>`` 1, ``</s>`` 2, then the
-pieces. What is stored is a file of `tokenizers` with fairseq's numbering: BERT's normaliser, its splitting into words
-and punctuation, and the longest match first. Source: Wu et al. 2016; tokenization.py of Devlin et al. 2019.
+It is only for models trained elsewhere: `xling vocab` trains SentencePiece. Ids use SentencePiece's
+numbering, so that code that adds one to them (`xling.text.vocab`) works for both kinds: ``<unk>`` 0, ``<s>``
+1, ``</s>`` 2, then the pieces. The file stores a tokenizer of `tokenizers` with fairseq's numbering: BERT's
+normaliser, its splitting into words and punctuation, and longest-match-first. Source: Wu et al. 2016;
+tokenization.py of Devlin et al. 2019.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from xling.core.errors import UserError
 
 CLS, PAD, SEP, UNK, MASK = "[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"
 SPECIALS = (CLS, PAD, SEP, UNK)
-"""At ids 0 to 3, where fairseq has ``<s> <pad> </s> <unk>``."""
+"""Special pieces at ids 0 to 3, where fairseq has ``<s> <pad> </s> <unk>``."""
 INSIDE, WORD_START = "##", "\u2581"
 UNK_ID, NUM_SPM_SPECIALS, MAX_CHARS = 3, 3, 100
 
@@ -27,35 +28,35 @@ UNK_ID, NUM_SPM_SPECIALS, MAX_CHARS = 3, 3, 100
 def build(
     pieces: Sequence[str], lowercase: bool, strip_accents: bool | None, split_chinese: bool
 ) -> Tokenizer:
-    """The tokenizer of ``pieces``, which have the ids from 4, with ``[MASK]`` behind them.
+    """Build the tokenizer of ``pieces``, which have the ids from 4, followed by ``[MASK]``.
 
     Args:
         pieces: without specials.
         lowercase: lower-case the text first.
-        strip_accents: take accents away; None: where text is lower-cased.
-        split_chinese: make a word of every Chinese character.
+        strip_accents: remove accents; None: if text is lower-cased.
+        split_chinese: treat every Chinese character as a word.
     """
     ids = {name: number for number, name in enumerate([*SPECIALS, *pieces, MASK])}
-    made = Tokenizer(WordPiece(ids, unk_token=UNK, max_input_chars_per_word=MAX_CHARS))
-    made.normalizer = normalizers.BertNormalizer(
+    tokenizer = Tokenizer(WordPiece(ids, unk_token=UNK, max_input_chars_per_word=MAX_CHARS))
+    tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=split_chinese,
         strip_accents=strip_accents,
         lowercase=lowercase,
     )
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece(prefix=INSIDE)
-    return made
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=INSIDE)
+    return tokenizer
 
 
 class WordPieceProcessor:
-    """What is asked of a `sentencepiece.SentencePieceProcessor` in this project, of a WordPiece vocabulary.
+    """A WordPiece vocabulary with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
     Args:
         path: file that `build` was saved to.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,17 +66,17 @@ class WordPieceProcessor:
             raise UserError(f"{path} is damaged: {error}", fix="import the model again") from None
 
     def encode(self, text: str | Sequence[str], out_type: type = int, return_type: str = "") -> Any:
-        """Ids of the pieces of a text, or of each of several.
+        """Return the piece ids of one or several texts.
 
         Args:
-            text: a text or texts; what looks like a special is read as text.
+            text: a text or texts; special tokens in it are read as plain text.
             out_type: ``str`` for the pieces as `id_to_piece` names them.
             return_type: ``offset_mapping`` for a dictionary of the ``ids`` of a text and its ``offsets``, the
-                characters that each stands for.
+                character range of each piece.
         """
         if not isinstance(text, str):
-            found = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
-            return [self._shown(one.ids, out_type) for one in found]
+            encodings = self._tokenizer.encode_batch(list(text), add_special_tokens=False)
+            return [self._shown(one.ids, out_type) for one in encodings]
         one = self._tokenizer.encode(text, add_special_tokens=False)
         if return_type == "offset_mapping":
             return {"ids": self._shown(one.ids, int), "offsets": one.offsets}
@@ -86,20 +87,20 @@ class WordPieceProcessor:
         return [self.id_to_piece(number) for number in numbers] if out_type is str else numbers
 
     def get_piece_size(self) -> int:
-        """Number of ids, the three specials included."""
+        """Return the number of ids, including the three specials."""
         return int(self._tokenizer.get_vocab_size()) - 2
 
     def id_to_piece(self, number: int) -> str:
-        """The piece with SentencePiece's sign where a word begins, instead of WordPiece's where one goes on."""
+        """Return the piece with SentencePiece's word-start marker instead of WordPiece's continuation marker."""
         if number < NUM_SPM_SPECIALS:
             return ("<unk>", "<s>", "</s>")[number]
         name = str(self._tokenizer.id_to_token(number + 1))
         return name.removeprefix(INSIDE) if name.startswith(INSIDE) else WORD_START + name
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """The text of ids; BERT's spaces around punctuation are not all taken back."""
+        """Decode ids to text; not all of BERT's spaces around punctuation are removed."""
         return str(self._tokenizer.decode([number + 1 for number in numbers], skip_special_tokens=False))
 
     def normalize(self, text: str) -> str:
-        """The text as it is before it is cut."""
+        """Return the text as it is before it is cut into pieces."""
         return str(self._tokenizer.normalizer.normalize_str(text))

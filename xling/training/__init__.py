@@ -1,1 +1,1 @@
-"""Pre-training: from a configuration to fairseq's Trainer, its updates, logs and plans."""
+"""Pre-training: from a configuration to fairseq's Trainer, with its updates, logs and plans."""

@@ -1,4 +1,7 @@
-"""From settings to fairseq's Trainer: task, model, start, what is frozen or sharded, and what does not fit together."""
+"""Assembly of fairseq's Trainer from settings.
+
+Task, model, initial weights, frozen and sharded parts, and checks.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,10 @@ WITH_DECODER = tuple(name for name, entry in OBJECTIVES.items() if entry.decoder
 
 
 def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
-    """The Trainer and task of fairseq for a recipe."""
+    """Build fairseq's Trainer and task for a recipe."""
     if (
         torch.cuda.is_available()
-    ):  # float32 products in TF32: eight times as fast on an H100, at bfloat16's range
+    ):  # float32 products in TF32: eight times as fast on an H100, with bfloat16's range
         torch.set_float32_matmul_precision("high")
     full = fairseq_config(cfg, save_dir)
     task = build_task(cfg)
@@ -73,21 +76,21 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 
 
 def build_task(cfg: PretrainConfig) -> Any:
-    """The task of fairseq for a recipe."""
+    """Build fairseq's task for a recipe."""
     task = tasks.setup_task(fairseq_config(cfg, Path()).task)
     _check_sizes(cfg, task.max_positions())
     return task
 
 
 def _leaves_embeddings(cfg: PretrainConfig) -> bool:
-    """Whether the embeddings of ``init`` are replaced by new ones."""
+    """Return whether the embeddings of ``init`` are replaced by new ones."""
     with_adapters = cfg.model.lang_adapter or cfg.model.invertible
     same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
     return cfg.freeze == "body" and not same
 
 
 def freeze(model: Any, part: str) -> None:
-    """Keep a part of a model from training, see `PretrainConfig`; adapters and what objectives add always train."""
+    """Freeze a part of a model, see `PretrainConfig`; adapters and the objectives' own modules always train."""
     for name, parameter in model.named_parameters():
         if not name.startswith("extras.") and not is_adapter(name) and _is_in(name, part):
             parameter.requires_grad_(False)
@@ -101,17 +104,17 @@ def _is_in(name: str, part: str) -> bool:
 
 
 def frozen_digest(model: Any) -> dict[str, Any]:
-    """How many parameters are frozen, and a SHA-256 of their bits; what objectives keep for themselves moves."""
+    """Return the number of frozen parameters and a SHA-256 of their bits, without the objectives' own state."""
     kept = {n: p for n, p in model.named_parameters() if not p.requires_grad and not n.startswith("extras.")}
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, parameter in sorted(kept.items()):
         whole = running.snapshot(parameter, {})
-        found.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
-    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": found.hexdigest()}
+        hasher.update(name.encode() + whole.view(torch.uint8).numpy().tobytes())
+    return {"parameters": sum(p.numel() for p in kept.values()), "sha256": hasher.hexdigest()}
 
 
 def _check_sharding(cfg: PretrainConfig) -> None:
-    """Refuse what would make the processes of a sharded model wait for different layers."""
+    """Reject settings under which the processes of a sharded model would wait for different layers."""
     given = "train.sharding=full"
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
         raise UserError(f"{given} with mix=alternate", "one objective, or mix=sum")
@@ -122,7 +125,7 @@ def _check_sharding(cfg: PretrainConfig) -> None:
 
 
 def _check_sizes(cfg: PretrainConfig, length: int) -> None:
-    """Refuse sizes that do not fit together; ``length`` is the longest example in tokens."""
+    """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
     most, room = cfg.model.max_positions, cfg.train.batch_tokens
     if length > most:
         raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", "at most as many")
@@ -131,7 +134,7 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
-    """The recipe as fairseq's own configuration."""
+    """Convert the recipe to fairseq's own configuration."""
     (task_name, task_settings), train = _task_of(cfg), cfg.train
     full = OmegaConf.structured(FairseqConfig)
     with_name: dict[str, tuple[str, Any]] = {
@@ -161,14 +164,14 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.optimization.update_freq = [cfg.train.accumulate]
     full.optimization.lr = [cfg.train.lr]
     full.checkpoint.save_dir = str(save_dir)
-    # Else rank 0 sends the state in classes that the restricted unpickler of the others refuses.
+    # Otherwise rank 0 sends the state in classes that the restricted unpickler of the others rejects.
     full.checkpoint.load_checkpoint_on_all_dp_ranks = True
     ddp.configure(full.distributed_training)
     return full
 
 
 def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
-    """Name and settings of the schedule for fairseq, which has a linear one itself."""
+    """Return name and settings of the schedule for fairseq, which has its own linear one."""
     if train.schedule == "linear":
         settings = {
             "warmup_updates": train.warmup,
@@ -178,7 +181,7 @@ def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
             "total_num_update": float(train.updates),
         }
         return "polynomial_decay", OmegaConf.create(settings | {"lr": [train.lr]})
-    made = ScheduleConfig(
+    schedule = ScheduleConfig(
         name=train.schedule,
         warmup=train.warmup,
         updates=train.updates,
@@ -187,11 +190,11 @@ def _schedule_of(train: TrainConfig) -> tuple[str, Any]:
         final=train.final_lr,
         lr=[train.lr],
     )
-    return "xling_schedule", made
+    return "xling_schedule", schedule
 
 
 def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
-    """Name and shape of the model for fairseq: with a decoder where an objective needs one."""
+    """Return name and shape of the model for fairseq, with a decoder if an objective needs one."""
     shape = asdict(cfg.model)
     if with_decoder := [name for name in cfg.objectives if OBJECTIVES[name].decoder]:
         if name := wrong_side(shape, ENCODER):
@@ -204,7 +207,7 @@ def _model_of(cfg: PretrainConfig) -> tuple[str, Any]:
 
 
 def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
-    """Name and settings of the task for fairseq: one objective's own, or the mix of several."""
+    """Return name and settings of the task for fairseq: that of the one objective, or a mix of several."""
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()

@@ -1,6 +1,6 @@
-"""How many batches make an update: always the same number, or ever more while the batch warms up.
+"""The number of batches per update: constant, or increasing during the batch warm-up.
 
-The number follows from that of the update alone, so that a resumed run takes the same batches.
+It depends only on the number of the update, so that a resumed run uses the same batches.
 Source: Warner et al. 2024, section 2.2.1 (batches that grow over the first tokens).
 """
 
@@ -16,13 +16,13 @@ T = TypeVar("T")
 
 @dataclass
 class Batches:
-    """Batches of an update by its number.
+    """Number of batches of each update.
 
     Attributes:
-        most: of an update when the warm-up is over.
-        tokens: of a batch of all processes, as far as it is filled.
-        warmup: tokens over which updates grow to ``most``, 0 for none.
-        first: batches of the first update then.
+        most: batches of an update after the warm-up.
+        tokens: tokens of a batch over all processes, assuming full batches.
+        warmup: tokens over which updates grow to ``most``, 0 for no warm-up.
+        first: batches of the first update of the warm-up.
     """
 
     most: int
@@ -32,7 +32,7 @@ class Batches:
     _growing: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Work out the updates of the warm-up."""
+        """Compute the updates of the warm-up."""
         seen = 0
         while seen < self.warmup and self.most > self.first:
             grown = self.first + (self.most - self.first) * seen / self.warmup
@@ -41,28 +41,31 @@ class Batches:
 
     @classmethod
     def of(cls, train: Any, processes: int = 1) -> Batches:
-        """Those of a `xling.training.settings.TrainConfig`."""
+        """Build it from a `xling.training.settings.TrainConfig`."""
         return cls(train.accumulate, train.batch_tokens * processes, train.batch_warmup, train.batch_first)
 
     def at(self, update: int) -> int:
-        """Batches of the update after ``update`` others."""
+        """Return the batches of the update after ``update`` others."""
         return self._growing[update] if update < len(self._growing) else self.most
 
     def updates(self, tokens: int, start: int = 0) -> int:
-        """Updates that read ``tokens`` after ``start`` others."""
-        made = 0
-        while tokens > 0 and start + made < len(self._growing):
-            tokens -= self.at(start + made) * self.tokens
-            made += 1
-        return made + max(0, math.ceil(tokens / (self.most * self.tokens)))
+        """Return the number of updates that read ``tokens`` after ``start`` others."""
+        num = 0
+        while tokens > 0 and start + num < len(self._growing):
+            tokens -= self.at(start + num) * self.tokens
+            num += 1
+        return num + max(0, math.ceil(tokens / (self.most * self.tokens)))
 
     def total(self, updates: int) -> int:
-        """Batches of the first ``updates``."""
+        """Return the batches of the first ``updates``."""
         growing = self._growing[:updates]
         return sum(growing) + (updates - len(growing)) * self.most
 
     def grouped(self, batches: Iterable[T], update: Any) -> Iterator[list[T]]:
-        """The batches of an epoch in updates; the last may be short. ``update()`` is the number made so far."""
+        """Group the batches of an epoch into updates; the last may be short.
+
+        ``update()`` is the number of updates so far.
+        """
         group: list[T] = []
         for batch in batches:
             group.append(batch)

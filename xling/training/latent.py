@@ -1,11 +1,12 @@
-"""Where a static encoder starts: latent semantic analysis of aligned rows, in all languages at once.
+"""Initial word vectors of a static encoder: latent semantic analysis of aligned rows in all languages at once.
 
-The rows of an n-way corpus are documents whose words are those of all their languages, so words of one meaning occur in
-the same documents, whatever their language. Subspace iteration finds the directions of rows that words share; the
-vector of a word is the mean of its rows, and least squares spreads it over the word's features.
+The rows of an n-way corpus are documents with the words of all their languages, so translations of a word
+occur in the same documents. Subspace iteration finds the directions of rows that words share. The vector of a
+word is the mean of its rows, and least squares distributes it over the word's features.
 
 Sources: Dumais et al. 1997, Automatic cross-language retrieval using latent semantic indexing; weights as in
-correspondence analysis (Greenacre 1984); conjugate gradients with a diagonal preconditioner (Golub & Van Loan, 11.5).
+correspondence analysis (Greenacre 1984); conjugate gradients with a diagonal preconditioner (Golub & Van
+Loan, 11.5).
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int64, UInt32
 
 MIN_LENGTH = 0.02
-"""Length of a vector below which an error counts as if it were so long."""
+"""Smallest vector length used to weight errors."""
 MAX_COUNT = 2000
-"""Occurrences above which a word counts no more in the least squares."""
+"""Number of occurrences at which a word's weight in the least squares stops growing."""
 
 
 def latent_table(
@@ -42,22 +43,23 @@ def latent_table(
     cfg: LatentConfig,
     seed: int,
 ) -> Float32[Tensor, "rows dim"]:
-    """The table whose words are nearest to their latent vectors, float32 (num_table_rows, dim).
+    """Compute the table whose words are nearest to their latent vectors, float32 (num_table_rows, dim).
 
     Args:
         sets: aligned rows.
         hashes: uint32, features of all words.
-        ends: int64 (num_words + 1), where those of each word begin and end.
-        weights: float32 (num_words,), what each word counts in a text.
+        ends: int64 (num_words + 1), offsets of each word's features.
+        weights: float32 (num_words,), weight of each word in a text.
         shape: (rows of the table, dim).
         cfg: rounds and masses.
-        seed: of the first directions.
+        seed: seed of the initial directions.
     """
     matrix, mass, group = documents(sets, weights, cfg.mass or MASS)
     with Progress("latent vectors", cfg.rounds + cfg.fit_rounds + 1, "rounds") as progress:
         words = latent_words(matrix, mass, group, shape[1], cfg.rounds, seed, progress)
         counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-        # Errors count relative to a word's length: rare words are long, and would leave the frequent ones to chance.
+        # Weight errors relative to a word's length: rare words have long vectors and would dominate the
+        # frequent ones.
         lengths = words.norm(dim=1).clamp_min(MIN_LENGTH).numpy()
         importance = (np.sqrt(np.minimum(counts, MAX_COUNT)) / lengths**2).astype(np.float32)
         owners = _features(hashes, ends, shape[0])
@@ -67,11 +69,11 @@ def latent_table(
 def documents(
     sets: Sequence[RowSet], weights: Float32[np.ndarray, " words"], mass: Mapping[str, float]
 ) -> tuple[sparse.csr_array, Float32[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
-    """Rows in two languages or more as documents.
+    """Build documents from rows with two or more languages.
 
     Returns:
-        shares of the words of each row, float32 (num_rows, num_words), each row summing to 1; the mass of the
-        rows, float32, 1 on average; and the number of the set of each row.
+        The shares of the words of each row, float32 (num_rows, num_words), each row summing to 1; the mass of
+        the rows, float32, 1 on average; and the index of the set of each row.
     """
     rows, words, shares, masses, groups = [], [], [], [], []
     start = 0
@@ -107,10 +109,11 @@ def latent_words(
     seed: int,
     progress: Progress | None = None,
 ) -> Float32[Tensor, "words dim"]:
-    """Vectors of words, float32 (num_words, dim): the mean of their rows' vectors.
+    """Compute vectors of words, float32 (num_words, dim): the mean of their rows' vectors.
 
-    The vectors of rows are those of their words, again and again, made orthonormal in between. The mean of every set is
-    taken off them, else the first directions would say which set a row is of.
+    The vectors of rows are computed from their words and vice versa, repeatedly, with orthonormalisation in
+    between. The mean of every set is subtracted; otherwise the first directions would only encode the set of
+    a row.
     """
     by_word = (sparse.diags_array(mass) @ matrix).T.tocsr()
     total = torch.from_numpy(np.asarray(by_word.sum(1), dtype=np.float32).ravel())
@@ -127,14 +130,14 @@ def latent_words(
         vectors = vectors @ (directions / values.clamp_min(1e-12).sqrt()).float()
         if progress:
             progress.update(note=f"least direction {float(values[0].clamp_min(0).sqrt()):.3f}")
-    found = product(by_word, vectors) * inverse
+    words = product(by_word, vectors) * inverse
     if progress:
         progress.update()
-    return found
+    return words
 
 
 def product(matrix: sparse.csr_array, dense: Float32[Tensor, "columns dim"]) -> Float32[Tensor, "rows dim"]:
-    """``matrix @ dense`` in float32; five times as fast as scipy's, and in as many threads as torch has."""
+    """Multiply ``matrix @ dense`` in float32; five times as fast as scipy, and uses as many threads as torch."""
     indices, starts, values = (torch.from_numpy(x) for x in (matrix.indices, matrix.indptr[:-1], matrix.data))
     return F.embedding_bag(indices, dense, starts, mode="sum", per_sample_weights=values)
 
@@ -147,13 +150,13 @@ def spread(
     ridge: float,
     progress: Progress | None = None,
 ) -> Float32[Tensor, "rows dim"]:
-    """The table whose mean over the features of each word is nearest to its vector, by ridge regression.
+    """Find by ridge regression the table whose mean over each word's features is nearest to the word's vector.
 
     Args:
-        owners: (num_words, num_table_rows), one over the number of features of a word at each.
+        owners: (num_words, num_table_rows), one over the number of a word's features at each of them.
         words: float32 (num_words, dim).
         importance: float32 (num_words,), weight of a word's squared error.
-        rounds: of conjugate gradients.
+        rounds: iterations of conjugate gradients.
         ridge: see `LatentConfig`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a training says while it runs: ``log.jsonl``, and once how long the rest will take."""
+"""Output of a running training: ``log.jsonl``, and one estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MISHAPS = ("skipped_updates", "halved_batches")
 
 
 class Clock:
-    """Says once on standard error how long the rest of a training will take, after `WARM` updates and `TIMED` more."""
+    """Timer that prints the remaining time of a training once, after `WARM` updates and `TIMED` more."""
 
     WARM, TIMED = 5, 20
 
@@ -32,7 +32,7 @@ class Clock:
         self._what, self._updates, self._since = what, 0, 0.0
 
     def made(self, left: int) -> None:
-        """Count an update; ``left`` are still to be made."""
+        """Count an update; ``left`` updates remain."""
         self._updates += 1
         if self._updates == self.WARM:
             self._since = time.perf_counter()
@@ -43,10 +43,10 @@ class Clock:
 
 
 class Log:
-    """``log.jsonl``: one line per event; cut back to the checkpoint when a run is resumed.
+    """Writer of ``log.jsonl``: one line per event; truncated to the checkpoint when a run is resumed.
 
     Attributes:
-        show: gets every event too.
+        show: called with every event too.
         mishaps: updates skipped and batches halved before the checkpoint.
     """
 
@@ -56,8 +56,8 @@ class Log:
         events = [event for event in records.read_lines(path) if isinstance(event.get("update"), int)]
         events = [event for event in events if event["update"] <= num_updates]
         manifest.write_atomic(path, "".join(f"{json.dumps(event)}\n" for event in events))
-        self._late = ""  # lines that found no room on the disk
-        metrics.reset_meters("train")  # of a run before this one in the same process
+        self._late = ""  # lines that did not fit on the disk yet
+        metrics.reset_meters("train")  # they may hold values of an earlier run in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
         self._work, self.precision, self._told = 0.0, "", False
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
@@ -65,14 +65,14 @@ class Log:
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
 
     def count(self, trainer: Trainer, samples: list[Any]) -> None:
-        """Count the real tokens of an update, and its operations."""
+        """Count the real tokens and the operations of an update."""
         self._tokens += sum(sample["ntokens"] for sample in samples if sample)
         self._work += speed.work(trainer.get_model(), samples)
 
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
-        """Write the training loss since the last line; returns it in short for the progress bar.
+        """Write the training loss since the last line; return a short form for the progress bar.
 
-        The first line of an epoch also says how much of each language, or pair, the epoch holds.
+        The first line of an epoch also states how much of each language, or pair, the epoch holds.
         """
         values = metrics.get_smoothed_values("train")
         rate = self.tokens_per_s = self._tokens / (time.perf_counter() - self._since)
@@ -82,7 +82,7 @@ class Log:
         used = self._work / seconds / most if most else math.nan
         self._tokens, self._work, self._since = 0, 0.0, time.perf_counter()
         metrics.reset_meters("train")
-        # A language that had no turn since the last line has an empty meter.
+        # A language without a batch since the last line has an empty meter.
         losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}
         counts: dict[str, Any] = {
             "tokens_per_s": round(rate),
@@ -100,24 +100,24 @@ class Log:
         return f"loss {losses.get('loss', math.nan):.3f}, lr {updates.rate:.2e}, {rate:,.0f} tokens/s{shown}"
 
     def _of_epoch(self, dataset: Any) -> dict[str, Any]:
-        """Its number and tokens by language, ``drawn/sw``, when it has not been written yet."""
+        """Return the epoch's number and tokens by language, ``drawn/sw``, if they have not been written yet."""
         if dataset.epoch <= self._epoch:
             return {}
         self._epoch = dataset.epoch
         return {"epoch": dataset.epoch} | {f"drawn/{name}": n for name, (_, n) in dataset.mixture().items()}
 
     def write_valid(self, trainer: Trainer, losses: dict[str, float], more: dict[str, float]) -> None:
-        """Write validation losses and their perplexities, by objective and language, and what a `Watch` measured."""
+        """Write validation losses and perplexities by objective and language, and the measurements of a `Watch`."""
         ppl = {f"ppl{key[4:]}": round(math.exp(min(value, 50)), 3) for key, value in losses.items()}
         self._write({"update": trainer.get_num_updates(), "split": "valid", **losses, **ppl, **more})
 
     def _write(self, event: dict[str, Any]) -> None:
-        """Append a line; where the disk is full it waits for the next."""
+        """Append a line; if the disk is full, keep it until the next one."""
         self._late += json.dumps(event) + "\n"
         with self.path.open("ab", buffering=0) as handle:
             size = handle.tell()
             try:
-                if handle.write(self._late.encode()) < len(self._late):  # it is ASCII
+                if handle.write(self._late.encode()) < len(self._late):  # the text is ASCII
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 self._late = ""
             except OSError as error:

@@ -1,4 +1,4 @@
-"""The memory of a training on a CPU: kept between updates, not given back to the kernel and asked for again."""
+"""Reuse of memory in CPU training: freed memory is kept between updates instead of returned to the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-# glibc's malloc.h, and its defaults in mallopt(3).
+# Constants of glibc's malloc.h, and their defaults in mallopt(3).
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _NEVER_TRIM, _USUAL_TRIM = -1, 128 * 1024
 _NO_MMAP, _USUAL_MMAP = 0, 65536
@@ -17,18 +17,19 @@ _NO_MMAP, _USUAL_MMAP = 0, 65536
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Keep freed memory for the next tensor of its size; nothing changes on a GPU or with another C library.
+    """Keep freed memory for the next tensor of its size; no effect on a GPU or with another C library.
 
-    Nor under a limit of address space (``ulimit -v``), of which threads and libraries need their part.
+    It also has no effect under a limit of address space (``ulimit -v``), which threads and libraries need
+    too.
 
-    glibc maps every large tensor anew, and the kernel fills its pages with zeros on first touch, whatever is written
-    next. Gradients and logits of 250,000 pieces are so large that this was three tenths of an update.
+    By default glibc maps every large tensor separately, and the kernel fills its pages with zeros on first
+    touch. Gradients and logits of 250,000 pieces are so large that this took three tenths of an update.
 
     Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
     """
     libc = ctypes.CDLL(None)
     limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    if torch.cuda.is_available() or limited or not hasattr(libc, "malloc_trim"):  # which glibc alone has
+    if torch.cuda.is_available() or limited or not hasattr(libc, "malloc_trim"):  # only glibc has it
         yield
         return
     libc.mallopt(_MMAP_MAX, _NO_MMAP)
@@ -42,7 +43,7 @@ def kept() -> Iterator[None]:
 
 
 def give_back() -> None:
-    """Give freed memory back to the kernel, or on a GPU to the driver, for whoever else needs it."""
+    """Return freed memory to the kernel, or on a GPU to the driver."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     libc = ctypes.CDLL(None)

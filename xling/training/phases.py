@@ -1,8 +1,8 @@
-"""One run in several phases: each with its own length, languages, mask rate, block length and objectives.
+"""Training in several phases, each with its own length, languages, mask rate, block length and objectives.
 
-A phase is a recipe of its own over the same model and optimiser. Which one an update belongs to follows from its
-number alone, so a run that was killed goes on in the right one.
-Source: Marone et al. 2025 (annealed language learning: languages join late, masks shrink, rates decay at the end).
+A phase is a recipe over the same model and optimiser. The phase of an update depends only on its number, so a
+killed run continues in the right one. Source: Marone et al. 2025 (annealed language learning: languages join
+late, masks shrink, rates decay at the end).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SHORT = ("alpha", "mask_prob", "tokens_per_sample")
 
 @dataclass(frozen=True)
 class Part:
-    """A phase as it is trained.
+    """A phase, ready for training.
 
     Attributes:
-        name: of the phase, empty in a run without any.
+        name: name of the phase, empty in a run without phases.
         cfg: the settings of the run with those of the phase.
-        end: updates made when it ends.
+        end: number of updates at the end of the phase.
         theta: base of rotary positions of its global layers, None for the model's own.
     """
 
@@ -44,15 +44,15 @@ class Part:
 
 
 def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, list[Part]]:
-    """The settings of a run with its whole length and where the rate decays, and its phases; one where none is named.
+    """Return the settings of a run with its total length and decay, and its phases; one phase if none is given.
 
     Args:
         cfg: as given.
-        processes: that train together, for lengths in tokens.
+        processes: number of processes that train together, for lengths in tokens.
 
     Raises:
-        UserError: a phase without a length or with two, a file of languages that is not there, phases that decay and
-            are followed by ones that do not, other languages in a model that tells them apart.
+        UserError: a phase has no length or two, a file of languages does not exist, a decaying phase is
+            followed by one without decay, or languages change in a model that has weights for each language.
     """
     if not cfg.phases:
         return cfg, [Part("", cfg, cfg.train.updates)]
@@ -70,7 +70,7 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
         if cfg.train.schedule != "wsd" or decaying != sorted(decaying):
             raise UserError(
                 f"phases.{list(cfg.phases)[decaying.index(True)]}.part=decay with train.schedule={cfg.train.schedule}",
-                "train.schedule=wsd, and no stable phase behind a decaying one",
+                "train.schedule=wsd, and no stable phase after a decaying one",
             )
         train = replace(
             train, decay=sum(n for n, is_last in zip(lengths, decaying, strict=True) if is_last) / total
@@ -85,7 +85,7 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
 
 
 def _check_kept(parts: list[Part]) -> None:
-    """Refuse objectives that keep weights in the model where those would have to change between phases."""
+    """Reject objectives with weights in the model that would have to change between phases."""
     first = parts[0].cfg
     for part in parts[1:]:
         for name in part.cfg.objectives:
@@ -93,16 +93,16 @@ def _check_kept(parts: list[Part]) -> None:
                 continue
             if name not in first.objectives or part.cfg.langs != first.langs:
                 raise UserError(
-                    f"phases.{part.name} with objectives.{name}, which keeps weights of its own in the model",
+                    f"phases.{part.name} with objectives.{name}, which keeps its own weights in the model",
                     f"objectives.{name} in the first phase, and the same languages in all",
                 )
 
 
 def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConfig:
-    """The settings of a run without phases that trains as ``phase`` does."""
+    """Return the settings of a run without phases that trains as ``phase`` does."""
     given = {key: str(value) for key in _SHORT if (value := getattr(phase, key)) is not None}
     chosen = phase.objectives or {key: {} for key in cfg.objectives}
-    made = {}
+    objectives = {}
     for objective, settings in chosen.items():
         known = {item.name for item in fields(OBJECTIVES[objective].config)}
         if odd := [key for key in given if key not in known and len(chosen) == 1]:
@@ -110,19 +110,21 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
                 f"phases.{name}.{odd[0]} with objectives.{objective}", ", ".join(sorted(known & {*_SHORT}))
             )
         short = {key: value for key, value in given.items() if key in known}
-        made[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
+        objectives[objective] = {**cfg.objectives.get(objective, {}), **short, **settings}
     langs = _langs(phase.langs, name) if phase.langs else cfg.langs
-    if langs != cfg.langs and (cfg.model.lang_embeddings or any(OBJECTIVES[key].decoder for key in made)):
+    if langs != cfg.langs and (
+        cfg.model.lang_embeddings or any(OBJECTIVES[key].decoder for key in objectives)
+    ):
         raise UserError(
             f"phases.{name}.langs with a model that has a vector or a token for each language",
             "the same languages in every phase",
             "set langs= for all of them",
         )
-    return replace(cfg, objectives=made, langs=langs, phases={})
+    return replace(cfg, objectives=objectives, langs=langs, phases={})
 
 
 def _langs(given: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """A list as it is, ``all`` as nothing, the words of a file."""
+    """Parse languages: a list unchanged, ``all`` as an empty list, the words of a file."""
     if given == ("all",):
         return ()
     if len(given) == 1 and ("/" in given[0] or "." in given[0]):
@@ -136,13 +138,13 @@ def _langs(given: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 class Course:
-    """Which phase a trainer is in.
+    """Control of the phases during training.
 
     Args:
         parts: the phases in order.
-        trainer: whose task is exchanged.
-        build: from the settings of a phase to its task.
-        folder: where what was read is kept until the end.
+        trainer: the trainer whose task is exchanged.
+        build: builds a task from the settings of a phase.
+        folder: where the record of read data is kept until the end.
     """
 
     def __init__(self, parts: list[Part], trainer: Any, build: Any, folder: Path) -> None:
@@ -150,7 +152,7 @@ class Course:
         self._file, self._now = folder / FILE, 0
 
     def enter(self, update: int) -> None:
-        """Go to the phase of the update after ``update``: another task over the same model."""
+        """Enter the phase of the update after ``update``: another task over the same model."""
         ended = [part.end <= update for part in self._parts[:-1]].count(True)
         part = self._parts[ended]
         if ended != self._now:
@@ -164,11 +166,11 @@ class Course:
         self._now = ended
 
     def ends(self, update: int) -> bool:
-        """Whether a phase that is not the last ends with this update."""
+        """Return whether a phase, other than the last, ends with this update."""
         return any(part.end == update for part in self._parts[:-1])
 
     def langs(self, first: list[str]) -> list[str]:
-        """All languages of the run, where ``first`` are those of its first phase."""
+        """Return all languages of the run; ``first`` are those of its first phase."""
         if len(self._parts) == 1:
             return first
         named = [
@@ -179,14 +181,14 @@ class Course:
         return sorted({*named}, key=[*first, *named].index)
 
     def turn(self, update: int, seen: dict[str, Any]) -> Any:
-        """Keep what the present phase read, go to the next after ``update``, and return its training iterator."""
-        found = self._noted() | {self._parts[self._now].name: seen}
-        manifest.write_atomic(self._file, json.dumps(found))
+        """Record what the current phase read, enter the next one after ``update``, and return its training iterator."""
+        read = self._noted() | {self._parts[self._now].name: seen}
+        manifest.write_atomic(self._file, json.dumps(read))
         self.enter(update)
         return self._trainer.get_train_iterator(1, load_dataset=True)
 
     def read(self, seen: dict[str, Any]) -> dict[str, Any]:
-        """What the whole run read, from what its last phase did: by phase, and the epochs of each language in all."""
+        """Return what the whole run read: by phase, and the total epochs of each language."""
         if len(self._parts) == 1:
             return seen
         by_phase = {part.name: self._noted().get(part.name, seen) for part in self._parts[:-1]}
@@ -197,7 +199,10 @@ class Course:
 
 
 def in_all(by_phase: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Tokens read and epochs made of each language, over all phases: ``tokens`` as in one phase, and ``phases``."""
+    """Sum the tokens read and the epochs of each language over all phases.
+
+    ``tokens`` as in one phase, and ``phases``.
+    """
     tokens: dict[str, dict[str, Any]] = {}
     for seen in by_phase.values():
         for name, one in seen["tokens"].items():

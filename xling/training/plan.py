@@ -1,4 +1,4 @@
-"""What a pre-training run will take, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
+"""Estimated cost of a pre-training run, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from xling.training.settings import TrainConfig
 
 WARM, TIMED = 1, 3
 _BYTES_OF_STATE = 3 * 4  # a gradient and AdamW's two moments, all float32
-_BYTES_OF_MASTER = 4  # where the weights are not float32
+_BYTES_OF_MASTER = 4  # if the weights are not float32
 
 
 def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callable[..., Any]) -> Answer:
-    """The plan: model, data, floating point operations, memory and time.
+    """Describe model, data, floating point operations, memory and time of a run.
 
     Args:
-        trainer: of the first phase; of no use afterwards.
-        train: of the whole run.
+        trainer: trainer of the first phase; unusable afterwards.
+        train: settings of the whole run.
         parts: its phases.
-        build: from the settings of a phase to its task.
+        build: builds a task from the settings of a phase.
 
-    The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``, which is of no use afterwards.
+    The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``.
     Operations are those of matrix products and attention, counted by torch in one update.
     """
     epoch_itr = trainer.get_train_iterator(1, load_dataset=True)
@@ -41,9 +41,9 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
     trainer.lr_step(1)
     tokens, flops, seconds = _warm_up(trainer, _endless(trainer, epoch_itr, train.accumulate))
     updates, batches = train.updates, Batches.of(train)
-    made = batches.total(updates)
-    epochs, total = made / num_batches, made * tokens / train.accumulate
-    seconds_in_all = seconds * made / train.accumulate
+    num_batches_read = batches.total(updates)
+    epochs, total = num_batches_read / num_batches, num_batches_read * tokens / train.accumulate
+    seconds_in_all = seconds * num_batches_read / train.accumulate
     by_phase = _phases(parts, build, batches, tokens / train.accumulate) if len(parts) > 1 else {}
     lines = [
         f"model      {_model_line(model)}",
@@ -77,8 +77,8 @@ def describe(trainer: Any, train: TrainConfig, parts: list[Part], build: Callabl
 def _phases(
     parts: list[Part], build: Callable[..., Any], batches: Batches, tokens: float
 ) -> dict[str, dict[str, Any]]:
-    """What each phase will read of each language, from the draw of its first epoch and ``tokens`` a batch."""
-    made, before = {}, 0
+    """Estimate what each phase will read of each language, from its first epoch and ``tokens`` per batch."""
+    by_phase, before = {}, 0
     for part in parts:
         task = build(part.cfg)
         task.load_dataset("train")
@@ -88,13 +88,17 @@ def _phases(
         seen = {
             n: {"there": there, "read": round(total * drawn / epoch)} for n, (there, drawn) in mixture.items()
         }
-        made[part.name] = {"updates": part.end - before, "epochs": round(total / epoch, 4), "tokens": seen}
+        by_phase[part.name] = {
+            "updates": part.end - before,
+            "epochs": round(total / epoch, 4),
+            "tokens": seen,
+        }
         before = part.end
-    return made
+    return by_phase
 
 
 def _phase_lines(by_phase: dict[str, dict[str, Any]]) -> list[str]:
-    """Each phase with the tokens of its languages, then all of them."""
+    """Format each phase with the tokens of its languages, then the total."""
     lines = []
     for name, seen in (*by_phase.items(), ("in all", in_all(by_phase))):
         told = f": {seen['updates']:,} updates, {seen['epochs']:.2f} epochs" if "updates" in seen else ""
@@ -116,7 +120,7 @@ def _endless(trainer: Any, epoch_itr: Any, accumulate: int) -> Iterator[list[Any
 
 
 def _warm_up(trainer: Any, batches: Iterator[list[Any]]) -> tuple[float, float, float]:
-    """Mean real tokens, floating point operations and median seconds of an update."""
+    """Measure mean real tokens, floating point operations and median seconds of an update."""
     for _ in range(WARM):
         trainer.train_step(next(batches))
     samples = next(batches)

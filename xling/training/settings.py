@@ -1,4 +1,4 @@
-"""The settings of a pre-training, which a login node reads without torch: `xling.training.train` carries them out."""
+"""Settings of pre-training, which a login node reads without torch; `xling.training.train` executes them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from xling.models.shape import ModelConfig
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How long and how fast.
+    """Length, batch size and optimiser of the training.
 
     Attributes:
         updates: optimiser steps.
         batch_tokens: real tokens in a batch of one process.
         accumulate: batches per update.
-        batch_first: batches of the first updates, where they grow.
-        batch_warmup: tokens over which updates grow from ``batch_first`` batches to ``accumulate``, 0 for none.
-        optimizer: ``adamw``, ``stable_adamw`` (Wortsman et al. 2023), or ``muon`` for the matrices of layers with AdamW
-            for the rest, see `xling.models.rules`.
-        beta1, beta2, eps: of AdamW; .98 is RoBERTa's and XLM-R's second, .999 BERT's.
-        momentum: of Muon.
-        weight_decay: decoupled; biases and norms have none.
+        batch_first: batches of the first updates, if they grow.
+        batch_warmup: tokens over which updates grow from ``batch_first`` batches to ``accumulate``, 0 for no
+            growth.
+        optimizer: ``adamw``, ``stable_adamw`` (Wortsman et al. 2023), or ``muon`` for the matrices of layers
+            with AdamW for the rest, see `xling.models.rules`.
+        beta1, beta2, eps: settings of AdamW; beta2 is .98 in RoBERTa and XLM-R, .999 in BERT.
+        momentum: momentum of Muon.
+        weight_decay: decoupled; not applied to biases and norms.
         lr: peak learning rate, reached after ``warmup`` updates.
         warmup: updates in which the learning rate rises.
-        decay: share of the updates, at the end, in which ``wsd`` falls.
-        schedule: what it does then: ``linear`` and ``cosine`` decay over all that is left, ``inverse_sqrt`` falls with
-            the square root of the updates, ``wsd`` stays until the last share ``decay`` of the updates.
-        decay_shape: of ``wsd``: 1 - sqrt of the decay that is done, or a straight line.
-        final_lr: where decays end, as a share of ``lr``; for ``linear`` it is 0.
-        clip: largest gradient norm, 0 for none.
+        decay: share of the updates, at the end, in which ``wsd`` decays.
+        schedule: learning rate after the warm-up: ``linear`` and ``cosine`` decay over the remaining updates,
+            ``inverse_sqrt`` falls with the square root of the updates, ``wsd`` is constant until the last
+            share ``decay``.
+        decay_shape: decay of ``wsd``: 1 minus the square root of the completed share, or linear.
+        final_lr: learning rate at the end of a decay, as a share of ``lr``; 0 for ``linear``.
+        clip: largest gradient norm, 0 for no clipping.
         log_every, valid_every, save_every: in updates.
-        keep: checkpoints kept.
-        max_skipped: updates skipped in a row, for gradients that are not finite, that stop training.
-        sharding: ``full`` keeps a part of each weight, gradient and moment in every process (FSDP2) instead of all.
+        keep: number of checkpoints to keep.
+        max_skipped: training stops after this many successive updates were skipped for gradients that are not
+            finite.
+        sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2).
         threads: CPU threads of torch, 0 for its own choice.
-        workers: processes that make batches ahead, 0 for none: for a GPU, which they keep busy. The batches are the
-            same for any number.
+        workers: processes that prepare batches, 0 for none; they keep a GPU busy. The batches do not depend
+            on the number.
     """
 
     updates: int = ranged(1000, COUNT)
@@ -72,7 +75,7 @@ class TrainConfig:
     workers: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained.
+        """Reject invalid settings.
 
         Raises:
             UserError: a setting out of its range.
@@ -84,15 +87,16 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class PhaseConfig:
-    """A phase of a run: what it names replaces the settings of the run, see `xling.training.phases`.
+    """A phase of a run: its settings replace those of the run, see `xling.training.phases`.
 
     Attributes:
-        updates, tokens: its length, in one of both; tokens as batches are filled at most.
-        langs: languages, one file that lists them, or ``all`` that are in the data; empty: those of the run.
-        alpha, mask_prob, tokens_per_sample: of every objective of the phase that has such a setting.
-        objectives: those of the phase with their settings, laid over those of the run; empty: all of the run.
-        part: of the schedule ``wsd``: the rate is ``stable``, or it begins to ``decay``.
-        global_theta: base of rotary positions of global layers from now on.
+        updates, tokens: its length, given as one of both; tokens count batches as full.
+        langs: languages, one file that lists them, or ``all`` of the data; empty: those of the run.
+        alpha, mask_prob, tokens_per_sample: for every objective of the phase that has such a setting.
+        objectives: objectives of the phase with their settings, applied over those of the run; empty: all of
+            the run.
+        part: phase of the schedule ``wsd``: the rate is ``stable``, or it begins to ``decay``.
+        global_theta: base of rotary positions of global layers from this phase on.
     """
 
     updates: int = ranged(0, NOT_NEGATIVE)
@@ -106,7 +110,7 @@ class PhaseConfig:
     global_theta: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse lengths below 0.
+        """Reject negative lengths.
 
         Raises:
             UserError: a setting out of its range.
@@ -122,20 +126,20 @@ class PretrainConfig:
         data: binarised directory.
         out: directory to publish.
         objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
-        mix: how several objectives meet; see `xling.objectives.multi`.
+        mix: how several objectives are combined; see `xling.objectives.multi`.
         langs: languages to train on; empty for all in ``data``.
-        init: published model to start from, empty for fresh weights. Of another vocabulary only with
-            ``freeze=body``: then its embeddings are left behind.
-        init_layers: layers of ``init`` to start from, the lowest is 0, in place of all: for a model of fewer layers.
-        freeze: what stays as it is: nothing, the ``embeddings`` of the pieces with the output bias, the ``body``,
-            which is all the rest (Artetxe et al. 2020), the ``encoder`` with the embeddings that the decoder shares
-            (XNLG), or the ``decoder`` with them. At the end it is checked that no bit of it has changed. Adapters
-            always learn; where they are, ``body`` means all that ``init`` brings, embeddings of the same vocabulary
-            included (MAD-X).
-        phases: parts of the run with lengths, languages and objectives of their own, in this order; ``train.updates``
-            is then their sum.
-        seed: of every draw, and of fresh weights.
-        log: where the curves are shown while it runs, see `xling.training.track`; changes nothing of the result.
+        init: published model to start from, empty for fresh weights. It may have another vocabulary only with
+            ``freeze=body``: then its embeddings are dropped.
+        init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
+            layers.
+        freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
+            rest (Artetxe et al. 2020). ``encoder`` or ``decoder``: with the embeddings that both share (XNLG). At
+            the end it is verified that no bit has changed. Adapters always learn; with adapters, ``body`` means
+            all weights of ``init``, including embeddings of the same vocabulary (MAD-X).
+        phases: parts of the run with their own lengths, languages and objectives, in this order;
+            ``train.updates`` is then their sum.
+        seed: seed of every draw and of fresh weights.
+        log: where curves are shown during training, see `xling.training.track`; does not change the result.
         dry_run: print the plan, measured by a short warm-up, and stop.
     """
 

@@ -1,7 +1,7 @@
-"""Model FLOP utilisation: the operations that a training needs, by those that its device could have made.
+"""Model FLOP utilisation: the operations that a training needs, divided by those that its device could perform.
 
-Counted are matrix products and attention, forward once and backward twice; recomputed activations, frozen weights and
-what objectives add are not. Source: Chowdhery et al. 2022, appendix B.
+It counts matrix products and attention, forward once and backward twice. Recomputed activations, frozen
+weights and the objectives' own modules are not counted. Source: Chowdhery et al. 2022, appendix B.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ PEAKS = {
     "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12,
     "A10": 125e12, "V100": 125e12, "T4": 65e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
 }  # fmt: skip
-"""Dense operations a second in 16 bits by the makers' data sheets; a name that comes first wins."""
+"""Dense 16-bit operations per second from the vendors' data sheets; the first matching name is used."""
 _SIDE, _PRODUCTS = 1024, 10
 
 
 @cache
 def peak(device: str, dtype: torch.dtype) -> tuple[float, str]:
-    """Most floating point operations a second of a device, 0 where it is not known, and where the figure is from.
+    """Return the peak floating point operations per second of a device, 0 if unknown, and the source of the figure.
 
-    A processor's is measured by products of 1,024 x 1,024, with as many threads as torch has.
+    A processor is measured by products of 1,024 x 1,024 matrices, with as many threads as torch has.
     """
     if device == "cuda":
         name = torch.cuda.get_device_name()
-        found = next((value for key, value in PEAKS.items() if key in name), 0.0)
-        return (found if dtype != torch.float32 else 0.0), f"data sheet of {name}"
+        operations = next((value for key, value in PEAKS.items() if key in name), 0.0)
+        return (operations if dtype != torch.float32 else 0.0), f"data sheet of {name}"
     x, seconds = torch.ones(_SIDE, _SIDE, dtype=dtype), []
     for _ in range(_PRODUCTS):
         begin = time.perf_counter()
@@ -43,27 +43,27 @@ def peak(device: str, dtype: torch.dtype) -> tuple[float, str]:
 
 
 def work(model: Any, samples: list[Any]) -> float:
-    """Floating point operations of the passes of an update over batches."""
+    """Return the floating point operations of an update over the given batches."""
     cfg, vocab = model.cfg, len(model.encoder.tokens.weight)
     inner = cfg.heads * (cfg.head_dim or cfg.dim // cfg.heads)
-    made = 0.0
+    operations = 0.0
     for side in (part for sample in samples for part in _dicts(sample)):
         if "runs" in side:
             is_decoder = "cross" in side
             layers = model.decoder.layers if is_decoder else model.encoder.layers
             seen = [0] * len(layers) if is_decoder else windows.of(cfg.attention, cfg.layers)
             tokens = sum(count * length for count, length in side["runs"])
-            made += 2 * tokens * _matrices(layers)
+            operations += 2 * tokens * _matrices(layers)
             for window in seen:
                 near = (
                     n * length * min(length, 2 * window + 1 if window else length)
                     for n, length in side["runs"]
                 )
-                made += 4 * inner * sum(near)
-            made += sum(4 * inner * n * tgt * src for n, tgt, src in side.get("cross", ()))
+                operations += 4 * inner * sum(near)
+            operations += sum(4 * inner * n * tgt * src for n, tgt, src in side.get("cross", ()))
         if isinstance(side.get("target"), torch.Tensor):
-            made += 2 * side["target"].numel() * cfg.dim * (vocab + cfg.dim)
-    return 3 * made
+            operations += 2 * side["target"].numel() * cfg.dim * (vocab + cfg.dim)
+    return 3 * operations
 
 
 def _matrices(layers: nn.Module) -> int:
@@ -71,7 +71,7 @@ def _matrices(layers: nn.Module) -> int:
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
-    """A batch and all that is in it."""
+    """Yield a batch and all mappings in it."""
     if isinstance(value, Mapping):
         yield value
         for inside in value.values():

@@ -1,12 +1,13 @@
-"""``xling pretrain static``: one static encoder for every language of an n-way corpus.
+"""Training of one static encoder for every language of an n-way corpus: ``xling pretrain static``.
 
-It starts from latent vectors (`xling.training.latent`) or from another encoder and learns by contrast. Each update
-draws rows and two of the languages of each, and asks each text for its translation among the texts of the other rows.
-The encoder is linear in its table, so the gradient of a row of the table is summed up by hand and its step is that of
-Adagrad with one sum for each row: an update touches the rows of its words alone.
+It starts from latent vectors (`xling.training.latent`) or from another encoder and learns by contrast. Each
+update draws rows and two languages of each row. Each text must identify its translation among the texts of
+the other rows. The encoder is linear in its table, so the gradient of a table row is summed explicitly and
+its step is that of Adagrad with one sum per row: an update only touches the rows of its words.
 
-Sources: loss: Feng et al. 2022, Language-agnostic BERT sentence embedding, section 2 (in-batch negatives, additive
-margin, both directions); step: Duchi et al. 2011, with one sum of squares a row as the rowwise Adagrad of FBGEMM.
+Sources: loss: Feng et al. 2022, Language-agnostic BERT sentence embedding, section 2 (in-batch negatives,
+additive margin, both directions); step: Duchi et al. 2011, with one sum of squares per row as the rowwise
+Adagrad of FBGEMM.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ if TYPE_CHECKING:
 STAGE = "pretrain static"
 WARMUP_UPDATES = 50
 START_SCALE = 0.1
-"""Root mean square of a table that is trained from."""
+"""Root mean square that an initial table is scaled to."""
 STEP_ROWS = 4096
-"""Rows of the table whose gradients are summed up at a time."""
+"""Number of table rows whose gradients are summed at a time."""
 Sides: TypeAlias = tuple[list[np.ndarray], list[np.ndarray]]
 """The words of the two texts of every row of an update, uint32 (num_words,) each."""
 
 
 class Batches:
-    """Pairs of texts by number of the update: the same whatever came before.
+    """Pairs of texts by update number, independent of earlier updates.
 
     Args:
         sets: aligned rows.
@@ -70,7 +71,7 @@ class Batches:
         self._shares = self._row_shares()
 
     def _row_shares(self) -> np.ndarray:
-        """The share of each set in the rows of an update."""
+        """Return the share of each set in the rows of an update."""
         sizes = np.array([len(rows) ** 0.5 for rows in self._usable])
         names = np.array([each.source for each in self.sets])
         shares = np.zeros(len(names))
@@ -84,7 +85,7 @@ class Batches:
         return np.asarray(shares / total)
 
     def draw(self, update: int) -> Sides:
-        """The words of the two texts of every row of an update."""
+        """Draw the words of the two texts of every row of an update."""
         random, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
         assert cfg_seed >= 0
         sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
@@ -111,14 +112,14 @@ class Batches:
 
 
 class Trainer:
-    """The table, its sums of squares, and one update.
+    """The table, its sums of squares, and the update step.
 
     Args:
         cfg: settings.
         hashes: uint32, features of all words.
-        ends: int64 (num_words + 1), where those of each word begin and end.
-        weights: float32 (num_words,), what each word counts in a sentence.
-        table: float32 (num_table_rows, dim), what to start from; default: a random one.
+        ends: int64 (num_words + 1), offsets of each word's features.
+        weights: float32 (num_words,), weight of each word in a sentence.
+        table: float32 (num_table_rows, dim), the initial table; default: a random one.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Trainer:
         self.squares = torch.zeros(len(self.table))
 
     def update(self, sides: Sides, lr: float) -> float:
-        """One step; returns the loss."""
+        """Make one step and return the loss."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
         words, place = np.unique(np.concatenate(texts), return_inverse=True)
@@ -160,7 +161,7 @@ class Trainer:
         return float(loss.detach())
 
     def _features(self, words: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        """Rows of the table of all features of ``words``, and how many each word has."""
+        """Return the table rows of all features of ``words``, and the number of features of each word."""
         begin = self._ends[words]
         counts = self._ends[words + 1] - begin
         ends = np.cumsum(counts)
@@ -168,12 +169,12 @@ class Trainer:
         return torch.from_numpy(self._rows[index].astype(np.int64)), counts
 
     def _step(self, rows: np.ndarray, owner: Tensor, gradient: Tensor, lr: float) -> None:
-        """Sum up the gradient of each row of the table and take its step, some rows at a time: they stay in the cache.
+        """Sum the gradient of each table row and make its step, in chunks of rows that fit the cache.
 
         Args:
             rows: int64 (F,), the row of each feature.
             owner: int64 (F,), the word of each feature.
-            gradient: float32 (num_words, dim), of each feature of a word.
+            gradient: float32 (num_words, dim), gradient of each feature of a word.
             lr: learning rate.
         """
         order = np.argsort(rows, kind="stable")
@@ -193,13 +194,13 @@ class Trainer:
 def contrast(
     a: Float32[Tensor, "rows dim"], b: Float32[Tensor, "rows dim"], temperature: float, margin: float
 ) -> Float32[Tensor, ""]:
-    """Mean cross-entropy of finding row i of the other side by row i, both ways.
+    """Return the mean cross-entropy of identifying row i of the other side from row i, in both directions.
 
     Args:
         a: (R, D), rows of length 1.
         b: (R, D), rows of length 1.
-        temperature: similarities are divided by it.
-        margin: taken off the similarity of the right row.
+        temperature: divisor of the similarities.
+        margin: subtracted from the similarity of the correct row.
 
     Returns:
         a scalar.
@@ -212,10 +213,10 @@ def contrast(
 
 
 def run(cfg: StaticTraining) -> manifest.Manifest:
-    """Train and publish; a run that was killed goes on from its last state.
+    """Train and publish; a killed run continues from its last saved state.
 
     Raises:
-        UserError: ``data`` is no n-way corpus, or has nothing to train on.
+        UserError: ``data`` is not an n-way corpus, or has nothing to train on.
     """
     inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
@@ -223,14 +224,14 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     sets, hashes, ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batches = Batches(sets, cfg)
-    with manifest.publish(cfg.out, STAGE, cfg, inputs) as made:
+    with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
         table = None if _State.is_kept(cfg) else _start(cfg, sets, hashes, ends, weights)
         trainer = Trainer(cfg, hashes, ends, weights, table)
-        made.counts |= _train(cfg, trainer, batches)
+        publication.counts |= _train(cfg, trainer, batches)
         frequent = np.flatnonzero(weights < 1 - FREQUENT)
         words = words_of(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent}
-        save(StaticEncoder(cfg.model, trainer.table, share), made.path)
+        save(StaticEncoder(cfg.model, trainer.table, share), publication.path)
     _state_path(cfg).unlink(missing_ok=True)
     return manifest.read(cfg.out)
 
@@ -238,7 +239,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
 def _start(
     cfg: StaticTraining, sets: Sequence[RowSet], hashes: np.ndarray, ends: np.ndarray, weights: np.ndarray
 ) -> Tensor | None:
-    """The table of an encoder, or the latent one at the scale of a fresh one, or None for a fresh one.
+    """Return the table of an encoder, or the latent one scaled like a fresh one, or None for a fresh one.
 
     Raises:
         UserError: the encoder has another shape.
@@ -261,7 +262,7 @@ def _start(
 
 
 def _train(cfg: StaticTraining, trainer: Trainer, batches: Batches) -> dict[str, float]:
-    """Updates until the budget is used up."""
+    """Run updates until the budget is used up."""
     state = _State(cfg, trainer)
     losses: list[float] = []
     total = cfg.updates - state.updates if cfg.updates else None
@@ -278,7 +279,7 @@ def _train(cfg: StaticTraining, trainer: Trainer, batches: Batches) -> dict[str,
 
 
 class _State:
-    """How far a training is, kept on the disk for the next attempt."""
+    """Progress of a training, stored on disk for the next attempt."""
 
     def __init__(self, cfg: StaticTraining, trainer: Trainer, clock: Callable[[], float] = time.monotonic):
         self.cfg, self.trainer, self._clock = cfg, trainer, clock
@@ -291,18 +292,18 @@ class _State:
 
     @staticmethod
     def _kept(cfg: StaticTraining) -> dict[str, Any]:
-        """The state that an attempt with the same settings and corpus left, or nothing."""
+        """Return the saved state of an attempt with the same settings and corpus, or an empty dictionary."""
         path = _state_path(cfg)
         kept = torch.load(path, weights_only=True) if path.is_file() else {}
         return kept if kept.get("key") == _key(cfg) else {}
 
     @classmethod
     def is_kept(cls, cfg: StaticTraining) -> bool:
-        """Whether a state to go on from is there."""
+        """Return whether there is a saved state to continue from."""
         return bool(cls._kept(cfg))
 
     def part(self) -> float:
-        """Of the budget that is used up."""
+        """Return the share of the budget that is used up."""
         if self.cfg.updates:
             return self.updates / self.cfg.updates
         if not self.cfg.minutes:
@@ -310,7 +311,7 @@ class _State:
         return min(1.0, self.seconds / (60 * self.cfg.minutes))
 
     def advance(self) -> None:
-        """Count an update, and save when it is time."""
+        """Count an update, and save if it is due."""
         now = self._clock()
         self.updates += 1
         self.seconds += now - self._last
@@ -320,7 +321,7 @@ class _State:
             self.save()
 
     def save(self) -> None:
-        """Write the state in one step."""
+        """Write the state atomically."""
         path = _state_path(self.cfg)
         temporary = path.with_suffix(".tmp")
         torch.save(

@@ -1,4 +1,4 @@
-"""Settings of ``xling pretrain static``; no torch here, so that they load without it."""
+"""Settings of ``xling pretrain static``, which load without torch."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MASS = {
     "bible": 0.1, "seed": 0.3, "multi30k": 0.15, "mafand": 0.5, "nli": 0.5, "indian": 0.5, "stories": 0.5, "udhr": 0.1,
     "dictionary": 0.02,
 }  # fmt: skip
-"""Verses recur in sixty languages, captions are alike, and entries of a dictionary are rows of their own."""
+"""Default weights: verses recur in sixty languages, captions are similar, dictionary entries are short rows."""
 
 
 @dataclass(frozen=True)
 class LatentConfig:
-    """Settings of `latent_table`, or an encoder instead of it.
+    """Settings of `latent_table`, or an encoder to use instead.
 
     Attributes:
-        encoder: output of ``xling pretrain static`` of the same ``model.*`` that is trained further; no latent vectors
-            are computed then.
-        rounds: of subspace iteration; 0 starts from a random table instead.
-        fit_rounds: of conjugate gradients.
-        ridge: strength of the pull to zero, relative to the median weight of a feature.
-        mass: weight of a text by source, 1 where none is given; a row weighs as much as its texts together.
+        encoder: output of ``xling pretrain static`` with the same ``model.*`` to train further; latent
+            vectors are not computed then.
+        rounds: rounds of subspace iteration; 0 starts from a random table instead.
+        fit_rounds: iterations of conjugate gradients.
+        ridge: strength of the ridge penalty, relative to the median weight of a feature.
+        mass: weight of a text by source, 1 by default; a row weighs as much as its texts together.
     """
 
     encoder: Path | None = None
@@ -48,20 +48,20 @@ class StaticTraining:
     Attributes:
         data: output of ``xling corpus nway``.
         out: directory to publish.
-        minutes: wall time of the updates, with ``updates=0``; the learning rate falls to zero over it. 0 leaves the
-            latent vectors as they are.
-        updates: so many updates instead; then a run that was stopped and goes on ends in the same weights.
-        shares: of the rows by source; the others share what is left over evenly. Within a source a set of aligned
-            files counts by the root of its rows.
+        minutes: wall time of the updates, with ``updates=0``; the learning rate falls to zero over it. 0
+            keeps the latent vectors unchanged.
+        updates: number of updates instead; then a resumed run ends in the same weights.
+        shares: share of the rows by source; the other sources share the rest evenly. Within a source a set of
+            aligned files counts by the square root of its rows.
         start: latent vectors, or an encoder, to start from.
-        rows: of one update.
-        english: share of the rows of three languages and more that English is one side of.
-        drop: share of the words of a text that are left out.
-        lr: learning rate at the start.
-        temperature: of the softmax over the rows.
-        margin: taken off the similarity of a row's own translation.
-        seed: of the table and of the batches.
-        save_minutes: minutes between states from which a stopped run goes on.
+        rows: rows of one update.
+        english: share of the rows with three or more languages in which one side is English.
+        drop: share of the words of a text that are dropped.
+        lr: initial learning rate.
+        temperature: temperature of the softmax over the rows.
+        margin: subtracted from the similarity of a row's own translation.
+        seed: seed of the table and of the batches.
+        save_minutes: minutes between saved states from which a stopped run continues.
         model: shape of the encoder.
     """
 
@@ -82,7 +82,7 @@ class StaticTraining:
     model: StaticConfig = field(default_factory=StaticConfig)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot train.
+        """Reject invalid settings.
 
         Raises:
             UserError: a setting out of range.
@@ -91,7 +91,7 @@ class StaticTraining:
             raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
             raise UserError(
-                "minutes=0 updates=0 learn nothing here", "one of them above 0, or latent vectors"
+                "minutes=0 updates=0 would learn nothing", "one of them above 0, or latent vectors"
             )
         for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
             if not low <= getattr(self, name) <= high:

@@ -1,9 +1,9 @@
-"""Where the curves of a training are shown while it runs, by one setting: ``log=tensorboard`` or ``log=wandb``.
+"""Live curves of a training, chosen by one setting: ``log=tensorboard`` or ``log=wandb``.
 
-Both get what ``log.jsonl`` gets, as ``train/loss/mmlm/sw`` over updates. TensorBoard's files stand in
-``tensorboard/NAME`` beside the output, for ``tensorboard --logdir``; those of Weights & Biases in ``wandb/`` beside
-it, without a network unless WANDB_MODE says ``online`` (``wandb sync`` sends them later). Neither is installed with
-xling, and neither changes a bit of the result.
+Both receive the events of ``log.jsonl``, as ``train/loss/mmlm/sw`` over updates. TensorBoard's files are in
+``tensorboard/NAME`` beside the output, for ``tensorboard --logdir``; those of Weights & Biases in ``wandb/``
+beside it, offline unless WANDB_MODE says ``online`` (``wandb sync`` uploads them later). Neither is installed
+with xling, and neither changes a bit of the result.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Event = Mapping[str, Any]
 Show = Callable[[Event], None]
 PROJECT = "xling"
 OFF = "none"
-"""What ``log=`` says where nothing is shown."""
+"""Value of ``log=`` that shows nothing."""
 
 
 class Tracker(ABC):
-    """Shows the curves of one training.
+    """Base class of services that show the curves of one training.
 
     Attributes:
         needs: module that has to be installed.
 
     Args:
-        out: output directory of the training, whose name the curves take.
-        settings: configuration of the training, to be shown beside them.
-        num_updates: updates that a resumed training has behind it.
+        out: output directory of the training, which names the curves.
+        settings: configuration of the training, shown beside them.
+        num_updates: updates that a resumed training has already made.
     """
 
     needs: ClassVar[str]
@@ -48,7 +48,7 @@ class Tracker(ABC):
 
     @classmethod  # noqa: B027 - most need nothing
     def prepare(cls) -> None:
-        """Called before ``needs`` is imported."""
+        """Prepare the environment before ``needs`` is imported."""
 
     @abstractmethod
     def show(self, event: Event) -> None:
@@ -56,17 +56,17 @@ class Tracker(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is held."""
+        """Flush pending data."""
 
 
 TRACKERS: Registry[type[Tracker]] = Registry("log", plugin="tracker")
 
 
 def check(log: str) -> None:
-    """Refuse a setting whose package is not there, before the work starts.
+    """Check that the package of a setting is installed, before the work starts.
 
     Raises:
-        UserError: no such setting, or its package is not installed or cannot be loaded.
+        UserError: the setting does not exist, or its package is not installed or cannot be loaded.
     """
     if log == OFF:
         return
@@ -82,13 +82,13 @@ def check(log: str) -> None:
 
 @contextmanager
 def shown(log: str, out: Path, settings: Any, num_updates: int = 0) -> Iterator[Show]:
-    """Inside, the function that is given shows an event: ``update``, ``split`` and numbers by name.
+    """Provide inside the block a function that shows an event: ``update``, ``split`` and numbers by name.
 
     Args:
-        log: where.
-        out: output directory of the training, whose name the curves take.
-        settings: configuration of the training, to be shown beside them.
-        num_updates: updates that a resumed training has behind it; what was shown beyond them is void.
+        log: the service.
+        out: output directory of the training, which names the curves.
+        settings: configuration of the training, shown beside them.
+        num_updates: updates that a resumed training has already made; later ones shown before are discarded.
 
     Raises:
         UserError: as `check`.
@@ -105,7 +105,7 @@ def shown(log: str, out: Path, settings: Any, num_updates: int = 0) -> Iterator[
 
 
 def numbers(event: Event) -> dict[str, float]:
-    """The numbers of an event by ``split/name``."""
+    """Return the numbers of an event by ``split/name``."""
     return {
         f"{event['split']}/{key}": float(value)
         for key, value in event.items()
@@ -115,7 +115,7 @@ def numbers(event: Event) -> dict[str, float]:
 
 @TRACKERS.register("tensorboard")
 class TensorBoard(Tracker):
-    """Writes TensorBoard's event files."""
+    """Writer of TensorBoard's event files."""
 
     needs = "torch.utils.tensorboard"
 
@@ -123,7 +123,7 @@ class TensorBoard(Tracker):
         from torch.utils.tensorboard import SummaryWriter
 
         folder = out.parent / "tensorboard" / out.name
-        # What a killed run wrote beyond its checkpoint is written again: purge_step hides it.
+        # Events of a killed run after its checkpoint are written again: purge_step hides the old ones.
         self._writer = SummaryWriter(str(folder), purge_step=num_updates + 1 if num_updates else None)
         text = json.dumps(config.to_dict(settings), indent=1, ensure_ascii=False)
         self._writer.add_text("settings", f"```\n{text}\n```", num_updates)
@@ -134,19 +134,19 @@ class TensorBoard(Tracker):
             self._writer.add_scalar(name, value, event["update"])
 
     def close(self) -> None:
-        """Write what is held."""
+        """Flush pending data."""
         self._writer.close()
 
 
 @TRACKERS.register("wandb")
 class WeightsAndBiases(Tracker):
-    """Writes a run of Weights & Biases; a resumed training goes on in the same one."""
+    """Writer of a Weights & Biases run; a resumed training continues the same run."""
 
     needs = "wandb"
 
     @classmethod
     def prepare(cls) -> None:
-        """Stay off the network unless WANDB_MODE says otherwise: wandb reads both when it is imported."""
+        """Stay offline unless WANDB_MODE says otherwise; wandb reads the variable when it is imported."""
         os.environ.setdefault("WANDB_MODE", "offline")
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 
@@ -154,7 +154,7 @@ class WeightsAndBiases(Tracker):
         import wandb
 
         shown = config.to_dict(settings)
-        mode: Any = os.environ["WANDB_MODE"]  # wandb itself refuses one that it does not know
+        mode: Any = os.environ["WANDB_MODE"]  # wandb itself rejects unknown modes
         name = json.dumps([str(out.absolute()), shown], sort_keys=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
@@ -167,7 +167,7 @@ class WeightsAndBiases(Tracker):
             mode=mode,
             settings=wandb.Settings(silent=True, console="off"),
         )
-        # Updates, not calls, are the axis: a resumed training shows some updates again.
+        # The axis is the update number, not the call: a resumed training shows some updates again.
         self._run.define_metric("update")
         self._run.define_metric("*", step_metric="update")
 
@@ -176,12 +176,12 @@ class WeightsAndBiases(Tracker):
         self._run.log({"update": event["update"], **numbers(event)})
 
     def close(self) -> None:
-        """Write what is held."""
+        """Flush pending data."""
         self._run.finish()
 
 
 class Losses:
-    """The log of a fine-tuning: mean losses of every `EVERY` updates, and what is measured after each epoch."""
+    """Log of a fine-tuning: mean losses over every `EVERY` updates, and measurements after each epoch."""
 
     EVERY = 20
 
@@ -191,7 +191,7 @@ class Losses:
         self.ends: dict[int, int] = {}
 
     def tell(self, update: int, epoch: int, loss: float) -> None:
-        """Count one update: how many were made, in which epoch from 0, its loss."""
+        """Count one update: its number, its epoch from 0, its loss."""
         self._held.append(loss)
         self.ends[epoch] = update
         if update % self.EVERY == 0 or update == 1:
@@ -204,7 +204,7 @@ class Losses:
         self._show(self.events[-1])
 
     def text(self) -> str:
-        """``log.jsonl``."""
+        """Return the content of ``log.jsonl``."""
         return "".join(
             json.dumps(event) + "\n" for event in sorted(self.events, key=lambda e: int(e["update"]))
         )

@@ -1,8 +1,8 @@
-"""Pre-training: a recipe into fairseq's Trainer. The only place that starts training.
+"""Pre-training from a recipe with fairseq's Trainer; the only place that starts training.
 
-While it trains, checkpoints and the log stand in ``OUT.partial``; at the end ``OUT`` is published with
-``model.pt`` (float32 weights and shape, no pickled code), the vocabulary and the log. Killed at any moment, the
-same command goes on from the last good checkpoint and reaches the same weights.
+During training, checkpoints and the log are in ``OUT.partial``. At the end ``OUT`` is published with
+``model.pt`` (float32 weights and shape, no pickled code), the vocabulary and the log. After a kill at any
+moment, the same command continues from the last good checkpoint and reaches the same weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DIRECTORIES = (
     "data",
     "teacher",
     "back_translated",
-)  # settings of objectives that name what another stage published
+)  # settings of objectives that name outputs of other stages
 Watch = Callable[[Trainer, Path], dict[str, float]]
 
 
@@ -54,15 +54,16 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
 
     Args:
         cfg: settings.
-        watch: called at every validation with the trainer and ``OUT.partial``; what it returns is logged. A model
-            that it writes there as `SELECTED` is published instead of the last; an error that it raises stops the run.
+        watch: called at every validation with the trainer and ``OUT.partial``; its return value is logged. A
+            model that it writes there as `SELECTED` is published instead of the last; an error that it raises
+            stops the run.
 
     Raises:
-        UserError: shards are missing or damaged, an objective or one of its settings is unknown, a checkpoint in
-            ``OUT.partial`` belongs to other settings.
+        UserError: shards are missing or damaged, an objective or one of its settings is unknown, or a
+            checkpoint in ``OUT.partial`` belongs to other settings.
     """
     track.check(cfg.log)
-    log, cfg = cfg.log, replace(cfg, log="none")  # no part of what is made
+    log, cfg = cfg.log, replace(cfg, log="none")  # does not change the output
     out, data = Path(cfg.out), Path(cfg.data)
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
     published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, *named)) if name)]
@@ -74,9 +75,9 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
         manifest.verify(path)
     if cfg.train.threads > 0:
         torch.set_num_threads(cfg.train.threads)
-    # fairseq asks its loader for pinned memory even where there is no accelerator; its search for the module
-    # whose gradient is not finite uses old hooks.
-    # Loader workers are forked beside fairseq's reading thread, of which Python 3.12 warns.
+    # Three warnings to silence. fairseq asks its loader for pinned memory even without an accelerator. Its
+    # search for the module whose gradient is not finite uses old hooks. Loader workers are forked beside
+    # fairseq's reading thread, of which Python 3.12 warns.
     messages = ("'pin_memory' argument is set as true", "Using (a )?non-full backward hook", ".*use of fork")
     for message in messages:
         warnings.filterwarnings("ignore", message=message)
@@ -97,7 +98,7 @@ def _train_and_publish(
 ) -> None:
     partial, data = out.with_name(f"{out.name}.partial"), Path(cfg.data)
     run_key = {"config": config.to_dict(cfg), "data": {str(path): manifest.content(path) for path in inputs}}
-    given = cfg  # what the next start compares with
+    given = cfg  # the next start compares its settings with these
     cfg, parts = phases.planned(cfg, ddp.size())
     trainer, task = build_trainer(parts[0].cfg, partial)
     course = Course(parts, trainer, build_task, partial)
@@ -110,14 +111,14 @@ def _train_and_publish(
     state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
     if ddp.rank() > 0:
         return
-    with manifest.publish(out, STAGE, given, inputs) as made:
-        vocab.copy(data, made.path)
-        shutil.copy(partial / "log.jsonl", made.path / "log.jsonl")
+    with manifest.publish(out, STAGE, given, inputs) as publication:
+        vocab.copy(data, publication.path)
+        shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
-            shutil.copy(selected, made.path / "model.pt")
+            shutil.copy(selected, publication.path / "model.pt")
         else:
-            checkpoint.save_model(made.path / "model.pt", model, course.langs(task.langs), data, state)
-        made.counts |= {
+            checkpoint.save_model(publication.path / "model.pt", model, course.langs(task.langs), data, state)
+        publication.counts |= {
             "updates": trainer.get_num_updates(),
             "parameters": num_parameters(model),
             "skipped_updates": updates.skipped,
@@ -192,7 +193,7 @@ def _train(
 
 
 def _prepare(cfg: PretrainConfig, trainer: Trainer) -> None:
-    """Look at the validation text and, where nothing is learnt yet, let the objectives make themselves ready."""
+    """Check the validation text and, before the first update, let the objectives prepare themselves."""
     _check_validation(cfg, trainer)
     if not trainer.get_num_updates():
         for objective in trainer.task.objectives.values():
@@ -203,13 +204,13 @@ def _check_validation(cfg: PretrainConfig, trainer: Trainer) -> None:
     trainer.task.load_dataset("valid")
     if not len(trainer.task.dataset("valid")):
         raise UserError(
-            f"no validation text in {cfg.data}: every language is a single document",
+            f"no validation text in {cfg.data}: every language has only one document",
             fix="separate documents by blank lines, or give more text",
         )
 
 
 def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log, Updates]:
-    """The log of this process and what makes updates, both where a resumed training left them."""
+    """Open the log of this process and the maker of updates, both restored for a resumed training."""
     rank = ddp.rank()
     log = Log(partial / (f"log-{rank}.jsonl" if rank else "log.jsonl"), trainer.get_num_updates())
     dtype, why = chosen_dtype(cfg.model.precision)
@@ -220,7 +221,7 @@ def _accounts(cfg: PretrainConfig, trainer: Trainer, partial: Path) -> tuple[Log
 
 
 def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dict[str, Any]) -> None:
-    """Write a checkpoint; every process takes part, since each may keep a share of the weights."""
+    """Write a checkpoint; every process takes part, since each may hold a shard of the weights."""
     for objective in trainer.task.objectives.values():
         objective.before_save(trainer.get_model())
     if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
@@ -228,13 +229,14 @@ def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dic
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
-    """How many epochs were made, and by language, pair or objective the tokens that are there and those read.
+    """Return the number of epochs, and the tokens available and read by language, pair or objective.
 
-    Read are the tokens of the present epoch as often as there were epochs; the draw of another differs little.
+    The tokens read are those of the current epoch times the number of epochs; draws of other epochs differ
+    little.
     """
     before = getattr(epoch_itr, "begins_at", 0)
-    made = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    epochs = epoch_itr.epoch - 1 + made / max(before + len(epoch_itr.frozen_batches), 1)
+    batches_read = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
+    epochs = epoch_itr.epoch - 1 + batches_read / max(before + len(epoch_itr.frozen_batches), 1)
     mixture = trainer.task.dataset("train").mixture()
     tokens = {
         name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
@@ -243,7 +245,7 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
-    """The batches of the current epoch, as many to an update as its number says."""
+    """Yield the batches of the current epoch, grouped by update."""
     trainer.begin_epoch(epoch_itr.next_epoch_idx)
     itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
     yield from batches.grouped(itr, trainer.get_num_updates)
@@ -255,7 +257,7 @@ def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
 
 @torch.no_grad()
 def validate(trainer: Trainer, updates: Updates) -> dict[str, float]:
-    """Mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
+    """Return the mean validation loss in nats, over all and by language, as ``loss`` and ``loss_<lang>``."""
     iterator = trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
     with metrics.aggregate(new_root=True) as seen:
         for sample in iterator:

@@ -1,11 +1,11 @@
-"""One update that survives what goes wrong in it: a loss that is not finite, a batch that does not fit.
+"""Training updates that survive a loss that is not finite and a batch that does not fit into memory.
 
-An update whose gradients are not finite is skipped: the weights stay, the batch is used up, the update number does
-not advance. One that runs out of memory is made again with each of its batches in halves; gradients are summed and
-divided by the same count, so the step is that of the whole batch (but for what an objective draws within a batch).
-Validation makes its batches in halves likewise.
-Both are counted. Of several processes all skip together, since the norm is that of all; a batch that does not fit in
-one of them ends the run, for the others already wait for its gradients.
+An update whose gradients are not finite is skipped: the weights stay, the batch is used up, the update number
+does not advance. An update that runs out of memory is repeated with each of its batches split in two.
+Gradients are summed and divided by the same count, so the step equals that of the whole batch (except for
+draws of an objective within a batch). Validation splits its batches likewise. Both events are counted. With
+several processes all skip together, since the norm is that of all. A batch that does not fit in one of them
+ends the run, because the others already wait for its gradients.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _NO_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class SafeTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's Trainer without its crash files; checkpoints are `xling.models.running.Writer`'s."""
+    """fairseq's Trainer without its crash files; checkpoints are written by `xling.models.running.Writer`."""
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Called by fairseq only when a step fails: the last checkpoint is good, the state now is not."""
+        """Do nothing: fairseq only calls this when a step fails, and then the last checkpoint is the good one."""
 
 
 class Updates:
-    """Makes updates and counts what went wrong.
+    """Maker of updates that counts skipped updates and split batches.
 
     Args:
-        trainer: whose ``train`` split the batches come from.
-        dump: file that the batches of the last skipped update are written to when training stops.
-        limit: updates skipped in a row that stop training.
+        trainer: the trainer; batches come from its ``train`` split.
+        dump: file for the batches of the last skipped update when training stops.
+        limit: number of successive skipped updates that stops training.
 
     Attributes:
         skipped: updates skipped since the start.
-        halved: batches halved since the start.
+        halved: batches split since the start.
         rate: learning rate of the last update.
     """
 
@@ -50,10 +50,10 @@ class Updates:
         self.rate = 0.0
 
     def make(self, samples: list[Any]) -> bool:
-        """Make one update of ``samples``; False when it was skipped.
+        """Make one update of ``samples``; return False if it was skipped.
 
         Raises:
-            UserError: too many were skipped in a row, or not even batches of one example fit.
+            UserError: too many successive updates were skipped, or batches of one example do not fit.
         """
         self.rate = float(self._trainer.get_lr())
         while True:
@@ -69,7 +69,7 @@ class Updates:
             else:
                 self._in_a_row = 0
                 return True
-            # Outside of the handler, where the error no longer holds the tensors of the failed pass.
+            # Outside of the except block, where the error no longer holds the tensors of the failed pass.
             self._give_up()
             parts = [half for sample in samples for half in self._halves(sample, "train")]
             if len(parts) == len(samples):
@@ -77,7 +77,7 @@ class Updates:
             samples = parts
 
     def measure(self, sample: Any) -> None:
-        """Take the validation loss of a batch, in halves where it does not fit.
+        """Add the validation loss of a batch, split if it does not fit.
 
         Raises:
             UserError: a batch of one example does not fit.
@@ -97,7 +97,7 @@ class Updates:
             self.measure(half)
 
     def _give_up(self) -> None:
-        self._trainer.zero_grad()  # a step begins so as well; here it frees memory for the next try
+        self._trainer.zero_grad()  # a step starts with this too; here it frees memory for the retry
         for objective in self._trainer.task.objectives.values():
             objective.forget_update(self._trainer.get_model())
         memory.give_back()
@@ -118,11 +118,11 @@ class Updates:
     def _too_large(self, sample: Any) -> UserError:
         return UserError(
             f"out of memory with a batch of one example ({sample['ntokens']} tokens)",
-            fix="lower tokens_per_sample, or take a smaller model",
+            fix="lower tokens_per_sample, or use a smaller model",
         )
 
     def _halves(self, sample: Any, split: str) -> list[Any]:
-        """The two halves of a batch; the batch itself where it is one example."""
+        """Return the two halves of a batch, or the batch itself if it is one example."""
         dataset = self._trainer.task.dataset(split)
         if self._trainer.data_parallel_world_size > 1:
             raise UserError(
@@ -139,6 +139,6 @@ class Updates:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch or numpy could not get memory, on any device."""
+    """Return whether an error means that torch or numpy could not allocate memory, on any device."""
     text = str(error).lower()
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(w in text for w in _NO_MEMORY)

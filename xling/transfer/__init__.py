@@ -1,1 +1,1 @@
-"""Fine-tuning and prediction."""
+"""Fine-tuning, prediction and translation."""

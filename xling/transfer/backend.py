@@ -1,4 +1,4 @@
-"""Our models as a system under test: fine-tune, predict and embed for `xling.eval.run`."""
+"""Adapter of our models as systems under test: fine-tune, predict and embed for `xling.eval.run`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from xling.models.static import is_static
 from xling.text import vocab
 from xling.transfer import tune, write
 from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static import StaticBackend
@@ -42,15 +44,15 @@ class EncoderBackend:
     Args:
         ckpt: directory of `xling pretrain`.
         name: name in tables.
-        random_init: fresh weights: the control.
-        search: how texts are looked for.
-        precision: of the weights that make sentence vectors.
+        random_init: use fresh weights, as a control.
+        search: settings of text generation.
+        precision: precision of the weights for sentence vectors.
         int8: predict and embed in 8-bit integers; see `xling.models.int8`.
         tell: see `xling.transfer.tune.fit`.
-        saves: the same; generation does not use them.
+        saves: see `xling.transfer.tune.fit`; generation does not use it.
 
     Raises:
-        UserError: nothing is at ``ckpt``, or it is fine-tuned and the control is asked for.
+        UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class EncoderBackend:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
-        # A model of `xling finetune` is not trained again: no seed changes what it answers.
+        # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
         self.seeded = not (ckpt / tune.TASK_FILE).is_file()
         if random_init and not self.seeded:
             raise UserError(
@@ -85,7 +87,10 @@ class EncoderBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[Any]:
-        """One model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets."""
+        """Fine-tune one model per epoch.
+
+        ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
+        """
         what = f"{suite.name}, {self.name}, seed {cfg.seed}"
         task = _task_of(suite)
         if task.writes:
@@ -108,14 +113,14 @@ class EncoderBackend:
         )
 
     def _ready(self, suite: TaskShape) -> tune.Tuned:
-        """The model of `xling finetune`, which is not trained again.
+        """Return the model of `xling finetune`, which is not trained again.
 
         Raises:
             UserError: it was made for another kind of task or other labels.
         """
         tuned = tune.load(self.ckpt)
         task = _task_of(suite)
-        closed = task.labels_of(suite, [])  # intents are closed, their slots are not
+        closed = task.labels_of(suite, [])  # the set of intents is closed, that of their slots is not
         fits = task.name == tuned.model.task.name and tuned.model.labels[: len(closed)] == closed
         open_end = not closed or task.open_labels
         if not fits or not (open_end or tuned.model.labels == closed):
@@ -127,23 +132,39 @@ class EncoderBackend:
         return tuned
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """Mean of the weights."""
+        """Average the weights of checkpoints."""
         texts = isinstance(checkpoints[0], dict)
         return write.average(checkpoints) if texts else tune.average(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
-        """One answer per row, of the shape of the suite's labels; of spans the text.
+        """Return one answer per row, in the form of the suite's labels; for spans the text.
 
         Raises:
-            UserError: the answers are texts to be written, and the model has no decoder.
+            UserError: the answers are generated texts, and the model has no decoder.
         """
         task = _task_of(suite)
+        if task.compares:
+            return list(self._masked_lm.likelier(rows, lang))
         if task.writes:
             return list(self._writer.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
+    @cached_property
+    def _masked_lm(self) -> MaskedLM:
+        """Return the encoder with its LM head, as it was published.
+
+        Raises:
+            UserError: it has none, or is fine-tuned.
+        """
+        if not self.seeded:
+            raise UserError(f"{self.ckpt} is fine-tuned", "a pre-trained encoder with its LM head")
+        masked_lm = MaskedLM(self.ckpt, self.random_init)
+        if self.int8:
+            quantised(masked_lm.model.encoder)
+        return masked_lm
+
     def _quantised(self, tuned: tune.Tuned) -> tune.Tuned:
-        """A copy of a model whose encoder is in int8; that of the last one asked for is kept."""
+        """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
         if self._small is None or self._small[0] is not tuned:
             small = copy.deepcopy(tuned.model).float()
             quantised(small.encoder)
@@ -153,16 +174,16 @@ class EncoderBackend:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Sentence vectors, float32 (num_texts, dim).
+        """Compute sentence vectors, float32 (num_texts, dim).
 
         Args:
             texts: any number; a text longer than the model's positions is cut.
             lang: language of the texts, for models with language embeddings.
-            layer: after how many layers, 0 the input embeddings, -1 the last.
+            layer: number of layers, 0 for the input embeddings, -1 for the last.
             pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``.
 
         Raises:
-            UserError: a layer that the model does not have, an unknown pooling.
+            UserError: a layer that the model does not have, or an unknown pooling.
         """
         if pooling not in POOLINGS:
             raise unknown("pooling", pooling, POOLINGS)
@@ -200,7 +221,7 @@ def _example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
 
 
 def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
-    """(length, D) -> (D,); the specials at both ends count for ``cls`` only, unless there is nothing else."""
+    """Pool (length, D) -> (D,); the specials at both ends only count for ``cls``, unless there is nothing else."""
     if pooling == "cls":
         return states[0]
     inner = states[1:-1] if len(states) > 2 else states
@@ -208,23 +229,23 @@ def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
 
 
 def _task_of(suite: TaskShape) -> Task:
-    """What a model is fine-tuned on for a suite.
+    """Return the task that a model is fine-tuned on for a suite.
 
     Raises:
         UserError: its rows are answered without fine-tuning.
     """
     if not suite.task:
-        raise UserError(f"{suite.name} has rows that are not fine-tuned on", ", ".join(TASKS))
+        raise UserError(f"{suite.name} has rows for which there is no fine-tuning", ", ".join(TASKS))
     return TASKS[suite.task]
 
 
 def pretrained(cfg: Any) -> EncoderBackend | StaticBackend:
-    """The system ``pretrained`` of an evaluation."""
+    """Create the system ``pretrained`` of an evaluation."""
     return _backend(cfg, "pretrained", random_init=False)
 
 
 def random(cfg: Any) -> EncoderBackend | StaticBackend:
-    """The control ``random``: the same shape and vocabulary, fresh weights."""
+    """Create the control ``random``: the same shape and vocabulary with fresh weights."""
     return _backend(cfg, "random", random_init=True)
 
 
@@ -239,5 +260,5 @@ def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticB
 
 def _checkpoint(cfg: Any) -> Path:
     if cfg.checkpoint is None:
-        raise UserError("no checkpoint is named", "a directory made by `xling pretrain`", "checkpoint=DIR")
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     return Path(cfg.checkpoint)

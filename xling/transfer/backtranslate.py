@@ -1,11 +1,12 @@
-"""``xling back-translate``: text of one language with a model's translations of it, as pairs to train on.
+"""Back-translation of monolingual text into training pairs: ``xling back-translate``.
 
-Off-line back-translation: the text is cut into parts that are translated side by side, here or as elements of a Slurm
-array, and published under the names of `xling corpus parallel`, whose filters read them (``source=moses:DIR/train.fr+
-DIR/train.en``) and which `xling binarize` takes as they are. A round of iterative back-translation is this stage for
-each direction, the filters, and `xling finetune mt` with ``back_translated=``.
+The text is divided into parts that are translated in parallel, here or as elements of a Slurm array. The
+result has the file names of `xling corpus parallel`, whose filters read them (``source=moses:DIR/train.fr+
+DIR/train.en``) and which `xling binarize` accepts directly. A round of iterative back-translation is this
+stage for each direction, the filters, and `xling finetune mt` with ``back_translated=``.
 
-Source: Sennrich et al. 2016; Hoang et al. 2018 (rounds); Edunov et al. 2018 (``search.sample`` instead of a beam).
+Source: Sennrich et al. 2016; Hoang et al. 2018 (rounds); Edunov et al. 2018 (``search.sample`` instead of a
+beam).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ STAGE = BACK_TRANSLATE
 
 
 def phases(cfg: BackTranslateConfig) -> Sequence[Phase]:
-    """``translate`` in parts of ``part_lines``, then ``publish``."""
+    """Return the phases: ``translate`` in parts of ``part_lines``, then ``publish``."""
     if cfg.is_published():
         return (Phase("publish"),)
     return (Phase("translate", -(-len(sentences(cfg)) // cfg.part_lines)), Phase("publish"))
@@ -40,10 +41,10 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
     """Translate one part, or publish.
 
     Returns:
-        A summary from ``publish``, else nothing.
+        A summary from ``publish``, else None.
 
     Raises:
-        UserError: no model with a decoder, a language that it has never seen, no text.
+        UserError: the model has no decoder or was not trained on a language, or there is no text.
     """
     if phase == "publish":
         return _publish(cfg)
@@ -54,24 +55,26 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
         lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
         with cfg.work().making(phase, index) as folder:
             with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
-                made = translator(lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via)
-            for lang, side in ((cfg.src, lines), (cfg.tgt, made)):
+                translations = translator(
+                    lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via
+                )
+            for lang, side in ((cfg.src, lines), (cfg.tgt, translations)):
                 (folder / f"train.{lang}").write_text("".join(f"{x}\n" for x in side), encoding="utf-8")
     return None
 
 
 def sentences(cfg: BackTranslateConfig) -> list[str]:
-    """The lines to translate.
+    """Return the lines to translate.
 
     Raises:
-        UserError: there is none.
+        UserError: there are none.
     """
-    # A lone carriage return would be a line's end to whoever reads the pairs.
+    # Readers of the pairs would take a lone carriage return as the end of a line.
     filled = (line.replace("\r", " ").strip() for path in cfg.files for line in reader.lines(path))
-    found = list(islice(filter(None, filled), cfg.lines or None))
-    if not found:
+    lines = list(islice(filter(None, filled), cfg.lines or None))
+    if not lines:
         raise UserError(f"no text in {', '.join(cfg.text)}", "a sentence a line")
-    return found
+    return lines
 
 
 def _publish(cfg: BackTranslateConfig) -> Answer:
@@ -80,19 +83,21 @@ def _publish(cfg: BackTranslateConfig) -> Answer:
         return _answer(out, "up to date, nothing to do")
     parts = sorted((cfg.work().root / "translate").glob("[0-9]*"))
     if len(parts) != -(-len(sentences(cfg)) // cfg.part_lines):
-        raise UserError(f"{len(parts)} parts of {out} are there", fix="run the phase translate first")
+        raise UserError(f"{len(parts)} parts of {out} exist", fix="run the phase translate first")
     sides = [
         [line for part in parts for line in (part / f"train.{lang}").read_text("utf-8").split("\n")[:-1]]
         for lang in (cfg.src, cfg.tgt)
     ]
-    kept = [(text, made) for text, made in zip(*sides, strict=True) if made]
-    with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as made:
+    kept = [(text, publication) for text, publication in zip(*sides, strict=True) if publication]
+    with manifest.publish(out, STAGE, cfg.content(), cfg.inputs()) as publication:
         for side, lang in enumerate((cfg.src, cfg.tgt)):
-            (made.path / f"train.{lang}").write_text("".join(f"{row[side]}\n" for row in kept), "utf-8")
-        made.counts |= {
+            (publication.path / f"train.{lang}").write_text(
+                "".join(f"{row[side]}\n" for row in kept), "utf-8"
+            )
+        publication.counts |= {
             "pairs": len(kept),
             "empty_translations": len(sides[0]) - len(kept),
-            "copies": sum(text == found for text, found in kept),
+            "copies": sum(text == translation for text, translation in kept),
         }
     shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
     return _answer(out)

@@ -1,6 +1,6 @@
-"""Texts into token arrays: words into sub-tokens, texts and pairs into sequences, windows for long sentences.
+"""Encoding of texts as token arrays: words as sub-tokens, texts and pairs as sequences, windows for long sentences.
 
-`xling.transfer.tasks` puts these together into the tasks that a model is fine-tuned on.
+`xling.transfer.tasks` combines these functions to the tasks that a model is fine-tuned on.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ class Row(Protocol):
 
 
 def pieces(processor: Any, text: str) -> list[int]:
-    """Ids of the sub-tokens of a text, as fairseq numbers them."""
+    """Return the ids of the sub-tokens of a text in fairseq's numbering."""
     return [UNK if piece == 0 else piece + 1 for piece in processor.encode(text)]
 
 
 def encode_pair(processor: Any, first_text: str, second_text: str, target: int, max_length: int) -> Example:
-    """``<s> first </s></s> second </s>``; ``sides`` and ``segments`` say which text a sub-token is of."""
+    """Encode a pair as ``<s> first </s></s> second </s>``.
+
+    ``sides`` and ``segments`` give the text of each sub-token.
+    """
     first, second = fit_pair(pieces(processor, first_text), pieces(processor, second_text), max_length - 4)
-    made = example([BOS, *first, EOS, EOS, *second, EOS], [0], [target])
-    made["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
-    made["segments"] = segments(made, len(first))
-    return made
+    pair = example([BOS, *first, EOS, EOS, *second, EOS], [0], [target])
+    pair["sides"] = np.repeat([0, 1, 0, 2, 0], [1, len(first), 2, len(second), 1])
+    pair["segments"] = segments(pair, len(first))
+    return pair
 
 
 def fit_pair(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -66,7 +69,7 @@ def fit_pair(first: list[int], second: list[int], room: int) -> tuple[list[int],
 def encode_tagged(
     processor: Any, name: str, tokens: Sequence[str], tags: Any, labels: Sequence[str], max_length: int
 ) -> list[Example]:
-    """Windows of a sentence, with the first sub-token of each word chosen."""
+    """Encode a sentence as windows, with the first sub-token of each word chosen."""
     words = [pieces(processor, word)[: max_length - 2] or [UNK] for word in tokens]
     targets = [index_of(tag, labels) for tag in tags] if tags else [-1] * len(words)
     assert len(targets) == len(words), f"row {name}: {len(words)} words but {len(targets)} tags"
@@ -83,13 +86,13 @@ def encode_tagged(
     return windows
 
 
-def segments(made: Example, first: int) -> Int[np.ndarray, " length"]:
-    """0 in ``<s> x </s>`` with ``first`` sub-tokens, 1 in ``</s> y </s>``."""
-    return (made["positions"] > first + 1).astype(np.int64)
+def segments(sequence: Example, first: int) -> Int[np.ndarray, " length"]:
+    """Return 0 in ``<s> x </s>`` with ``first`` sub-tokens, 1 in ``</s> y </s>``."""
+    return (sequence["positions"] > first + 1).astype(np.int64)
 
 
 def index_of(label: Any, labels: Sequence[str]) -> int:
-    """The place of a label in the closed list; -1 where there is none.
+    """Return the index of a label in the closed list; -1 without a label.
 
     Raises:
         UserError: a label that is not in the list.
@@ -102,7 +105,7 @@ def index_of(label: Any, labels: Sequence[str]) -> int:
 
 
 def example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:
-    """Arrays of one sequence: tokens, positions, chosen tokens and what is right at them."""
+    """Build the arrays of one sequence: tokens, positions, chosen tokens and their targets."""
     return {
         "tokens": np.array(tokens, dtype=np.int64),
         "positions": np.arange(len(tokens)),

@@ -1,4 +1,4 @@
-"""What is put on top of an encoder: a classifier on chosen tokens, or pointers to some of them."""
+"""Heads on top of an encoder: a classifier on chosen tokens, or pointers to some of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TaskModel(nn.Module):
     Args:
         encoder: the encoder.
         task: name in `xling.transfer.task.TASKS`.
-        labels: closed list of labels; none where the answer is one of the chosen tokens.
+        labels: closed list of labels; empty if the answer is one of the chosen tokens.
         drop: dropout before the classifier.
-        features: of a pair: the state of ``<s>`` (``cls``), or with it the mean states u and v of the two texts,
-            ``|u - v|`` and ``u * v`` (``match``; Conneau et al. 2017, section 3.1); or what `unmatched` finds in
-            the word vectors alone (``align``), which leaves the layers above them out.
+        features: features of a pair. ``cls``: the state of ``<s>``. ``match``: with it the mean states u and v of
+            the two texts, ``|u - v|`` and ``u * v`` (Conneau et al. 2017, section 3.1). ``align``: the output of
+            `unmatched` on the word vectors alone, without the layers above them.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class TaskModel(nn.Module):
         self.features: Features = features if self.task.two_texts else "cls"
         width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
-        # ModernBERT has the head of its language model under every classifier: dense, gelu and norm without biases.
+        # ModernBERT uses the head of its language model under every classifier: dense, gelu and norm without
+        # biases.
         biases = encoder.cfg.head_biases
         self.dense = nn.Linear(width, dim, biases) if self.task.pooled or not biases else None
         self.head_norm = None if biases else nn.LayerNorm(dim, encoder.cfg.norm_eps, bias=False)
@@ -56,14 +57,14 @@ class TaskModel(nn.Module):
                     nn.init.zeros_(layer.bias)
 
     def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Float[Tensor, "chosen labels"]:
-        """Logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
+        """Compute logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
 
         Args:
             sample: a packed batch.
-            noise: standard deviation of what is added to the word vectors.
+            noise: standard deviation of the noise added to the word vectors.
 
         Returns:
-            (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): begins and ends here.
+            (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): answer begins and ends here.
         """
         inputs = sample["net_input"]
         words = self.encoder.tokens(inputs["src_tokens"])
@@ -84,18 +85,18 @@ class TaskModel(nn.Module):
                 chosen = torch.cat([chosen, matched(hidden, sample["sides"], inputs["runs"])], 1)
             hidden = chosen
         if self.dense is not None:
-            made = self.dense(dropout(hidden, self.drop, self.training))
-            hidden = torch.tanh(made) if self.head_norm is None else self.head_norm(F.gelu(made))
+            dense = self.dense(dropout(hidden, self.drop, self.training))
+            hidden = torch.tanh(dense) if self.head_norm is None else self.head_norm(F.gelu(dense))
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
         return self.task.masked(logits, inputs["positions"][sample["chosen"]], self.labels)
 
     def log_probabilities(
         self, sample: dict[str, Any], noise: float = 0.0
     ) -> Float32[Tensor, "chosen labels"]:
-        """`forward` in float32 as log-probabilities: over the labels, or over the tokens that compete.
+        """Compute `forward` in float32 as log-probabilities over the labels, or over the competing tokens.
 
-        Where the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
-        other, for each column.
+        If the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
+        other, separately for each column.
         """
         logits = self(sample, noise).float()
         if not self.task.pointers:
@@ -107,7 +108,7 @@ class TaskModel(nn.Module):
     def loss(
         self, log_probabilities: Float[Tensor, "chosen labels"], target: Int[Tensor, " chosen"]
     ) -> Float[Tensor, ""]:
-        """Negative log-likelihood of what is right, made one number by `xling.transfer.task.Task.loss`."""
+        """Compute the negative log-likelihood of the targets, reduced by `xling.transfer.task.Task.loss`."""
         if self.task.pointers:
             bits = torch.arange(log_probabilities.shape[1], device=target.device)
             right = (target[:, None] >> bits) & 1 == 1
@@ -119,7 +120,7 @@ class TaskModel(nn.Module):
 def log_softmax_within(
     logits: Float[Tensor, "rows columns"], groups: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows columns"]:
-    """Log-softmax of each column over the rows of one group.
+    """Compute the log-softmax of each column over the rows of one group.
 
     Args:
         logits: (M, K).
@@ -139,12 +140,12 @@ def log_softmax_within(
 def matched(
     hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
 ) -> Float[Tensor, " batch 4*dim"]:
-    """Mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
+    """Compute mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
     Args:
         hidden: (N, D) states of a packed batch of B pairs.
         sides: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
-        runs: of the batch.
+        runs: runs of the batch.
 
     Returns:
         (B, 4 D).
@@ -164,16 +165,16 @@ def matched(
 def unmatched(
     hidden: Float[Tensor, "tokens dim"], sides: Int[Tensor, " tokens"], runs: Runs
 ) -> Float[Tensor, " batch 4*dim"]:
-    """What each text of a pair says that the other does not.
+    """Compute what each text of a pair says that the other does not.
 
-    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the attend
-    step of Parikh et al. 2016), and what is left of it is summed over its text, with and without its sign. Where the
-    words of one meaning lie together in all languages, so do these differences.
+    Every token is rebuilt from the other text's tokens, weighted by a softmax over `SHARPNESS` x cosine (the
+    attend step of Parikh et al. 2016). Its residual is summed over its text, with and without its sign. If
+    words of equal meaning are close in all languages, so are these differences.
 
     Args:
         hidden: (N, D) states of a packed batch of B pairs.
         sides: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
-        runs: of the batch.
+        runs: runs of the batch.
 
     Returns:
         (B, 4 D).
@@ -188,5 +189,5 @@ def unmatched(
         scores = (SHARPNESS * unit @ unit.mT).masked_fill(~other, float("-inf"))
         left = states - scores.softmax(-1).nan_to_num(0.0) @ states  # NaN: a token that sees nothing
         of_texts = [left * (side_of == side)[..., None] for side in (1, 2)]
-        rows.append(torch.cat([made for x in of_texts for made in (x.sum(1), x.abs().sum(1))], 1))
+        rows.append(torch.cat([summed for x in of_texts for summed in (x.sum(1), x.abs().sum(1))], 1))
     return torch.cat(rows)

@@ -1,8 +1,8 @@
-"""``xling finetune mt``: train a translation model, from scratch or from a checkpoint, and score it with sacreBLEU.
+"""Training of a translation model, from scratch or from a checkpoint, scored with sacreBLEU: ``xling finetune mt``.
 
-Training is `xling.training.train` on the objective ``translation`` (several directions at once, label smoothing,
-back-translated text beside the genuine), so it resumes exactly after a kill. Then the test sets are translated and
-scored.
+Training is `xling.training.train` on the objective ``translation`` (several directions at once, label
+smoothing, back-translated text beside the genuine), so it resumes exactly after a kill. Then the test sets
+are translated and scored.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from xling.transfer.translate import Translator
 
 
 def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
-    """The training as `xling.training.train` knows it.
+    """Return the settings of the training for `xling.training.train`.
 
     Raises:
-        UserError: a direction or language that is not there.
+        UserError: a direction or language is missing from the data.
     """
     data = Path(cfg.data)
     there = shards.pairs_in(data)
@@ -69,7 +69,10 @@ def pretraining(cfg: MtConfig, out: Path) -> PretrainConfig:
 
 
 def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[str]]:
-    """Shape and languages of a checkpoint; how it computes and, of an encoder, the decoder are as wanted."""
+    """Return shape and languages of a checkpoint.
+
+    Run-specific settings, and an encoder's decoder, are as ``wanted``.
+    """
     state = checkpoint.read_published(directory / "model.pt", *checkpoint.SHAPES)
     taken = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in taken}
@@ -79,33 +82,37 @@ def start_of(directory: Path, wanted: ModelConfig) -> tuple[ModelConfig, list[st
 def score(
     translator: Translator, pair: str, sources: Sequence[str], references: Sequence[str], folder: Path
 ) -> dict[str, object]:
-    """BLEU and chrF of a test set with sacreBLEU's signature; writes the translations to ``folder``.
+    """Score a test set by BLEU and chrF with sacreBLEU's signature; write the translations to ``folder``.
 
-    Words are 13a's, for Chinese sacreBLEU's own, for other scripts without spaces characters.
+    Words are split by 13a, for Chinese by sacreBLEU's own tokeniser, for other scripts without spaces by
+    characters.
     """
     src, tgt = split_pair(pair)
     parts = [
         translator.split(text) for text in sources
-    ]  # of a line that the model has no room for there are several
+    ]  # a line that exceeds the model's positions has several parts
     with Progress(f"translate {pair}", sum(map(len, parts)), "parts") as progress:
-        made = translator.write(parts, src, tgt, lambda num, _: progress.update(num))
-    (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
-    return scores_of(made, references, tgt)
+        outputs = translator.write(parts, src, tgt, lambda num, _: progress.update(num))
+    (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
+    return scores_of(outputs, references, tgt)
 
 
-def scores_of(made: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
-    """BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
+def scores_of(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
+    """Return BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
     bleu = BLEU(tokenize=tokeniser(lang))
     return {
-        "bleu": bleu.corpus_score(list(made), [list(references)]).score,
-        "chrf": CHRF().corpus_score(list(made), [list(references)]).score,
-        "lines": len(made),
+        "bleu": bleu.corpus_score(list(outputs), [list(references)]).score,
+        "chrf": CHRF().corpus_score(list(outputs), [list(references)]).score,
+        "lines": len(outputs),
         "signature": str(bleu.get_signature()),
     }
 
 
 def tokeniser(lang: str) -> str:
-    """Words for most, characters for scripts without spaces, sacreBLEU's own for Chinese."""
+    """Return sacreBLEU's tokeniser.
+
+    Words for most languages, characters for scripts without spaces, ``zh`` for Chinese.
+    """
     known = languages.get(lang)
     if known.base == "zh":
         return "zh"
@@ -117,11 +124,11 @@ def _back_pairs(cfg: MtConfig) -> list[str]:
 
 
 def run(cfg: MtConfig) -> manifest.Manifest:
-    """Train, translate, score and publish; a rerun after a kill goes on where the training stood.
+    """Train, translate, score and publish; a rerun after a kill resumes the training.
 
     Raises:
-        UserError: no parallel text, an unknown direction, a checkpoint of another vocabulary or shape, a test set that
-            is missing or whose sides differ in length.
+        UserError: there is no parallel text, a direction is unknown, a checkpoint has another vocabulary or
+            shape, or a test set is missing or its sides differ in length.
     """
     return trained.run(STAGE, cfg)
 
@@ -129,16 +136,16 @@ def run(cfg: MtConfig) -> manifest.Manifest:
 def scores_of_tests(
     cfg: MtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
 ) -> dict[str, Any]:
-    """The scores of every test set; writes the translations to ``folder``."""
+    """Return the scores of every test set; write the translations to ``folder``."""
     translator = Translator(model, cfg.search, precision=cfg.precision)
     return {pair: score(translator, pair, *two, folder) for pair, two in tests.items()}
 
 
 def report(scores: dict[str, Any]) -> str:
-    """The scores in lines."""
+    """Format the scores in lines."""
     return "\n".join(
-        f"{pair}: BLEU {found['bleu']:.2f}, chrF {found['chrf']:.2f} ({found['signature']})"
-        for pair, found in scores.items()
+        f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f} ({result['signature']})"
+        for pair, result in scores.items()
     )
 
 

@@ -1,12 +1,13 @@
-"""Tags carried over from one language to others through linked words, to train a tagger on.
+"""Projection of tags from one language to others through word alignments, to train a tagger on.
 
-A tagger of the source language tags its side of pairs of texts with linked words (`xling.corpora.links`). A word of
-the other side takes the tag of the word that it is linked to where the tagger is sure, and teaches nothing elsewhere.
-Names are rarer than other words and taggers less sure of them, so a lower bound holds for their types and a higher one
-for the words outside of names, and only texts with a name are kept: else most names would go over as other words.
+A tagger of the source language tags its side of text pairs with aligned words (`xling.corpora.links`). A word
+of the other side takes the tag of its aligned word if the tagger is sure, and is ignored otherwise. Names are
+rarer than other words and taggers less sure of them. So their types have a lower bound and words outside of
+names a higher one, and only texts with a name are kept. Otherwise most names would be projected as other
+words.
 
-Source: Yarowsky and Ngai 2001, Inducing multilingual POS taggers and NP bracketers via robust projection; Agic et al.
-2015, If all you have is a bit of the Bible.
+Source: Yarowsky and Ngai 2001, Inducing multilingual POS taggers and NP bracketers via robust projection;
+Agic et al. 2015, If all you have is a bit of the Bible.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 UNKNOWN = "?"
-"""The tag of a word that teaches nothing."""
+"""Tag of a word that is ignored in training."""
 
 
 def projected(
@@ -34,16 +35,17 @@ def projected(
     sure_outside: float = 0.93,
     least: float = 0.4,
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Words and tags of the other side of the pairs.
+    """Return words and projected tags of the other side of the pairs.
 
     Args:
-        pairs: linked texts.
+        pairs: texts with word alignments.
         log_probabilities: sentences -> log-probabilities of the labels of each word, (num_words, labels).
-        labels: tags; of those that begin with B- and I- the second part goes over, and B- stands where a run begins.
-        sure: least probability of a tag that goes over, where the labels are no names.
+        labels: tags; of those that begin with B- and I- only the type is projected, and each run starts with
+            B-.
+        sure: least probability of a projected tag, if the labels are not names.
         sure_name: least probability of the type of a name, B- and I- together.
         sure_outside: least probability of the tag of a word outside of names.
-        least: share of a text's words with a tag; texts with fewer are left out.
+        least: share of a text's words with a tag; texts with fewer are dropped.
     """
     sources = list(dict.fromkeys(pair.src for pair in pairs))
     kinds = [tag_type(label) or label for label in labels]
@@ -53,7 +55,7 @@ def projected(
     needed = np.array([sure_name if kind in types else sure_outside if types else sure for kind in unique])
     names = [f"I-{kind}" if kind in types else kind for kind in unique]
     scores = dict(zip(sources, log_probabilities(sources), strict=True))
-    found = []
+    tagged = []
     for pair in pairs:
         likely = np.exp(scores[pair.src]) @ of_kind
         best = likely.argmax(1)
@@ -64,20 +66,20 @@ def projected(
                 tags[j] = names[best[i]]
         has_name = not types or any(map(tag_type, tags))
         if has_name and sum(tag != UNKNOWN for tag in tags) >= least * len(tags):
-            found.append((pair.tgt, tuple(_runs(tags))))
-    return found
+            tagged.append((pair.tgt, tuple(_runs(tags))))
+    return tagged
 
 
 def tag_type(tag: str) -> str:
-    """The type of a name's tag, ``PER`` of ``B-PER``; empty for others."""
+    """Return the type of a name's tag, ``PER`` for ``B-PER``; empty for others."""
     return tag[2:] if tag[:2] in ("B-", "I-") else ""
 
 
 def _runs(tags: Sequence[str]) -> list[str]:
-    """Tags of spans with B- at the first word of each run of one type; others as they are."""
-    made, before = [], ""
+    """Return tags of spans with B- at the first word of each run of one type; other tags are unchanged."""
+    spans, before = [], ""
     for tag in tags:
         kind = tag_type(tag)
-        made.append(tag if not kind else f"I-{kind}" if kind == before else f"B-{kind}")
+        spans.append(tag if not kind else f"I-{kind}" if kind == before else f"B-{kind}")
         before = kind
-    return made
+    return spans

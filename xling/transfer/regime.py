@@ -1,14 +1,17 @@
-"""Which weights learn in fine-tuning, from when on, how fast, and how far from where they started.
+"""Fine-tuning regimes: which weights learn, from when on, at which rate, and how far from their initial values.
 
-- Gradual unfreezing (Howard & Ruder 2018, ULMFiT, section 3.3): the head learns first, then the layers join from the
+- Gradual unfreezing (Howard & Ruder 2018, ULMFiT, section 3.3): the head learns first, then the layers join
+from the
   top, the embeddings last.
-- Layer-wise learning rates (the same, section 3.2; here as in ELECTRA, Clark et al. 2020, appendix B): the rate of a
+- Layer-wise learning rates (the same, section 3.2; here as in ELECTRA, Clark et al. 2020, appendix B): the
+rate of a
   part is ``layer_decay`` times that of the part above it.
-- L2-SP (Li et al. 2018, equation 2): pre-trained weights are drawn to where they started instead of to zero.
-- A task adapter (MAD-X, Pfeiffer et al. 2020): it learns with the head, everything else stays.
+- L2-SP (Li et al. 2018, equation 2): pre-trained weights are pulled to their initial values instead of to
+zero.
+- A task adapter (MAD-X, Pfeiffer et al. 2020): it learns with the head, everything else is frozen.
 
-The parts of a model of L layers are numbered from below: 0 the embeddings and what belongs to them, 1 to L the layers,
-L + 1 the head.
+The parts of a model with L layers are numbered from the bottom: 0 the embeddings and related weights, 1 to L
+the layers, L + 1 the head.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
 
 def refuse_layers(cfg: TuneConfig, ckpt: object) -> None:
-    """Refuse what looks into the layers of a model that transformers computes.
+    """Reject settings that need access to the layers of a model computed by transformers.
 
     Raises:
         UserError: one of these settings is not at its default.
@@ -39,17 +42,17 @@ def refuse_layers(cfg: TuneConfig, ckpt: object) -> None:
     for name in ("layer_decay", "unfreeze_epochs", "task_adapter"):
         if (value := getattr(cfg, name)) != getattr(usual, name):
             raise UserError(
-                f"fit.{name}={value} with {ckpt}, which transformers computes",
+                f"fit.{name}={value} with {ckpt}, which is computed by transformers",
                 f"{getattr(usual, name)}",
                 "leave it out",
             )
 
 
 def check(cfg: TuneConfig) -> None:
-    """Refuse settings that are out of range or do not go together.
+    """Reject settings that are out of range or incompatible.
 
     Raises:
-        UserError: one of them.
+        UserError: naming such a setting.
     """
     if not 0 < cfg.layer_decay <= 1:
         raise UserError(f"fit.layer_decay={cfg.layer_decay}", "above 0, at most 1")
@@ -67,10 +70,10 @@ def check(cfg: TuneConfig) -> None:
 
 
 def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
-    """The encoder with a fresh task adapter in every layer, and nothing else of it learning; width 0 adds none.
+    """Add a fresh task adapter to every layer of an encoder and freeze the rest; width 0 adds none.
 
     Raises:
-        UserError: it has one already.
+        UserError: it already has one.
     """
     if width:
         if encoder.cfg.task_adapter:
@@ -82,26 +85,26 @@ def with_task_adapter(encoder: Encoder, width: int) -> Encoder:
 
 
 def part_of(name: str, num_layers: int) -> int:
-    """Number of the part that a parameter of a `TaskModel` belongs to, by its name."""
-    if found := _LAYER.match(name):
-        return int(found[1]) + 1
+    """Return the part number of a parameter of a `TaskModel`, by its name."""
+    if match := _LAYER.match(name):
+        return int(match[1]) + 1
     if name.startswith("encoder.final_norm."):
         return num_layers
     return 0 if name.startswith("encoder.") else num_layers + 1
 
 
 def lowest_learning(epochs: float, unfreeze_epochs: float, num_layers: int) -> int:
-    """The lowest part that learns after ``epochs``; all do after ``unfreeze_epochs``, evenly one after the other."""
+    """Return the lowest part that learns after ``epochs``; all do after ``unfreeze_epochs``, joining evenly."""
     if epochs >= unfreeze_epochs:
         return 0
     return num_layers + 1 - int(epochs / unfreeze_epochs * (num_layers + 1))
 
 
 class Regime:
-    """The optimiser of a fine-tuning, and what is done about the weights around each of its steps.
+    """The optimiser of a fine-tuning, with the regime's changes to weights and gradients around each step.
 
     Args:
-        model: what learns; parameters that ask for no gradient now never will.
+        model: the trained model; parameters without requires_grad stay frozen.
         cfg: checked settings.
     """
 
@@ -124,14 +127,14 @@ class Regime:
         ]
 
     def at(self, epochs: float) -> None:
-        """Let those parts learn whose turn has come after ``epochs``, with a fraction."""
+        """Unfreeze the parts due after a (possibly fractional) number of ``epochs``."""
         lowest = lowest_learning(epochs, self._cfg.unfreeze_epochs, self._num_layers)
         for part, parameter in zip(self._parts, self._learned, strict=True):
             parameter.requires_grad_(part >= lowest)
 
     @torch.no_grad()
     def pull(self) -> None:
-        """Add the gradient of L2-SP, ``l2_start * (w - start)``, to those of the loss, after they were clipped."""
+        """Add the gradient of L2-SP, ``l2_start * (w - start)``, to the clipped gradients of the loss."""
         pairs: list[tuple[Tensor, Tensor, Tensor]] = [
             (master.grad, master, start) for master, start in self._anchored if master.grad is not None
         ]

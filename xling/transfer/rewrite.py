@@ -1,8 +1,8 @@
-"""``xling finetune generate``: learn to write one text from another in one language, and do it in others.
+"""Fine-tuning of text generation in one language with zero-shot use in others: ``xling finetune generate``.
 
-Question generation, summarisation and the like, as XNLG was tried on: rows of ``source<TAB>target`` in the source
-language train the model; test rows of any language of the checkpoint are then written from, the decoder opened by that
-language's token. With the decoder frozen it cannot forget the languages it is not trained in.
+The task is question generation, summarisation and the like, as in XNLG. Rows of ``source<TAB>target`` in the
+source language train the model. Test rows of any language of the checkpoint are then answered, with that
+language's token at the decoder's start. A frozen decoder cannot forget the languages it is not trained in.
 
 Source: Chi et al. 2020 (XNLG), sections 3.3 and 4.
 """
@@ -42,10 +42,11 @@ STAGE = "finetune generate"
 
 
 def run(cfg: GenerateConfig) -> manifest.Manifest:
-    """Train, write, score and publish.
+    """Train, generate, score and publish.
 
     Raises:
-        UserError: a file is missing or a row has no tab, a language that the checkpoint has never seen, no decoder.
+        UserError: a file is missing, a row has no tab, the checkpoint was not trained on a language or has no
+            decoder.
     """
     track.check(cfg.log)
     log, cfg = cfg.log, replace(cfg, log="none")
@@ -72,24 +73,26 @@ def run(cfg: GenerateConfig) -> manifest.Manifest:
     with track.shown(log, out, cfg) as show:
         losses = track.Losses(show)
         fit(translator, examples, cfg.fit, cfg.freeze, cfg.seed, f"fine-tune {cfg.out}", told=losses.tell)
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        vocab.copy(directory, made.path)
-        (made.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
+        vocab.copy(directory, publication.path)
+        (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         langs = list(translator.symbols.langs)
-        checkpoint.save_model(made.path / "model.pt", translator.model, langs, directory)
-        scores = {lang: write_and_score(translator, lang, test, made.path) for lang, test in tests.items()}
-        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-        made.counts |= {"rows": len(rows), "langs": langs, "scores": scores}
-    for lang, found in scores.items():
-        print(f"{lang}: ROUGE-L {found['rouge_l']:.2f}, BLEU {found['bleu']:.2f} ({found['signature']})")
+        checkpoint.save_model(publication.path / "model.pt", translator.model, langs, directory)
+        scores = {
+            lang: write_and_score(translator, lang, test, publication.path) for lang, test in tests.items()
+        }
+        (publication.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+        publication.counts |= {"rows": len(rows), "langs": langs, "scores": scores}
+    for lang, result in scores.items():
+        print(f"{lang}: ROUGE-L {result['rouge_l']:.2f}, BLEU {result['bleu']:.2f} ({result['signature']})")
     return manifest.read(out)
 
 
 def read_rows(path: Path) -> list[tuple[str, str]]:
-    """The rows ``source<TAB>target`` of a file.
+    """Read the rows ``source<TAB>target`` of a file.
 
     Raises:
-        UserError: no such file, a row without exactly one tab, no row.
+        UserError: the file does not exist or is empty, or a row does not have exactly one tab.
     """
     if not path.is_file():
         raise UserError(f"no file at {path}", "rows of SOURCE<TAB>TARGET")
@@ -115,17 +118,17 @@ def fit(
     """Train the translator's model.
 
     Args:
-        translator: whose model learns.
-        examples: of `example_of`.
+        translator: its model is trained.
+        examples: from `example_of`.
         how: settings.
-        freeze_side: what stays as it is.
-        seed: of the order of rows.
+        freeze_side: frozen side.
+        seed: seed of the order of rows.
         what: name on the progress bar.
         epoch_done: called after every epoch.
-        told: called after every update with their number, the epoch from 0 and the mean loss.
+        told: called after every update with its number, the epoch from 0 and the mean loss.
 
     Raises:
-        UserError: the loss is not finite, no examples, a setting out of range.
+        UserError: the loss is not finite, there are no examples, or a setting is out of range.
     """
     _check_fit(how, examples, what)
     model = translator.model
@@ -170,7 +173,7 @@ def _check_fit(how: FitConfig, examples: Sequence[Example], what: str) -> None:
 
 
 def to_device(value: object, device: torch.device) -> dict[str, object]:
-    """A batch with its tensors on a device."""
+    """Move the tensors of a batch to a device."""
 
     def moved(part: object) -> object:
         if isinstance(part, dict):
@@ -184,23 +187,23 @@ def to_device(value: object, device: torch.device) -> dict[str, object]:
 def write_and_score(
     translator: Translator, lang: str, rows: Sequence[tuple[str, str]], folder: Path
 ) -> dict[str, object]:
-    """Write the test rows of a language, save and score them: ROUGE-L, BLEU and chrF.
+    """Generate outputs for the test rows of a language, save and score them: ROUGE-L, BLEU and chrF.
 
-    ROUGE-L is on words split at spaces, or on characters where the language has no spaces.
+    ROUGE-L uses words split at spaces, or characters if the language has no spaces.
     """
-    from rouge_score.rouge_scorer import RougeScorer  # here: it takes two seconds
+    from rouge_score.rouge_scorer import RougeScorer  # imported here because it takes two seconds
 
     sources, references = zip(*rows, strict=True)
     with Progress(f"write {lang}", len(rows), "rows") as progress:
-        made = translator(sources, lang, lang, lambda num, _: progress.update(num))
-    (folder / f"test.{lang}.txt").write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
+        outputs = translator(sources, lang, lang, lambda num, _: progress.update(num))
+    (folder / f"test.{lang}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
     scorer = RougeScorer(["rougeL"], tokenizer=_Words(tokeniser(lang) != "13a"))
-    found = [scorer.score(ref, out)["rougeL"].fmeasure for ref, out in zip(references, made, strict=True)]
-    return {"rouge_l": 100 * float(np.mean(found)), **scores_of(made, references, lang)}
+    rouge = [scorer.score(ref, out)["rougeL"].fmeasure for ref, out in zip(references, outputs, strict=True)]
+    return {"rouge_l": 100 * float(np.mean(rouge)), **scores_of(outputs, references, lang)}
 
 
 class _Words:
-    """How ROUGE cuts a text."""
+    """Tokeniser for ROUGE."""
 
     def __init__(self, characters: bool) -> None:
         self._characters = characters
@@ -210,14 +213,14 @@ class _Words:
 
 
 def example_of(translator: Translator, source: Int[np.ndarray, " length"], target: str, lang: str) -> Example:
-    """A training example: the pieces of a source (length,) and a text, both in one language."""
+    """Build a training example from a source and a target text in one language."""
     ids = [np.array([*part, EOS]) for part in (source, translator.cut_pieces(target))]
     code = translator.lang(lang)
     return example(ids[0], ids[1], code, code, translator.symbols) | {"id": np.array([0])}
 
 
 def _epoch(examples: Sequence[Example], batch_rows: int, seed: int, epoch: int) -> Iterator[list[Example]]:
-    """Batches of rows of like length in random order."""
+    """Yield batches of rows of similar length in random order."""
     generator = rng(seed, "generate", epoch)
     order = generator.permutation(len(examples))
     lengths = np.array([len(examples[i]["tokens"]) for i in order])

@@ -1,4 +1,4 @@
-"""The state of a fine-tuning that is under way, beside its output: killed at any moment, it goes on exactly."""
+"""Saved state of a running fine-tuning beside its output, from which a killed run resumes exactly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SECONDS_BETWEEN_SAVES = 60.0
 
 
 class Saves:
-    """``OUT.partial``: checkpoints of the running epoch, and the model of every epoch that has ended.
+    """The folder ``OUT.partial``: checkpoints of the running epoch, and the model of every completed epoch.
 
     Args:
-        out: what is to be published.
-        key: settings and digests of inputs; a state that was made with others is refused.
+        out: the output to be published.
+        key: settings and digests of inputs; a state with others is rejected.
         every_s: seconds between two saves.
     """
 
@@ -31,23 +31,23 @@ class Saves:
         self._writer, self._last = running.Writer(self.folder, keep=2), time.monotonic()
 
     def is_due(self) -> bool:
-        """Whether it is time to save."""
+        """Return whether a save is due."""
         return time.monotonic() - self._last >= self._every_s
 
     def save(self, num_updates: int, state: dict[str, Any]) -> None:
-        """Write the state behind ``num_updates``; the random generators are added."""
+        """Write the state after ``num_updates``, together with the random generators."""
         devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         self.folder.mkdir(parents=True, exist_ok=True)
         self._writer.write({**state, "key": self._key, "rng": [torch.get_rng_state(), *devices]}, num_updates)
         self._last = time.monotonic()
 
     def keep(self, epoch: int, weights: dict[str, Any]) -> None:
-        """Write the model of an epoch that has ended."""
+        """Write the model of a completed epoch."""
         self.folder.mkdir(parents=True, exist_ok=True)
         marked.write_marked(self.folder / f"epoch-{epoch}.pt", weights)
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """The newest good state and the models of the epochs before it, None where there is none.
+        """Load the newest good state and the models of the epochs before it, None if there is none.
 
         Raises:
             UserError: it was made with other settings or data.
@@ -84,5 +84,5 @@ class Saves:
 
 
 def key_of(settings: Any, inputs: dict[str, str]) -> str:
-    """What a state is compared by."""
+    """Return the key that a saved state is compared by."""
     return manifest.Manifest("", to_dict(settings), inputs).digest()

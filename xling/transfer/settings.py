@@ -1,4 +1,4 @@
-"""Settings of the stages of this package; apart from them, since they load without torch."""
+"""Settings of the stages of this package, in a separate module because they load without torch."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ Features = Literal["cls", "match", "align"]
 
 @dataclass(frozen=True)
 class TuneConfig:
-    """How to fine-tune.
+    """Settings of fine-tuning.
 
     Attributes:
-        lr: peak learning rate; base-size models want 2e-5 to 5e-5, tiny ones far more.
-        epochs: passes over the training rows; each leaves a checkpoint to choose from.
+        lr: peak learning rate; base-size models need 2e-5 to 5e-5, tiny ones far more.
+        epochs: passes over the training rows; each gives a checkpoint to choose from.
         batch_rows: rows in a batch.
-        max_length: sub-tokens of one sequence, specials included.
-        method: ``plain``, or ``r3f``: a symmetric KL between the predictions with and without noise on the word
-            vectors is added (Aghajanyan et al. 2021; noise 1e-5, weight 1).
-        freeze_embeddings: leave the word vectors as pre-trained.
-        pair_features: what is read of a pair; see `TaskModel`.
-        switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced by its
-            translations, anew every epoch (CoSDA-ML).
-        switch_rate: probability that a word is replaced, where a dictionary has it.
+        max_length: sub-tokens of one sequence, including specials.
+        method: ``plain``, or ``r3f``, which adds a symmetric KL between the predictions with and without
+            noise on the word vectors (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        freeze_embeddings: do not train the word vectors.
+        pair_features: features of a pair; see `TaskModel`.
+        switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced
+            by its translations, with new draws every epoch (CoSDA-ML).
+        switch_rate: probability that a word is replaced, if a dictionary has it.
         layer_decay: learning rate of a layer relative to the layer above it; 1 for one rate.
-        unfreeze_epochs: the head learns alone first; the layers join it from the top, the embeddings last, evenly
-            over so many epochs; 0 for all at once.
-        l2_start: strength of the pull of the pre-trained weights to where they started (L2-SP), in place of their
-            weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
-        task_adapter: width of a new adapter in every layer, which learns with the head while all else stays; 0 for
-            none.
-        warmup: share of the updates.
-        random_init: throw the pre-trained weights away first: the control.
+        unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
+            evenly over this many epochs; 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), instead of
+            their weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
+        task_adapter: width of a new adapter in every layer, which learns with the head while the rest is
+            frozen; 0 for none.
+        warmup: share of the updates in which the learning rate rises.
+        random_init: replace the pre-trained weights by fresh ones, as a control.
     """
 
     lr: float = 5e-4
@@ -68,15 +68,15 @@ class TuneConfig:
 
 @dataclass(frozen=True)
 class CollapseConfig:
-    """When a run is given up: one of these, in one direction, at ``patience`` validations in a row.
+    """Conditions that stop a run: one of them, in one direction, at ``patience`` successive validations.
 
     Attributes:
-        copied: share of the output's words that stand in the source, at most.
-        in_language: share of outputs in the language asked for, at least.
-        shortest, longest: tokens of all outputs per token of the sources.
-        distinct: different pairs of neighbouring words per pair, of that of real text in the language, at least.
-        patience: validations in a row; 0 never stops.
-        after: updates before which nothing is stopped.
+        copied: maximum share of the output's words that occur in the source.
+        in_language: minimum share of outputs in the requested language.
+        shortest, longest: bounds of output tokens per source token.
+        distinct: minimum rate of distinct pairs of neighbouring words, relative to real text in the language.
+        patience: number of successive validations; 0 never stops.
+        after: number of first updates in which nothing is stopped.
     """
 
     copied: float = 0.8
@@ -88,11 +88,11 @@ class CollapseConfig:
     after: int = 1000
 
     def reason(self, seen: dict[str, float]) -> str:
-        """What is wrong with the numbers of a direction, empty for nothing."""
+        """Describe what is wrong with the numbers of a direction; empty if nothing is."""
         if seen["copied"] > self.copied:
             return f"copies {seen['copied']:.0%} of its words from the source"
         if seen["in_language"] < self.in_language:
-            return f"writes the language asked for in {seen['in_language']:.0%} of the outputs"
+            return f"writes the requested language in {seen['in_language']:.0%} of the outputs"
         if not self.shortest <= seen["length_ratio"] <= self.longest:
             return f"writes {seen['length_ratio']:.2f} tokens for one of the source"
         if seen["distinct"] < self.distinct:
@@ -107,22 +107,22 @@ class MtConfig:
     Attributes:
         data: binarised directory with pairs.
         out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
-        checkpoint: model to start from, with a decoder or an encoder alone, which then gives both sides their start
-            and decides the shape; empty for fresh weights of the shape ``model``.
+        checkpoint: model to start from, with a decoder, or an encoder, which then initialises both sides
+            and determines the shape; empty for fresh weights of the shape ``model``.
         directions: ``src-tgt``; empty for both of every pair in ``data``.
         alpha: exponent of the sampling of pairs by their tokens.
-        back_translated: binarised directory of back-translated text over the same vocabulary, whose pairs are named
-            with the machine's language first: only that direction is trained.
-        back_share: share of the tokens of an epoch that is back-translated; 1 with the same directory as ``data``
-            for training without genuine pairs.
+        back_translated: binarised directory of back-translated text over the same vocabulary. Its pairs are
+            named with the machine-translated language first: only that direction is trained.
+        back_share: share of the tokens of an epoch that is back-translated; 1 with the same directory as
+            ``data`` for training without genuine pairs.
         tag: put a token in front of back-translated sources (Caswell et al. 2019).
         test: ``src-tgt`` -> the two line-aligned files to score on.
         label_smoothing: share of the target distribution that is spread over all pieces.
-        seed: of every draw, and of fresh weights.
+        seed: seed of every draw and of fresh weights.
         tokens_per_sample: longest sequence of either side.
-        freeze: ``encoder`` or ``decoder`` stays as it is, with the embeddings.
-        search: how test sets are translated.
-        precision: of the weights in translating.
+        freeze: freeze the ``encoder`` or the ``decoder``, with the embeddings.
+        search: settings of translation of the test sets.
+        precision: precision of the weights for translation.
         log: where the curves are shown, see `xling.training.track`.
     """
 
@@ -154,21 +154,23 @@ class UmtConfig:
         data: binarised directory with monolingual text of the languages.
         out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
         pairs: ``src-tgt``, trained in both directions.
-        checkpoint: model to start from: an encoder (mmlm, tlm), which gives both sides their start, or a model with a
-            decoder (mass, mbart, dae); it decides the shape. Empty for fresh weights of the shape ``model``.
+        checkpoint: model to start from: an encoder (mmlm, tlm), which initialises both sides, or a model with
+            a decoder (mass, mbart, dae); it determines the shape. Empty for fresh weights of the shape
+            ``model``.
         back: settings of back-translation, see `xling.objectives.umt.UmtConfig`.
-        denoise: what stands beside back-translation in every update.
-        denoise_settings: of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update, for example XLM's
-            ``0:1,100000:0.1,300000:0``.
+        denoise: objective combined with back-translation in every update.
+        denoise_settings: settings of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update,
+            for example XLM's ``0:1,100000:0.1,300000:0``.
         parallel_data: binarised directory with pairs over the same vocabulary, for a semi-supervised run.
         tokens_per_sample: longest sequence of either side.
-        select: the best by the unsupervised criterion, by BLEU on ``oracle`` (marked as such), or the last.
-        oracle: ``src-tgt`` -> two line-aligned files whose BLEU is logged; used only by ``select=oracle``.
+        select: the best model by the unsupervised criterion, by BLEU on ``oracle`` (reported as such), or the
+            last.
+        oracle: ``src-tgt`` -> two line-aligned files whose BLEU is logged; only used by ``select=oracle``.
         test: ``src-tgt`` -> the two line-aligned files to score on at the end.
-        valid_lines: held-out sentences of each language that go there and back.
-        search: how test sets are translated.
-        collapse: when a run is given up.
-        seed: of every draw, and of fresh weights.
+        valid_lines: held-out sentences of each language for round trips.
+        search: settings of translation of the test sets.
+        collapse: conditions that stop a run.
+        seed: seed of every draw and of fresh weights.
         log: where the curves are shown, see `xling.training.track`.
     """
 
@@ -199,7 +201,7 @@ Side = Literal["none", "decoder", "encoder"]
 
 @dataclass(frozen=True)
 class FitConfig:
-    """How to train.
+    """Settings of the training.
 
     Attributes:
         lr: peak learning rate; warms up over a share ``warmup`` of the updates, then decays linearly to 0.
@@ -207,10 +209,10 @@ class FitConfig:
         batch_rows: rows in an update.
         warmup: share of the updates in which the learning rate rises.
         label_smoothing: share of the target distribution that is spread over all pieces.
-        weight_decay: decoupled; biases and norms have none.
+        weight_decay: decoupled; not applied to biases and norms.
         dropout: probability in training.
-        clip: largest gradient norm, 0 for none.
-        precision: of the weights; ``auto`` is bf16 where the processor multiplies it.
+        clip: largest gradient norm, 0 for no clipping.
+        precision: precision of the weights; ``auto`` is bf16 if the processor multiplies it fast.
     """
 
     lr: float = 1e-4
@@ -230,15 +232,15 @@ class GenerateConfig:
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
-        out: directory to publish: the model, ``scores.json`` and what it wrote.
+        out: directory to publish: the model, ``scores.json`` and its outputs.
         train: file of ``source<TAB>target`` rows.
         lang: their language.
-        test: language -> file of rows to write and score.
-        freeze: ``decoder`` or ``encoder`` stays as it is, with the embeddings.
-        max_length: sub-tokens of a source or target, specials included, 0 for what the model has room for; longer
+        test: language -> file of rows to answer and score.
+        freeze: freeze the ``decoder`` or the ``encoder``, with the embeddings.
+        max_length: sub-tokens of a source or target, including specials, 0 for the model's maximum; longer
             ones are cut.
-        search: how test rows are written.
-        seed: of every draw.
+        search: settings of generation for the test rows.
+        seed: seed of every draw.
         log: where the curves are shown, see `xling.training.track`.
     """
 
@@ -262,12 +264,12 @@ class TranslateConfig:
     Attributes:
         checkpoint: directory with a model that has a decoder.
         src, tgt: languages of the input and of the output.
-        via: language to translate through, where the model knows ``src``-``via`` and ``via``-``tgt`` better than the
-            pair itself (pivoting); empty for none.
-        search: how to look for the best output.
-        buffer: lines read before they are translated together: more are faster, fewer come sooner.
+        via: pivot language, if the model translates ``src``-``via`` and ``via``-``tgt`` better than the
+            pair itself; empty for none.
+        search: search settings.
+        buffer: lines that are read and translated together: more are faster, fewer are output sooner.
         batch_tokens: source tokens of a batch.
-        precision: of the weights; ``auto`` takes bfloat16 where the machine is fast at it.
+        precision: precision of the weights; ``auto`` uses bfloat16 if the machine is fast at it.
         threads: CPU threads of torch, 0 for its own choice.
     """
 
@@ -288,13 +290,14 @@ class BackTranslateConfig:
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
-        text: files, globs or corpus directories with text of ``src``, a sentence a line; blank lines are left out.
+        text: files, globs or corpus directories with text of ``src``, one sentence per line; blank lines are
+            skipped.
         src, tgt: languages of the text and of the translations.
         via: language to translate through, empty for none.
         out: directory to publish: ``train.SRC`` and ``train.TGT``, line-aligned.
-        lines: of the text that are taken, from the first; 0 for all.
+        lines: number of lines to use, from the first; 0 for all.
         part_lines: lines of a part.
-        search: how to translate.
+        search: search settings.
         batch_tokens: source tokens of a batch.
         threads: CPU threads of torch, 0 for its own choice.
     """
@@ -312,7 +315,7 @@ class BackTranslateConfig:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Check constraints that types cannot express.
 
         Raises:
             UserError: an unknown language, the same twice, or a number out of range.
@@ -326,25 +329,25 @@ class BackTranslateConfig:
 
     @property
     def files(self) -> list[Path]:
-        """The files of the text."""
+        """Return the files of the text."""
         return reader.resolve(self.text)
 
     def content(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
+        """Return the settings that determine the output."""
         return {k: v for k, v in config.to_dict(self).items() if k not in ("out", "threads")}
 
     def inputs(self) -> list[Path]:
-        """What is read."""
+        """Return the input files and folders."""
         return [Path(self.checkpoint), *self.files]
 
     def work(self) -> Work:
-        """The parts, keyed by the settings and what is read."""
+        """Return the parts, keyed by the settings and the inputs."""
         return Work.beside(
             Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
         )
 
     def is_published(self) -> bool:
-        """Whether these settings and files have been translated already."""
+        """Return whether these settings and files have already been translated."""
         return manifest.up_to_date(Path(self.out), BACK_TRANSLATE, self.content(), self.inputs()) is not None
 
 
@@ -354,9 +357,9 @@ class SwapConfig:
 
     Attributes:
         task: directory of `xling finetune`.
-        out: directory to publish; `xling eval` scores it as it scores ``task``.
-        embeddings: directory of `xling pretrain`, whose embeddings and vocabulary are taken.
-        adapters: directory of `xling pretrain`, whose language adapters are taken. Both may be the same one.
+        out: directory to publish; `xling eval` scores it like ``task``.
+        embeddings: directory of `xling pretrain` whose embeddings and vocabulary are used.
+        adapters: directory of `xling pretrain` whose language adapters are used. Both may be the same one.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""Static encoders as a system under test: heads on fixed vectors.
+"""Adapter of static encoders as systems under test: heads on fixed vectors.
 
 See `xling.transfer.static_heads` and `xling.transfer.static_tagger`.
 """
@@ -42,27 +42,27 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 STRENGTHS = (0.5, 1.0, 2.0)
-"""Of logistic regression; the dev rows of the source language choose, so each is one checkpoint. None is strong: the
-vectors of other languages are noisier than those that it is fitted on."""
+"""Strengths of logistic regression: each gives a checkpoint, and the source language's dev rows choose one. None is
+strong, since the vectors of other languages are noisier than those that it is fitted on."""
 INTENT_STRENGTH = 30.0
-"""Of logistic regression with many classes of few rows."""
+"""Strength of logistic regression with many classes of few rows."""
 
 
 @dataclass(frozen=True)
 class Both:
-    """The two heads of intents with slots."""
+    """The two heads for intents and slots."""
 
     intent: Classifier
     slots: Tagged
 
 
 class StaticBackend:
-    """A static encoder, or the same shape with a fresh table: the control.
+    """A static encoder, or a control with the same shape and a fresh table.
 
     Args:
         ckpt: directory of `xling pretrain static`.
         name: name in tables.
-        random_init: the control.
+        random_init: use a fresh table, as a control.
     """
 
     def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
@@ -76,7 +76,7 @@ class StaticBackend:
 
     @property
     def encoder(self) -> StaticEncoder:
-        """The encoder, read when it is first asked for."""
+        """The encoder, loaded on first use."""
         if self._encoder is None:
             self._encoder = static.load(self._ckpt, self._random_init)
         return self._encoder
@@ -84,10 +84,10 @@ class StaticBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[Row], dev: Sequence[Row], lang: str, cfg: Any
     ) -> list[Any]:
-        """Heads to choose from: of classes one for each of `STRENGTHS`, else one for each half of the epochs.
+        """Fit candidate heads: for classes one per value of `STRENGTHS`, else one for each half of the epochs.
 
         Raises:
-            UserError: the task of the suite has no head here, or there are no rows.
+            UserError: there is no head for the suite's task, or there are no rows.
         """
         head = _head_of(suite)
         if not train:
@@ -101,35 +101,35 @@ class StaticBackend:
         return self._fitted[cfg.seed][1]
 
     def features_of_pairs(self, rows: Sequence[Row]) -> Float32[Tensor, "pairs features"]:
-        """The features of pairs of one language, worked out once for all seeds."""
+        """Return the features of pairs of one language, computed once for all seeds."""
         key = hash(tuple(pairs := [(row.fields["text_a"], row.fields["text_b"]) for row in rows]))
         if key not in self._pairs:
             self._pairs[key] = rescaled(pair_features(self.encoder, pairs))
         return self._pairs[key]
 
     def linked(self, folder: Path) -> list[Linked]:
-        """The linked texts, read once."""
+        """Return the aligned texts, read once."""
         if folder not in self._links:
             self._links[folder] = read(folder)
         return self._links[folder]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """Mean of the weights of the heads."""
+        """Average the weights of the heads."""
         if isinstance(checkpoints[0], Both):
             return Both(averaged([c.intent for c in checkpoints]), averaged([c.slots for c in checkpoints]))
         return averaged(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str) -> list[Any]:
-        """One answer per row, of the shape of the suite's labels; the rows are of one language."""
+        """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
         return _head_of(suite).predict(self, checkpoint, rows)
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """Sentence vectors of length 1, float32 (num_texts, dim).
+        """Compute sentence vectors of length 1, float32 (num_texts, dim).
 
         Raises:
-            UserError: another layer than the only one, another pooling than the mean.
+            UserError: another layer than the only one, or another pooling than the mean.
         """
         if layer not in (-1, 0) or pooling != "mean":
             raise UserError(
@@ -140,17 +140,17 @@ class StaticBackend:
 
 
 class Head(Protocol):
-    """How the rows of one task are learned and answered."""
+    """Interface of a head: fitting and prediction for the rows of one task."""
 
     @staticmethod
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Heads to choose from."""
+        """Fit candidate heads."""
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
-        """One answer per row; the rows are of one language."""
+        """Return one answer per row; the rows are of one language."""
 
 
 class Classes:
@@ -160,42 +160,42 @@ class Classes:
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """A classifier for each of `STRENGTHS`."""
+        """Fit a classifier for each value of `STRENGTHS`."""
         features = text_features(backend.encoder, [row.fields["text"] for row in train])
         classes = [row.label for row in train]
         return [logistic(features, classes, labels, strength) for strength in STRENGTHS]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
-        """The likeliest class of each row."""
+        """Return the most likely class of each row."""
         return list(checkpoint.predict(text_features(backend.encoder, [row.fields["text"] for row in rows])))
 
 
 class Pairs:
-    """A small network on what the words of two texts leave unmatched."""
+    """A small network on the unmatched words of two texts."""
 
     @staticmethod
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """One network."""
+        """Fit one network."""
         features = backend.features_of_pairs(train)
         return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
-        """The likeliest class of each row."""
+        """Return the most likely class of each row."""
         return list(checkpoint.predict(backend.features_of_pairs(rows)))
 
 
 class Tags:
-    """A tagger, trained on linked words too if ``project`` names some."""
+    """A tagger, also trained on projected tags if ``project`` names aligned texts."""
 
     @staticmethod
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """One tagger."""
+        """Fit one tagger."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
         spans, encoder = bool(suite.scheme), backend.encoder
         first = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
@@ -206,7 +206,7 @@ class Tags:
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
-        """The tags of the words of each row."""
+        """Return the tags of the words of each row."""
         return list(checkpoint.predict([row.fields["tokens"] for row in rows]))
 
 
@@ -217,7 +217,7 @@ class IntentsSlots:
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """One pair of heads."""
+        """Fit one pair of heads."""
         sentences = [row.fields["tokens"] for row in train]
         intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
         slots = [label for label in labels if not label.startswith(INTENT)]
@@ -228,7 +228,7 @@ class IntentsSlots:
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
-        """Intent and tags of each row."""
+        """Return intent and tags of each row."""
         sentences = [row.fields["tokens"] for row in rows]
         features = text_features(backend.encoder, [" ".join(words) for words in sentences])
         intents, slots = checkpoint.intent.predict(features), checkpoint.slots.predict(sentences)
@@ -241,13 +241,13 @@ HEADS: dict[str, type[Head]] = {
     Tag.name: Tags,
     IntentSlots.name: IntentsSlots,
 }
-"""The head of each task that is answered here."""
+"""Head of each supported task."""
 
 
 def _head_of(suite: TaskShape) -> type[Head]:
     if suite.task not in HEADS:
         raise UserError(
-            f"{suite.name} has rows that a static encoder does not answer",
+            f"{suite.name} has rows that a static encoder cannot answer",
             f"suites of the tasks {', '.join(HEADS)}",
         )
     return HEADS[suite.task]

@@ -1,8 +1,8 @@
-"""Classifiers of texts and of pairs on top of a static encoder, which stays as it is.
+"""Classifiers of texts and of pairs on top of a frozen static encoder.
 
 A classifier reads fixed features of a text or of a pair. Taggers are in `xling.transfer.static_tagger`.
 
-Sources: what a text of a pair says that the other does not: Parikh et al. 2016, A decomposable attention model.
+Sources: unmatched content of the texts of a pair: Parikh et al. 2016, A decomposable attention model.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
 MIN_RESCALED = 20
-"""Rows below which features are left as they are: they say too little about their language."""
+"""Minimum number of rows for rescaling: fewer say too little about their language."""
 WARMUP_STEPS = 50
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 
 
 def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tensor, "texts features"]:
-    """Sentence vectors of length 1 with the mean of the given texts taken off, (num_texts, dim).
+    """Return sentence vectors of length 1 after subtracting the mean of the given texts, (num_texts, dim).
 
-    The mean is mostly what the language and the kind of text add; the rows of one call are of one language.
+    The mean mostly reflects the language and the kind of text; the rows of one call are of one language.
     """
     vectors = unit(encoder.sentences(texts))
     return vectors - vectors.mean(0) if len(texts) >= MIN_RESCALED else vectors
@@ -44,7 +44,7 @@ def text_features(encoder: StaticEncoder, texts: Sequence[str]) -> Float32[Tenso
 def pair_features(
     encoder: StaticEncoder, pairs: Sequence[tuple[str, str]]
 ) -> Float32[Tensor, "pairs features"]:
-    """What a classifier of pairs reads, float32 (num_pairs, 6 dim + 26)."""
+    """Return the input features of a classifier of pairs, float32 (num_pairs, 6 dim + 26)."""
     sides = [[_pair_words(text) for text in pair] for pair in pairs]
     unique = list(dict.fromkeys(word for pair in sides for words in pair for word in words))
     vectors, place = unit(encoder.words(unique)), {word: i for i, word in enumerate(unique)}
@@ -58,9 +58,9 @@ def pair_features(
 
 
 def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows features"]:
-    """Features with mean 0 and deviation 1 over the given rows, which are of one language.
+    """Scale features to mean 0 and deviation 1 over the given rows, which are of one language.
 
-    How well words are found on the other side differs by language, and is not what tells the classes apart.
+    How well words are matched differs by language, and does not distinguish the classes.
     """
     if len(features) < MIN_RESCALED:
         return features
@@ -70,7 +70,7 @@ def rescaled(features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "row
 def _of_pair(
     a: Tensor, weight_a: Tensor, words_a: list[str], b: Tensor, weight_b: Tensor, words_b: list[str]
 ) -> Tensor:
-    """The features of one pair from unit vectors (n, dim), weights (n,) and words of both sides."""
+    """Compute the features of one pair from unit vectors (n, dim), weights (n,) and words of both sides."""
     scores = b @ a.T
     one, other = unit(weight_a @ a), unit(weight_b @ b)
     left_b = b - (SHARPNESS * scores).softmax(1) @ a
@@ -93,12 +93,12 @@ def _of_pair(
 
 
 def _pair_words(text: str) -> list[str]:
-    """The words of a text of a pair; blanks before marks, as treebanks write them, are taken out."""
+    """Return the words of a text of a pair; blanks before punctuation, as in treebanks, are removed."""
     return [word.lower() for word in tokens(_SPACED_MARK.sub(r"\1", text))[:MAX_PAIR_WORDS]] or ["."]
 
 
 def _spread(best: Tensor, weights: Tensor) -> Tensor:
-    """How well the words of one side are found on the other, (9,)."""
+    """Summarise how well the words of one side are matched on the other, (9,)."""
     return torch.stack(
         [
             best.mean(),
@@ -116,12 +116,12 @@ def _spread(best: Tensor, weights: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Classifier:
-    """Logistic regression (``layers`` of one matrix) or a network of one hidden layer on scaled features.
+    """Logistic regression or a network with one hidden layer, on scaled features.
 
     Attributes:
         labels: class names, in the order of the outputs.
-        mean: (num_features,) taken off.
-        scale: (num_features,) divided by.
+        mean: (num_features,) subtracted.
+        scale: (num_features,) divisor.
         net: features to logits.
     """
 
@@ -131,7 +131,7 @@ class Classifier:
     net: nn.Module
 
     def predict(self, features: Float32[Tensor, "rows features"]) -> list[str]:
-        """The likeliest class of each row."""
+        """Return the most likely class of each row."""
         with torch.inference_mode():
             best = self.net.eval()((features - self.mean) / self.scale).argmax(1)
         return [self.labels[i] for i in best.tolist()]
@@ -143,13 +143,13 @@ def logistic(
     labels: Sequence[str],
     strength: float,
 ) -> Classifier:
-    """Multinomial logistic regression by L-BFGS.
+    """Fit a multinomial logistic regression by L-BFGS.
 
     Args:
         features: (num_rows, num_features).
-        classes: the right one of each row.
-        labels: all of them.
-        strength: of the rows against the squared weights, as C of scikit-learn.
+        classes: the correct class of each row.
+        labels: all classes.
+        strength: weight of the rows relative to the squared weights, as C of scikit-learn.
     """
     right = torch.tensor([labels.index(name) for name in classes])
     net = nn.Linear(features.shape[1], len(labels))
@@ -177,7 +177,7 @@ def network(
     seed: int,
     width: int = 384,
 ) -> Classifier:
-    """One hidden layer with dropout, by AdamW with a rate that falls to zero."""
+    """Fit a network with one hidden layer and dropout, by AdamW with a rate that falls to zero."""
     torch.manual_seed(seed)
     mean, scale = features.mean(0), features.std(0).clamp_min(1e-3)
     scaled, right = (features - mean) / scale, torch.tensor([labels.index(name) for name in classes])
@@ -197,14 +197,14 @@ def network(
 
 
 class Learning:
-    """AdamW whose rate rises over a tenth of the steps, at most `WARMUP_STEPS`, and falls to zero at the last."""
+    """AdamW whose rate rises over a tenth of the steps, at most `WARMUP_STEPS`, then falls to zero at the last."""
 
     def __init__(self, net: nn.Module, rate: float, decay: float, num_steps: int) -> None:
         self._optimizer = torch.optim.AdamW(net.parameters(), rate, weight_decay=decay)
         self._rate, self._num_steps, self._step = rate, num_steps, 0
 
     def step(self, loss: Float32[Tensor, ""]) -> None:
-        """Take one step down the gradient of ``loss``."""
+        """Make one step along the gradient of ``loss``."""
         warmup = max(1, min(WARMUP_STEPS, self._num_steps // 10))
         rate = self._rate * max(0.0, 1 - self._step / self._num_steps) * min(1.0, (self._step + 1) / warmup)
         for group in self._optimizer.param_groups:
@@ -216,7 +216,7 @@ class Learning:
 
 
 def averaged(models: Sequence[Any]) -> Any:
-    """The model whose weights are the mean of those of classifiers or taggers of one shape."""
+    """Average the weights of classifiers or taggers of one shape."""
     states = [model.net.state_dict() for model in models]
     net = copy.deepcopy(models[0].net)
     net.load_state_dict({name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]})

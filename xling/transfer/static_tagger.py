@@ -1,7 +1,7 @@
-"""A tagger on top of a static encoder: word vectors and the look of the words in, a tag for each word out.
+"""Tagger on top of a frozen static encoder: it reads word vectors and word shapes and predicts a tag per word.
 
-The encoder stays as it is. A convolution over three words and an LSTM in both directions read the sentence; names are
-the likeliest of the sequences that IOB2 allows.
+A convolution over three words and a bidirectional LSTM read the sentence. For names the most likely
+sequence that IOB2 allows is chosen.
 
 Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures for named entity recognition.
 """
@@ -29,20 +29,23 @@ if TYPE_CHECKING:
 BATCH_WORDS = 2500
 NUM_SHAPES = 30
 MORE, MORE_NAMES = 3, 0.25
-"""Linked texts that an epoch reads for each labelled one."""
+"""Number of aligned texts that an epoch reads per labelled text."""
 DROP, SPAN_DROP = 0.15, 0.25
-"""Share of the words whose vectors are hidden in training; the more, the less a name's own spelling decides."""
+"""Share of the words whose vectors are hidden in training; a higher share reduces reliance on spelling."""
 HIDDEN_DROP = 0.2
 UNCASED = 0.3
-"""Share of the sentences with names that are shown without case in training, as scripts without case are read."""
+"""Share of the sentences with names that are read without case in training, like scripts without case."""
 _QUOTES, _ENDS, _COMMAS = "\"«»“”'‘’", ".!?。।؟", ",،、;:"
 _CASED = [0, 1, 2, 24, 25]
 _ALPHABETIC, _NO_CAPITALS = 3, 26
-"""Places of `shapes`: what only cased scripts have, a letter without case, a sentence without capitals."""
+"""Columns of `shapes`: those only for cased scripts, letter without case, sentence without capitals."""
 
 
 def shapes(words: Sequence[str]) -> Float32[Tensor, "words shapes"]:
-    """What the writing of each word says in any language: case, digits, marks, length, place; (num_words, 30)."""
+    """Return language-independent shape features of each word: case, digits, marks, length, place.
+
+    (num_words, 30).
+    """
     upper = sum(word[:1].isupper() for word in words) / max(1, len(words))
     rows = [_shape(word, place, len(words), upper) for place, word in enumerate(words)]
     return torch.tensor(rows, dtype=torch.float32).reshape(len(words), NUM_SHAPES)
@@ -66,7 +69,7 @@ def _shape(word: str, place: int, num_words: int, upper: float) -> list[bool]:
 def without_case(
     written: Float32[Tensor, "words shapes"], words: Sequence[str]
 ) -> Float32[Tensor, "words shapes"]:
-    """`shapes` of the same words as if their script had no case; (num_words, 30)."""
+    """Return `shapes` of the same words as if their script had no case; (num_words, 30)."""
     changed = written.clone()
     changed[:, _CASED] = 0
     changed[:, _NO_CAPITALS] = 1
@@ -75,13 +78,13 @@ def without_case(
 
 
 class Tagger(nn.Module):
-    """Words and their shapes, a convolution over three words, an LSTM in both directions, and tags.
+    """Tagging network: word vectors and shapes, a convolution over three words, a bidirectional LSTM, and tags.
 
     Args:
-        dim: of the word vectors.
+        dim: size of the word vectors.
         labels: tags.
-        width: of the hidden layers.
-        drop: share of the words whose vectors are hidden in training, and of their single numbers.
+        width: width of the hidden layers.
+        drop: share of the words whose vectors are hidden in training, and of their single dimensions.
     """
 
     def __init__(self, dim: int, labels: Sequence[str], width: int = 256, drop: float = DROP) -> None:
@@ -99,7 +102,7 @@ class Tagger(nn.Module):
         written: Float32[Tensor, "batch words shapes"],
         lengths: Int64[Tensor, " batch"],
     ) -> Float32[Tensor, "batch words labels"]:
-        """Logits, (B, T, labels), of vectors (B, T, dim), shapes (B, T, 30) and numbers of words (B,)."""
+        """Compute logits, (B, T, labels), from vectors (B, T, dim), shapes (B, T, 30) and numbers of words (B,)."""
         if self.training:
             seen = torch.rand(vectors.shape[:2]) >= self.drop
             vectors = F.dropout(vectors * seen[..., None], self.drop)
@@ -121,31 +124,31 @@ class Tagger(nn.Module):
 
 @dataclass(frozen=True)
 class Tagged:
-    """A tagger with the encoder whose vectors it reads, and what of a tag may follow what."""
+    """A trained tagger with its encoder, and the allowed transitions between tags."""
 
     encoder: StaticEncoder
     net: Tagger
     spans: bool
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Tags per sentence: the likeliest of each word, or the likeliest IOB2 sequence."""
-        found, labels = [], self.net.labels
+        """Return tags per sentence: the most likely tag of each word, or the most likely IOB2 sequence."""
+        predicted, labels = [], self.net.labels
         follow = _follow(labels) if self.spans else np.zeros((len(labels) + 1, len(labels)))
         for scores in self.log_probabilities(sentences):
-            found.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
-        return found
+            predicted.append([labels[i] for i in best_path(scores, follow)] if len(scores) else [])
+        return predicted
 
     def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
-        """Of the tags of each word, float32 (num_words, labels) per sentence."""
-        found: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
+        """Return log-probabilities of the tags of each word, float32 (num_words, labels) per sentence."""
+        by_sentence: list[np.ndarray] = [np.zeros((0, len(self.net.labels)), np.float32)] * len(sentences)
         self.net.eval()
         prepared = _Prepared(self.encoder, sentences)
         with torch.inference_mode():
             for batch in _batches([len(s) for s in sentences]):
                 scores = self.net(*prepared.padded(batch)).log_softmax(-1).numpy()
                 for row, index in enumerate(batch):
-                    found[index] = scores[row, : len(sentences[index])]
-        return found
+                    by_sentence[index] = scores[row, : len(sentences[index])]
+        return by_sentence
 
 
 def tagger(
@@ -158,15 +161,15 @@ def tagger(
     spans: bool,
     more: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
 ) -> Tagged:
-    """Train a tagger; a tag that is not among ``labels`` teaches nothing.
+    """Train a tagger; tags that are not among ``labels`` are ignored.
 
     Args:
-        encoder: gives the word vectors.
+        encoder: provides the word vectors.
         sentences: words.
-        tags: of the words.
+        tags: tags of the words.
         labels: all tags.
         epochs: passes over the sentences.
-        seed: of weights, order and dropout.
+        seed: seed of weights, order and dropout.
         spans: whether the tags are IOB2.
         more: sentences with tags, of which every epoch draws `MORE` (`MORE_NAMES`) for each of ``sentences``.
     """
@@ -194,7 +197,10 @@ def tagger(
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Indices of sentences of like length, of at most `BATCH_WORDS` words and 64 sentences; empty ones are left out."""
+    """Group sentences of similar length into batches of at most `BATCH_WORDS` words and 64.
+
+    Empty ones are skipped.
+    """
     batches: list[list[int]] = []
     longest = 0
     for index in sorted((i for i in range(len(lengths)) if lengths[i]), key=lambda i: lengths[i]):
@@ -206,10 +212,10 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 class _Prepared:
-    """Sentences as numbers of their words and shapes, so that each word is looked up once.
+    """Sentences as indices of their words and shapes, so that each word is looked up once.
 
     Args:
-        encoder: gives the word vectors.
+        encoder: provides the word vectors.
         sentences: words.
     """
 
@@ -224,11 +230,11 @@ class _Prepared:
         self._shapes = [shapes(words) for words in sentences]
 
     def hide_case(self, chosen: Bool[np.ndarray, " sentences"]) -> None:
-        """Show these sentences as if their script had no case, and the others as they are."""
+        """Make the chosen sentences read as if their script had no case, and the others normally."""
         self._without_case = frozenset(np.flatnonzero(chosen).tolist())
 
     def padded(self, batch: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Vectors (B, T, dim + sketch), shapes (B, T, 30) and lengths (B,); zeros behind shorter sentences."""
+        """Return vectors (B, T, dim + sketch), shapes (B, T, 30) and lengths (B,), zero-padded."""
         pad = nn.utils.rnn.pad_sequence
         vectors = pad([self._vectors[self._places[i]] for i in batch], batch_first=True)
         written = pad([self._written(i) for i in batch], batch_first=True)
@@ -240,7 +246,7 @@ class _Prepared:
 
 
 def _follow(labels: Sequence[str]) -> np.ndarray:
-    """0 where tag j may follow tag i in IOB2 and -inf where not, (labels + 1, labels); the last row is the start."""
+    """Return 0 if tag j may follow tag i in IOB2, else -inf, (labels + 1, labels); the last row is the start."""
     allowed = np.zeros((len(labels) + 1, len(labels)), np.float32)
     for j, label in enumerate(labels):
         if label.startswith("I-"):
@@ -251,7 +257,7 @@ def _follow(labels: Sequence[str]) -> np.ndarray:
 
 
 def best_path(scores: Float[np.ndarray, "words labels"], follow: Float[np.ndarray, "_ labels"]) -> list[int]:
-    """The sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
+    """Return the sequence of tags with the highest sum of ``scores`` and ``follow`` (Viterbi).
 
     Args:
         scores: float32 (num_words, labels), at least one word.

@@ -1,11 +1,12 @@
-"""``xling swap``: give a fine-tuned model the embeddings or the language adapters of another language.
+"""Replacement of a fine-tuned model's embeddings or language adapters by those of another language: ``xling swap``.
 
-Embeddings and vocabulary: the last of the four steps of Artetxe et al. 2020, section 2. A body is pre-trained in L1;
-with the body frozen (``freeze=body init=``), embeddings of L2 are learned over a vocabulary of its own; the body is
-fine-tuned in L1 with its embeddings frozen (``fit.freeze_embeddings``); and here the L2 embeddings take their place.
+Embeddings and vocabulary: the last of the four steps of Artetxe et al. 2020, section 2. A body is pre-trained
+in L1. With the body frozen (``freeze=body init=``), embeddings of L2 are learned over their own vocabulary. The
+body is fine-tuned in L1 with its embeddings frozen (``fit.freeze_embeddings``). Here the L2 embeddings replace
+them.
 
-Adapters: MAD-X (Pfeiffer et al. 2020), section 3.2. Under a frozen body adapters of L1 and of L2 are learned, then a
-task adapter on top of those of L1 (``fit.task_adapter``); and here those of L2 take the place of L1's.
+Adapters: MAD-X (Pfeiffer et al. 2020), section 3.2. With a frozen body, adapters of L1 and of L2 are learned,
+then a task adapter on top of those of L1 (``fit.task_adapter``). Here those of L2 replace those of L1.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from xling.transfer import tune
 from xling.transfer.settings import SwapConfig
 
 STAGE = "swap"
-ROUNDING = 2**-7  # of a weight that went through bfloat16
+ROUNDING = 2**-7  # relative error of a weight that was rounded to bfloat16
 
 
 def run(cfg: SwapConfig) -> manifest.Manifest:
     """Swap and publish.
 
     Raises:
-        UserError: a model is missing, their widths differ, they have language embeddings, which would not fit; the
-            adapters are of another shape or were learned in another body or over another vocabulary.
+        UserError: a model is missing, the widths differ, or there are language embeddings, which would not
+            fit; or the adapters have another shape or were learned in another body or over another
+            vocabulary.
     """
     task, out = Path(cfg.task), Path(cfg.out)
     sources = [Path(name) for name in (cfg.embeddings, cfg.adapters) if name]
@@ -54,9 +56,9 @@ def run(cfg: SwapConfig) -> manifest.Manifest:
         tuned = replace(tuned, processor=vocab.load(vocabulary), lang=0, langs=tuple(langs))
     if cfg.adapters:
         langs = _take_adapters(tuned.model.encoder, Path(cfg.adapters), vocabulary, task)
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
-        tune.save(tuned, made.path, vocabulary, langs)
-        made.counts |= {"langs": langs, "vocabulary": tuned.model.encoder.tokens.num_embeddings}
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
+        tune.save(tuned, publication.path, vocabulary, langs)
+        publication.counts |= {"langs": langs, "vocabulary": tuned.model.encoder.tokens.num_embeddings}
     return manifest.read(out)
 
 
@@ -72,22 +74,22 @@ def _take_embeddings(encoder: Encoder, source: Path, task: Path) -> list[str]:
 
 
 def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path) -> list[str]:
-    """Move the language adapters of ``source`` into ``encoder``, if both were made of one body."""
+    """Move the language adapters of ``source`` into ``encoder``, if both were trained with the same body."""
     other, langs = checkpoint.load_model(source)
     theirs, ours = other.encoder, encoder
-    wanted, found = ({k: v.shape for k, v in _adapters_of(e).items()} for e in (ours, theirs))
+    wanted, present = ({k: v.shape for k, v in _adapters_of(e).items()} for e in (ours, theirs))
     if not wanted:
         raise UserError(
             f"{task} has no language adapter", fix="fine-tune a checkpoint with model.lang_adapter"
         )
-    if wanted != found:
+    if wanted != present:
         raise UserError(
             f"{source} has {_said(theirs.cfg)}", f"{_said(ours.cfg)} as in {task}", "train both alike"
         )
     if vocab_digest(source) != vocab_digest(vocabulary):
         raise UserError(
             f"the adapters of {source} were learned over another vocabulary than that of {vocabulary}",
-            fix=f"take its embeddings as well: embeddings={source}",
+            fix=f"use its embeddings as well: embeddings={source}",
         )
     own, their = (e.state_dict() for e in (ours, theirs))
     body = {name for name in own.keys() & their.keys() if not adapters.is_adapter(name)}
@@ -107,7 +109,7 @@ def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path)
 
 
 def _adapters_of(encoder: Encoder) -> dict[str, Any]:
-    """Weights of the language adapters, invertible ones included."""
+    """Return the weights of the language adapters, including invertible ones."""
     task = f".adapters.{adapters.TASK}."
     return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
 

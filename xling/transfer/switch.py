@@ -1,4 +1,6 @@
-"""Code-switched training rows: words give way to dictionary translations in several languages, anew every epoch.
+"""Code-switched training rows.
+
+Words are replaced by dictionary translations in several languages, redrawn every epoch.
 
 Source: Qin et al. 2020 (CoSDA-ML). Tags follow their words.
 """
@@ -31,18 +33,19 @@ class SwitchedRow:
 
 
 class Switcher:
-    """Makes the rows of an epoch.
+    """Maker of the code-switched rows of an epoch.
 
     Args:
-        task: of the rows; where the answer is a place in the text, words cannot be switched.
+        task: task of the rows; if the answer is a place in the text, words cannot be switched.
         lang: language of the rows.
         dictionaries: language -> file in MUSE's format, from ``lang``.
-        rate: probability that a word is replaced, where a dictionary has it.
+        rate: probability that a word is replaced, if a dictionary has it.
         rows: the training rows, to check the direction of the dictionaries on.
-        seed: of all draws.
+        seed: seed of all draws.
 
     Raises:
-        UserError: rows of such a task, a rate out of range, a dictionary that is unreadable or the wrong way round.
+        UserError: the task does not allow switching, the rate is out of range, or a dictionary is unreadable
+            or inverted.
     """
 
     def __init__(
@@ -68,24 +71,24 @@ class Switcher:
         self._cosda = Cosda(lang, tables, rate, seed=seed)
 
     def __call__(self, rows: Sequence[Row], epoch: int) -> list[SwitchedRow]:
-        """The rows of epoch ``epoch``; the same epoch gives the same rows."""
+        """Return the rows of epoch ``epoch``; the same epoch gives the same rows."""
         return [self._row(row, epoch) for row in rows]
 
     def _row(self, row: Row, epoch: int) -> SwitchedRow:
         if self._task.tags_words:
-            made = self._cosda(row.fields["tokens"], epoch, row.id, tags=row.label)
+            replaced = self._cosda(row.fields["tokens"], epoch, row.id, tags=row.label)
             return SwitchedRow(
-                row.id, {**row.fields, "tokens": made.words}, tuple(project_tags(row.label, made))
+                row.id, {**row.fields, "tokens": replaced.words}, tuple(project_tags(row.label, replaced))
             )
         switched = {}
         for name in self._fields:
             text = row.fields[name]
             places = spans(text)
-            made = self._cosda([text[a:b] for a, b in places], epoch, row.id, name)
-            switched[name] = render(made, text, places, self._spaced)
+            replaced = self._cosda([text[a:b] for a, b in places], epoch, row.id, name)
+            switched[name] = render(replaced, text, places, self._spaced)
         return SwitchedRow(row.id, {**row.fields, **switched}, row.label)
 
 
 def _words(text: str | Sequence[str]) -> list[str]:
-    """The words of a text, or of tokens."""
+    """Return the words of a text, or of tokens."""
     return [text[a:b] for a, b in spans(text)] if isinstance(text, str) else list(text)

@@ -1,4 +1,4 @@
-"""What ``xling finetune mt`` and ``xling umt`` share: train a translation model, score it on test sets, publish it."""
+"""Shared parts of ``xling finetune mt`` and ``xling umt``: train a translation model, score it, publish it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ Sides = tuple[list[str], list[str]]
 
 @dataclass(frozen=True)
 class Stage(Generic[Cfg]):
-    """What is a stage's own.
+    """The parts that are specific to one of these stages.
 
     Attributes:
-        name: of the stage, in manifests.
-        inputs: paths that it reads, in the order of the manifest; empty ones do not count.
+        name: name of the stage, in manifests.
+        inputs: paths that it reads, in the order of the manifest; empty ones are ignored.
         sets: setting -> ``src-tgt`` -> two line-aligned files; those of ``test`` are scored.
-        pretraining: the training that publishes into a folder.
-        scores: what ``scores.json`` says of the model in a folder, from its test sets; translations go into the other.
-        report: the scores in lines.
-        watch: called at every validation, see `xling.training.train.run`; None for nothing.
+        pretraining: settings of the training that publishes into a folder.
+        scores: computes ``scores.json`` for the model in a folder on its test sets; translations go into the
+            other folder.
+        report: formats the scores in lines.
+        watch: called at every validation, see `xling.training.train.run`; None for no call.
     """
 
     name: str
@@ -45,11 +46,11 @@ class Stage(Generic[Cfg]):
 
 
 def run(stage: Stage[Cfg], cfg: Cfg) -> manifest.Manifest:
-    """Train, translate, score and publish; a rerun after a kill goes on where the training stood.
+    """Train, translate, score and publish; a rerun after a kill resumes the training.
 
     Raises:
-        UserError: a test set that is missing, not trained for, or whose sides differ in length; and what
-            ``stage.pretraining`` raises.
+        UserError: a test set is missing, has a direction that is not trained, or has sides of different
+            lengths; and the errors of ``stage.pretraining``.
     """
     log, cfg = cfg.log, replace(cfg, log="none")
     out = Path(cfg.out)
@@ -66,30 +67,30 @@ def run(stage: Stage[Cfg], cfg: Cfg) -> manifest.Manifest:
     settings = replace(stage.pretraining(cfg, trained), log=log)
     for kind, pair, _ in named:
         if missing := [lang for lang in split_pair(pair) if lang not in settings.langs]:
-            raise UserError(f"{kind}.{pair}: nothing is trained in {missing[0]}", ", ".join(settings.langs))
+            raise UserError(f"{kind}.{pair}: {missing[0]} is not trained", ", ".join(settings.langs))
     model = train.run(settings, stage.watch(cfg, settings) if stage.watch else None)
     if not ddp.is_first():
         assert isinstance(model, manifest.Manifest)
         return model
-    with manifest.publish(out, stage.name, cfg, inputs) as made:
+    with manifest.publish(out, stage.name, cfg, inputs) as publication:
         for path in trained.iterdir():
             if path.name != manifest.FILE_NAME:
-                shutil.copy(path, made.path / path.name)
-        scores = stage.scores(cfg, trained, tests, made.path)
-        (made.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-        made.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
+                shutil.copy(path, publication.path / path.name)
+        scores = stage.scores(cfg, trained, tests, publication.path)
+        (publication.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+        publication.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
     shutil.rmtree(trained)
     print(stage.report(scores), flush=True)
     return manifest.read(out)
 
 
 def files(*sets: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The files of test sets in order."""
+    """List the files of test sets in order."""
     return [name for each in sets for two in each.values() for name in two]
 
 
 def aligned(pair: str, source: Path, reference: Path) -> Sides:
-    """The lines of two aligned files.
+    """Read the lines of two aligned files.
 
     Raises:
         UserError: one is missing, or they differ in length.

@@ -1,7 +1,7 @@
-"""``xling translate``: a streaming filter from text of one language to text of another.
+"""Streaming translation of text, one line at a time: ``xling translate``.
 
-One line out for one line in, in order, an empty one for an empty one. A line longer than the model's positions is cut
-at the ends of sentences, else between words, and the parts' translations are joined.
+It writes one line per input line, in order, an empty one for an empty one. A line longer than the model's
+positions is divided at sentence ends, else between words, and the translations of the parts are joined.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Translator:
     """A published encoder-decoder with its vocabulary.
 
     Args:
-        directory: what `xling pretrain` or `xling finetune mt` published.
-        search: how to look for the best output.
+        directory: output of `xling pretrain` or `xling finetune mt`.
+        search: search settings.
         batch_tokens: source tokens of a batch.
-        precision: of the weights.
-        cut: cut texts that are too long instead of splitting them.
-        random_init: fresh weights of torch's generator instead of the trained ones: the control.
+        precision: precision of the weights.
+        cut: truncate texts that are too long instead of dividing them.
+        random_init: use fresh random weights instead of the trained ones, as a control.
 
     Raises:
-        UserError: no such model, or one without a decoder.
+        UserError: the model does not exist or has no decoder.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Translator:
         self.room = model.cfg.max_positions - 2
 
     def lang(self, code: str) -> int:
-        """Index of a language.
+        """Return the index of a language.
 
         Raises:
-            UserError: no such language, or the model has never seen it.
+            UserError: the language is unknown, or the model was not trained on it.
         """
         return self.symbols.index_of(languages.get(code).code, str(self.directory))
 
@@ -82,12 +82,12 @@ class Translator:
         told: Callable[[int, int], None] | None = None,
         via: str = "",
     ) -> list[str]:
-        """One text for each, in order.
+        """Translate texts, one output per input, in order.
 
         Args:
             texts: any; empty ones stay empty.
             src, tgt: languages.
-            told: see `xling.models.generate.generate_all`; not called for the way to ``via``.
+            told: see `xling.models.generate.generate_all`; not called for translation into ``via``.
             via: language to translate through, empty for none.
         """
         if via:
@@ -101,7 +101,7 @@ class Translator:
         tgt: str,
         told: Callable[[int, int], None] | None = None,
     ) -> list[str]:
-        """One text for each list of parts, the parts' outputs joined.
+        """Translate lists of parts to one text each, joining the parts' outputs.
 
         Args:
             parts: pieces (length,) of every part; an empty list gives an empty text.
@@ -110,32 +110,32 @@ class Translator:
         """
         flat = [part for of_text in parts for part in of_text]
         langs = [[self.lang(code)] * len(flat) for code in (src, tgt)]
-        made = generate_all(
+        results = generate_all(
             self.model, flat, langs[0], langs[1], self.symbols, self.search, self.batch_tokens, told=told
         )
-        outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in made])
+        outputs = iter([self.text(hypotheses[0].tokens) for hypotheses in results])
         return [" ".join(islice(outputs, len(of_text))) for of_text in parts]
 
     def split(self, text: str) -> list[Int[np.ndarray, " _"]]:
-        """The pieces of a text in parts that fit the model; none for an empty one."""
+        """Split a text into parts that fit the model and return their pieces; empty for an empty text."""
         ids = self.cut_pieces(text).tolist() if self.cut else pieces(self.processor, text)
         shown = [self.processor.id_to_piece(max(i - 1, 0)) for i in ids]
         return [np.array(ids[begin:end]) for begin, end in cuts(shown, self.room)]
 
     def cut_pieces(self, text: str) -> Int[np.ndarray, " length"]:
-        """As many pieces of a text as the model has room for, int64 (length,)."""
+        """Return as many pieces of a text as fit the model, int64 (length,)."""
         return np.array(pieces(self.processor, text)[: self.room], dtype=np.int64)
 
     def text(self, tokens: Int[np.ndarray, " length"]) -> str:
-        """The text of output tokens, on one line."""
+        """Decode output tokens to a text on one line."""
         return " ".join(str(self.processor.decode([int(i) - 1 for i in tokens])).split("\n")).strip()
 
 
 def cuts(shown: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a text, given as pieces, of at most ``room`` pieces.
+    """Yield begin and end of the parts of a text, given as pieces, of at most ``room`` pieces.
 
-    A part ends with a sentence where one ends in its second half, else before the last word that begins there, else
-    where it is full.
+    A part ends with a sentence if one ends in its second half, else before the last word that begins there,
+    else at the limit.
     """
     begin = 0
     while len(shown) - begin > room:
@@ -150,12 +150,12 @@ def cuts(shown: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
 
 
 def _starts(shown: Sequence[str], index: int) -> bool:
-    """Whether a word starts there; behind the full stop of a script without spaces one always does."""
+    """Return whether a word starts there; always after the full stop of a script without spaces."""
     return shown[index].startswith(WORD_START) or shown[index - 1][-1:] in "。！？｡"
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines of UTF-8 without their ends; bytes that are none are replaced."""
+    """Read lines of UTF-8 without line ends; invalid bytes are replaced."""
     for line in stream:
         yield line.rstrip(b"\r\n").decode("utf-8", "replace")
 
@@ -163,7 +163,7 @@ def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
 def translate_lines(
     translator: Translator, lines: Iterable[str], cfg: TranslateConfig, write: Callable[[str], Any]
 ) -> int:
-    """Translate lines in blocks of ``cfg.buffer`` and write each at once; returns their number."""
+    """Translate lines in blocks of ``cfg.buffer`` and write each block at once; return the number of lines."""
     stream, count, tokens, since = iter(lines), 0, 0, time.perf_counter()
     with Progress(f"translate {cfg.src}-{cfg.tgt}", unit="lines") as progress:
 
@@ -186,7 +186,8 @@ def run(cfg: TranslateConfig) -> None:
     """Translate standard input to standard output.
 
     Raises:
-        UserError: no model with a decoder there, an unknown language or one that the model has never seen.
+        UserError: there is no model with a decoder, or a language is unknown or the model was not trained on
+            it.
     """
     if cfg.buffer < 1:
         raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")

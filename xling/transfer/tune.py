@@ -1,7 +1,7 @@
-"""Fine-tune an encoder on labelled rows and predict: classes, tags, intents with slots, answers, choices.
+"""Fine-tuning of an encoder on labelled rows, and prediction: classes, tags, intents with slots, answers, choices.
 
-AdamW, linear warm-up and decay, batches by length without padding. Which epoch's checkpoint counts is the
-evaluation's decision, not made here.
+It uses AdamW, linear warm-up and decay, and batches by length without padding. The evaluation, not this
+module, chooses the checkpoint among the epochs.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ TASK, TASK_FILE = "xling-task-1", "task.pt"
 
 @dataclass
 class Tuned:
-    """A fine-tuned model with what prediction needs.
+    """A fine-tuned model with everything needed for prediction.
 
     Attributes:
         model: encoder and heads.
-        processor: cuts texts into pieces.
+        processor: tokenizer.
         max_length: sub-tokens of one sequence.
-        lang: which of ``langs`` it was fine-tuned in.
+        lang: the language of ``langs`` it was fine-tuned in.
         langs: languages that the encoder was trained in, in the order of its language embeddings.
     """
 
@@ -61,7 +61,7 @@ class Tuned:
     langs: tuple[str, ...] = ()
 
     def encode(self, rows: Sequence[Row], labelled: bool = True) -> list[tuple[int, Example]]:
-        """Windows of all rows as (index of the row, example); see `xling.transfer.task.Task.encode`."""
+        """Encode all rows as (index of the row, example); see `xling.transfer.task.Task.encode`."""
         windows = []
         for index, row in enumerate(rows):
             for example in self.model.task.encode(
@@ -72,13 +72,13 @@ class Tuned:
         return windows
 
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
-        """An answer per row, of the shape of its label, in the order of ``rows``.
+        """Return an answer per row, in the form of its label, in the order of ``rows``.
 
         Args:
             rows: any number.
-            batch_tokens: of one forward pass.
-            lang: language of the rows, for models with language embeddings; one that the encoder was not trained in
-                is read as the language of the fine-tuning is.
+            batch_tokens: tokens of one forward pass.
+            lang: language of the rows, for models with language embeddings; a language that the encoder was
+                not trained in is read like the language of the fine-tuning.
         """
         reader = replace(self, lang=self.langs.index(lang)) if lang in self.langs else self
         windows = reader.encode(rows, labelled=False)
@@ -87,9 +87,9 @@ class Tuned:
         with torch.inference_mode():
             for batch in batches_by_tokens([len(e["tokens"]) for _, e in windows], batch_tokens):
                 sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
-                found = self.model(sample).float().numpy()
+                logits = self.model(sample).float().numpy()
                 ends = np.cumsum(sample["num_chosen"])
-                for index, part in zip(sample["id"].tolist(), np.split(found, ends[:-1]), strict=True):
+                for index, part in zip(sample["id"].tolist(), np.split(logits, ends[:-1]), strict=True):
                     scores[index] = part
         gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
         for (owner, example), part in zip(windows, scores, strict=True):
@@ -102,24 +102,24 @@ def fit(
     ckpt: Path, task: str, labels: Sequence[str], train: Sequence[Row], cfg: TuneConfig, lang: str = "en",
     what: str = "fine-tune", tell: Tell | None = None, saves: Saves | None = None,
 ) -> list[Tuned]:  # fmt: skip
-    """Fine-tune a published checkpoint; one model per epoch, the last one last.
+    """Fine-tune a published checkpoint and return one model per epoch, the last epoch last.
 
     Args:
         ckpt: directory of `xling pretrain`.
         task: name in `xling.transfer.task.TASKS`.
         labels: closed list of labels.
-        train: rows to learn from.
-        cfg: how.
+        train: training rows.
+        cfg: settings.
         lang: language of the rows, for models with language embeddings.
         what: name on the progress bar.
-        tell: called after every update with how many were made, the epoch from 0, and the loss; of a resumed run
-            for those before, too.
-        saves: where its state is kept, so that a killed run goes on.
+        tell: called after every update with its number, the epoch from 0, and the loss; also for the earlier
+            updates of a resumed run.
+        saves: where the state is saved, so that a killed run can resume.
 
     Raises:
         Stopped: it was asked to stop, and has saved.
-        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, dictionaries that
-            `Switcher` refuses.
+        UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, or
+            dictionaries that `Switcher` rejects.
     """
     for name, least in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < least:
@@ -140,7 +140,8 @@ def fit(
     code = langs.index(lang) if lang in langs else 0
     tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))
     switch = Switcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
-    # Switched rows may be longer or shorter: the updates of an epoch are counted on the rows as they are.
+    # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
+    # rows.
     units = _units(tuned, train, what)
     if cfg.freeze_embeddings:
         model.encoder.tokens.requires_grad_(False)
@@ -152,7 +153,7 @@ def _learn(
     tuned: Tuned, learning: regime.Regime, train: Sequence[Row], units: list[list[Example]],
     switch: Switcher | None, cfg: TuneConfig, what: str, tell: Tell | None, saves: Saves | None,
 ) -> list[Tuned]:  # fmt: skip
-    """Make all updates, from the saved state on where there is one; one model per epoch."""
+    """Make all updates, from the saved state if there is one; return one model per epoch."""
     model, per_epoch = tuned.model, -(-len(units) // cfg.batch_rows)
     kept, told, behind = _resumed(tuned, learning, saves)
     if tell:
@@ -193,7 +194,7 @@ def _learn(
 def _state(
     model: TaskModel, learning: regime.Regime, epoch: int, step: int, told: list[tuple[int, int, float]]
 ) -> dict[str, Any]:
-    """What `_resumed` needs; ``step`` updates of ``epoch`` are made."""
+    """Return the state for `_resumed` after ``step`` updates of ``epoch``."""
     weights, optimizer = model.state_dict(), learning.optimizer.state_dict()
     return {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": told}
 
@@ -201,10 +202,10 @@ def _state(
 def _resumed(
     tuned: Tuned, learning: regime.Regime, saves: Saves | None
 ) -> tuple[list[Tuned], list[tuple[int, int, float]], int]:
-    """The models of the epochs that have ended, the updates that were told, and how many of this epoch are made."""
-    if saves is None or (found := saves.load()) is None:
+    """Restore the models of completed epochs, the reported updates, and the number of updates of this epoch."""
+    if saves is None or (saved := saves.load()) is None:
         return [], [], 0
-    state, weights = found
+    state, weights = saved
     kept = []
     for each in weights:
         model = copy.deepcopy(tuned.model).requires_grad_(False).eval()
@@ -216,7 +217,7 @@ def _resumed(
 
 
 def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
-    """What is drawn together: a window with something to learn, or all alternatives of a row.
+    """Group windows into training units: a window with a target, or all alternatives of a row.
 
     Their ``id`` says which sequences compete; see `xling.transfer.heads.TaskModel.log_probabilities`.
     """
@@ -233,7 +234,7 @@ def _units(tuned: Tuned, rows: Sequence[Row], what: str) -> list[list[Example]]:
 
 
 def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
-    """Write ``task.pt`` with the vocabulary of ``ckpt`` beside it; `load` reads them."""
+    """Write ``task.pt`` and the vocabulary of ``ckpt`` for `load`."""
     if ckpt != directory:
         vocab.copy(ckpt, directory)
     model = tuned.model
@@ -253,12 +254,12 @@ def save(tuned: Tuned, directory: Path, ckpt: Path, langs: list[str]) -> None:
 
 
 def load(directory: Path, lang: str = "") -> Tuned:
-    """A fine-tuned model that `save` wrote, in float32.
+    """Load a fine-tuned model written by `save`, in float32.
 
     Args:
-        directory: what `xling finetune` published.
-        lang: language of the rows it will read; default: of those it was fine-tuned on (English in files that do not
-            say).
+        directory: output of `xling finetune`.
+        lang: language of the rows it will read; default: the language it was fine-tuned on (English in files
+            that do not record it).
 
     Raises:
         UserError: as `xling.models.checkpoint.read_published`.
@@ -282,7 +283,7 @@ def load(directory: Path, lang: str = "") -> Tuned:
 
 
 def average(checkpoints: Sequence[Tuned]) -> Tuned:
-    """The model whose weights are the mean of the given ones."""
+    """Average the weights of the given models."""
     mean = copy.deepcopy(checkpoints[0].model)
     states = [c.model.state_dict() for c in checkpoints]
     mean.load_state_dict(
@@ -296,11 +297,11 @@ def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
-    found = model.log_probabilities(sample)
-    loss = model.loss(found, sample["target"])
+    predicted = model.log_probabilities(sample)
+    loss = model.loss(predicted, sample["target"])
     if cfg.method == "r3f":
         again = model.log_probabilities(sample, noise=R3F_NOISE)
-        loss = loss + _symmetric_kl(found, again) / _num_distributions(sample, found, model.task)
+        loss = loss + _symmetric_kl(predicted, again) / _num_distributions(sample, predicted, model.task)
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -320,14 +321,14 @@ def _update(model: TaskModel, learning: regime.Regime, batch: list[Example], cfg
 
 
 def _symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
-    """Sum over all distributions of log-probabilities of the divergences in both directions."""
+    """Sum the divergences in both directions over all distributions of log-probabilities."""
     return F.kl_div(first, second, log_target=True, reduction="sum") + F.kl_div(
         second, first, log_target=True, reduction="sum"
     )
 
 
 def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: Task) -> int:
-    """How many distributions the log-probabilities (M, K) are: one per chosen token, or per column and group."""
+    """Count the distributions in log-probabilities (M, K): one per chosen token, or per column and group."""
     if not task.pointers:
         return len(log_probabilities)
     return len(sample["id"].unique()) * log_probabilities.shape[1]
@@ -339,7 +340,10 @@ def _lr(cfg: TuneConfig, step: int, total: int) -> float:
 
 
 def _epoch(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
-    """Batches of one epoch: shuffled, then sorted by length within a hundred batches, then shuffled again."""
+    """Yield the batches of one epoch.
+
+    Shuffled, then sorted by length within a hundred batches, then shuffled again.
+    """
     generator = rng(cfg.seed, "tune", epoch)
     order = generator.permutation(len(units))
     lengths = np.array([sum(len(example["tokens"]) for example in units[i]) for i in order])
@@ -356,7 +360,7 @@ def _epoch(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Itera
 
 
 def batches_by_tokens(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices by length in batches of at most ``batch_tokens`` tokens, or one sequence."""
+    """Group indices by length into batches of at most ``batch_tokens`` tokens, or one sequence."""
     batch: list[int] = []
     num_tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):

@@ -1,9 +1,11 @@
-"""``xling umt``: train translation from monolingual text alone, select without parallel text, score at the end.
+"""Unsupervised translation.
 
-Training is `xling.training.train` on the objective ``umt`` beside ``dae`` or ``mass``, both in every update. It
-resumes exactly after a kill. At every validation held-out sentences go there and back
-(`xling.transfer.unsupervised`): the best model is kept, and a collapsed run stops. The test sets are read when
-training is over.
+Train on monolingual text, select without parallel text, score at the end: ``xling umt``.
+
+Training is `xling.training.train` on the objective ``umt`` combined with ``dae`` or ``mass``, both in every
+update. It resumes exactly after a kill. At every validation held-out sentences are translated there and back
+(`xling.transfer.unsupervised`): the best model is kept, and a collapsed run stops. The test sets are read
+after training.
 """
 
 from __future__ import annotations
@@ -45,10 +47,11 @@ SELECTION = {
 
 
 def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
-    """The training as `xling.training.train` knows it.
+    """Return the settings of the training for `xling.training.train`.
 
     Raises:
-        UserError: no pair, a language twice or without text, a checkpoint that has never seen it.
+        UserError: no pair is given, a language is given twice or has no text, or the checkpoint was not
+            trained on it.
     """
     there = shards.languages_in(Path(cfg.data))
     if not cfg.pairs:
@@ -63,7 +66,7 @@ def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
         model, langs = start_of(Path(cfg.checkpoint), cfg.model)
         if missing := [lang for lang in spoken if lang not in langs]:
             raise UserError(
-                f"{cfg.checkpoint} has never seen {missing[0]!r}",
+                f"{cfg.checkpoint} was not trained on {missing[0]!r}",
                 ", ".join(langs),
                 "pre-train it on text of that language too",
             )
@@ -87,12 +90,12 @@ def pretraining(cfg: UmtConfig, out: Path) -> PretrainConfig:
 
 
 def warn_of_strangers(data: Path, pair: str) -> None:
-    """Say on standard error what to expect of two languages whose texts have no piece in common."""
+    """Warn on standard error if the texts of the two languages have no piece in common."""
     langs = list(split_pair(pair))
     counts = count_pieces(data, langs, len(load_dictionary(data)))
     if not bool((counts > 0).all(0).any()):
         print(
-            f"xling: warning: {' and '.join(langs)} share no vocabulary item: nothing ties the two together at the "
+            f"xling: warning: {' and '.join(langs)} share no vocabulary item: nothing connects the two at the "
             "start, so expect a BLEU near 0 unless the checkpoint saw translations or dictionaries are given",
             file=sys.stderr,
             flush=True,
@@ -100,11 +103,11 @@ def warn_of_strangers(data: Path, pair: str) -> None:
 
 
 class Watcher:
-    """Called at every validation: measures, keeps the best model, stops a collapsed run.
+    """Validation callback that measures a model, keeps the best one, and stops a collapsed run.
 
     Args:
-        cfg: of the stage.
-        settings: of the training.
+        cfg: settings of the stage.
+        settings: settings of the training.
     """
 
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
@@ -121,10 +124,10 @@ class Watcher:
         self.examine = Examiner(held, codes, symbols, self.processor, Search(beam=1))
 
     def held(self, data: Path, lang: str) -> Held:
-        """Held-out sentences of a language.
+        """Return held-out sentences of a language.
 
         Raises:
-            UserError: there is none.
+            UserError: there are none.
         """
         shard = shards.open_shard(data / lang / "valid")
         starts, sizes = shard.starts(), shard.sizes
@@ -137,13 +140,13 @@ class Watcher:
         return Held(tokens, [str(self.processor.decode([int(i) - 1 for i in t if i > 3])) for t in tokens])
 
     def __call__(self, trainer: Any, partial: Path) -> dict[str, float]:
-        """The numbers of this validation; see `Examiner` and, with ``oracle``, BLEU as ``oracle``."""
+        """Return the numbers of this validation; see `Examiner` and, with ``oracle``, BLEU as ``oracle``."""
         model, update = trainer.get_model(), trainer.get_num_updates()
         seen = self.examine(model)
         if self.oracle:
-            found = [self.bleu(model, pair, *two) for pair, two in self.oracle.items()]
-            seen |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, found, strict=True)}
-            seen["oracle"] = sum(found) / len(found)
+            bleus = [self.bleu(model, pair, *two) for pair, two in self.oracle.items()]
+            seen |= {f"{pair}/oracle": bleu for pair, bleu in zip(self.oracle, bleus, strict=True)}
+            seen["oracle"] = sum(bleus) / len(bleus)
         past = validations(partial / "log.jsonl")
         key = self.cfg.select
         if key != "last" and seen[key] > max((event[key] for event in past), default=-1.0):
@@ -159,34 +162,34 @@ class Watcher:
             temporary.replace(path)
 
     def bleu(self, model: Any, pair: str, sources: Sequence[str], references: Sequence[str]) -> float:
-        """BLEU of the present weights on parallel text."""
+        """Compute BLEU of the current weights on parallel text."""
         src, tgt = (self.langs.index(lang) for lang in split_pair(pair))
         tokens = [
             np.array([3 if i == 0 else i + 1 for i in ids], dtype=np.int64)
             for ids in self.processor.encode(list(sources))
         ]
-        made = self.examine.texts(self.examine.outputs(model, tokens, src, tgt))
-        return float(str(scores_of(made, references, split_pair(pair)[1])["bleu"]))
+        outputs = self.examine.texts(self.examine.outputs(model, tokens, src, tgt))
+        return float(str(scores_of(outputs, references, split_pair(pair)[1])["bleu"]))
 
 
 def validations(log: Path) -> list[dict[str, Any]]:
-    """The validations of a run so far, in order."""
+    """Return the validations of a run so far, in order."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     return [event for event in map(json.loads, lines) if event["split"] == "valid" and "two_way" in event]
 
 
 def summary(cfg: UmtConfig, log: Path) -> dict[str, Any]:
-    """How the model was selected, the criterion over time, and what an oracle would have taken."""
+    """Summarise how the model was selected, the criterion over time, and what an oracle would have chosen."""
     curve = validations(log)
-    found: dict[str, Any] = {"selection": SELECTION[cfg.select], "test": {}}
+    facts: dict[str, Any] = {"selection": SELECTION[cfg.select], "test": {}}
     chosen = curve[-1] if cfg.select == "last" else max(curve, key=lambda event: event[cfg.select])
-    found["update"] = chosen["update"]
-    found["two_way"] = {event["update"]: event["two_way"] for event in curve}
+    facts["update"] = chosen["update"]
+    facts["two_way"] = {event["update"]: event["two_way"] for event in curve}
     if cfg.oracle:
         best = max(curve, key=lambda event: event["oracle"])
-        found["oracle"] = {event["update"]: round(event["oracle"], 2) for event in curve}
-        found["behind_oracle"] = round(best["oracle"] - chosen["oracle"], 2)
-    return found
+        facts["oracle"] = {event["update"]: round(event["oracle"], 2) for event in curve}
+        facts["behind_oracle"] = round(best["oracle"] - chosen["oracle"], 2)
+    return facts
 
 
 def score(
@@ -197,7 +200,7 @@ def score(
     references: Sequence[str],
     folder: Path,
 ) -> dict[str, Any]:
-    """Both conventions of BLEU for the model and for the baselines copy and word-by-word."""
+    """Compute BLEU in both conventions for the model and for the baselines copy and word-by-word."""
     src, tgt = split_pair(pair)
     outputs = {"model": translator(sources, src, tgt), "copy": list(sources)}
     words = wordbyword.read(cfg.back.get("dictionaries", "")).get((src, tgt))
@@ -207,45 +210,45 @@ def score(
         "".join(f"{line}\n" for line in outputs["model"]), encoding="utf-8"
     )
     return {
-        name: {**scores_of(made, references, tgt), "tokenised_bleu": tokenised_bleu(made, references)}
-        for name, made in outputs.items()
+        name: {**scores_of(texts, references, tgt), "tokenised_bleu": tokenised_bleu(texts, references)}
+        for name, texts in outputs.items()
     }
 
 
-def tokenised_bleu(made: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU of lower-cased words and single marks, as published figures count, though their tokenisers differ."""
-    both = [[" ".join(TOKEN.findall(line.lower())) for line in side] for side in (made, references)]
+def tokenised_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Compute BLEU of lower-cased words and single marks, as in published figures, though their tokenisers differ."""
+    both = [[" ".join(TOKEN.findall(line.lower())) for line in side] for side in (outputs, references)]
     return float(BLEU(tokenize="none", force=True).corpus_score(both[0], [both[1]]).score)
 
 
 def report(scores: dict[str, Any]) -> str:
-    """The scores in lines."""
+    """Format the scores in lines."""
     lines = [f"selected update {scores['update']} by {scores['selection']}"]
     if "behind_oracle" in scores:
         lines.append(
             f"an oracle would have gained {scores['behind_oracle']:.2f} BLEU on its development text"
         )
     for pair, systems in scores["test"].items():
-        for name, found in systems.items():
+        for name, result in systems.items():
             lines.append(
-                f"{pair} {name}: sacreBLEU {found['bleu']:.2f}, tokenised lower-cased BLEU "
-                f"{found['tokenised_bleu']:.2f} ({found['signature']})"
+                f"{pair} {name}: sacreBLEU {result['bleu']:.2f}, tokenised lower-cased BLEU "
+                f"{result['tokenised_bleu']:.2f} ({result['signature']})"
             )
     return "\n".join(lines)
 
 
 def run(cfg: UmtConfig) -> manifest.Manifest:
-    """Train, select, translate, score and publish; a rerun after a kill goes on where the training stood.
+    """Train, select, translate, score and publish; a rerun after a kill resumes the training.
 
     Raises:
-        UserError: a language twice or without text, a checkpoint that has never seen it, a collapsed run, a test set
-            that is missing or whose sides differ in length.
+        UserError: a language is given twice or has no text, the checkpoint was not trained on it, the run
+            collapsed, or a test set is missing or its sides differ in length.
     """
     return trained.run(STAGE, cfg)
 
 
 def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
-    """What is called at every validation; says first what is to be expected of the languages."""
+    """Create the validation callback, after a warning about what to expect of the languages."""
     for pair in cfg.pairs:
         warn_of_strangers(Path(cfg.data), pair)
     return Watcher(cfg, settings)
@@ -254,7 +257,7 @@ def watch(cfg: UmtConfig, settings: PretrainConfig) -> Watcher:
 def scores_of_run(
     cfg: UmtConfig, model: Path, tests: Mapping[str, trained.Sides], folder: Path
 ) -> dict[str, Any]:
-    """How the model was selected, and the scores of every test set; writes the translations to ``folder``."""
+    """Return how the model was selected, and the scores of every test set; write the translations to ``folder``."""
     scores = summary(cfg, model / "log.jsonl")
     translator = Translator(model, cfg.search)
     for pair, two in tests.items():

@@ -1,8 +1,9 @@
-"""What is measured of a translation model without parallel text: round trips, and whether it has collapsed.
+"""Measurements of a translation model without parallel text: round trips, and signs of collapse.
 
-The criterion is that of Lample et al. 2018 (section 3.3): the mean over both directions of the BLEU between sentences
-and their translation there and back. A model that copies has a perfect round trip, so what goes there must be in the
-other language: by the pieces of both languages' training text (naive Bayes), and not by copying.
+The criterion is that of Lample et al. 2018 (section 3.3): the mean over both directions of the BLEU between
+sentences and their round-trip translation. A model that copies has a perfect round trip. So the intermediate
+text must be in the other language, judged by the pieces of both languages' training text (naive Bayes), and
+must not be a copy.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def language_shares(
     wanted: int,
     among: Sequence[int],
 ) -> float:
-    """Share of texts that naive Bayes over pieces finds to be in a language.
+    """Return the share of texts that naive Bayes over pieces assigns to a language.
 
     Args:
-        counts: of pieces by language, (num_langs, vocabulary).
+        counts: counts of pieces by language, (num_langs, vocabulary).
         tokens: pieces of each text; an empty one is in no language.
         wanted: the language.
         among: languages to choose from.
@@ -63,7 +64,7 @@ def language_shares(
 
 
 def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
-    """Share of the outputs' words that stand in their source, each as often as it stands there."""
+    """Return the share of the outputs' words that occur in their source, counted at most as often as there."""
     shared = total = 0
     for source, output in zip(sources, outputs, strict=True):
         own = Counter(wordbyword.words(output))
@@ -73,20 +74,20 @@ def copied_share(sources: Sequence[str], outputs: Sequence[str]) -> float:
 
 
 def distinct_pairs(texts: Sequence[str]) -> float:
-    """Different pairs of neighbouring words per pair, 0 where there is none."""
+    """Return the number of distinct pairs of neighbouring words per pair, 0 without pairs."""
     pairs = [pair for words in map(str.split, texts) for pair in pairwise(words)]
     return len(set(pairs)) / max(len(pairs), 1)
 
 
 class Examiner:
-    """Measures a model on held-out monolingual sentences.
+    """Measurement of a model on held-out monolingual sentences.
 
     Args:
         held: sentences by language index.
-        pairs: of language indices, each examined both ways.
-        symbols: of the model.
+        pairs: pairs of language indices, each examined in both directions.
+        symbols: symbols of the model.
         processor: SentencePiece.
-        search: how outputs are made.
+        search: search settings.
     """
 
     def __init__(
@@ -106,26 +107,26 @@ class Examiner:
         )
 
     def __call__(self, model: Any) -> dict[str, float]:
-        """The criterion ``two_way``, 0 where a direction fails to translate, and what it is made of.
+        """Compute the criterion ``two_way``, 0 if a direction fails to translate, and its components.
 
-        That is by direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``, ``length_ratio``,
-        ``distinct``.
+        These are by direction ``<src>-<tgt>/``: ``round_trip`` (BLEU), ``copied``, ``in_language``,
+        ``length_ratio``, ``distinct``.
         """
-        found: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         scores = []
         for pair in self.pairs:
             for src, tgt in (pair, pair[::-1]):
                 seen = self.direction(model, src, tgt)
                 name = f"{self.symbols.langs[src]}-{self.symbols.langs[tgt]}"
-                found |= {f"{name}/{key}": round(value, 4) for key, value in seen.items()}
-                # What goes there counts as far as it is in the language asked for and not copied.
+                numbers |= {f"{name}/{key}": round(value, 4) for key, value in seen.items()}
+                # Intermediate text counts only as far as it is in the requested language and not copied.
                 sound = seen["in_language"] >= 0.5 and seen["copied"] <= 0.8
                 scores.append(seen["round_trip"] if sound else 0.0)
-        found["two_way"] = round(sum(scores) / len(scores), 4)
-        return found
+        numbers["two_way"] = round(sum(scores) / len(scores), 4)
+        return numbers
 
     def direction(self, model: Any, src: int, tgt: int) -> dict[str, float]:
-        """The numbers of one direction and the way back."""
+        """Measure one direction and the way back."""
         held, langs = self.held[src], self.symbols.langs
         there = self.outputs(model, held.pieces, src, tgt)
         back = self.outputs(model, there, tgt, src)
@@ -143,13 +144,13 @@ class Examiner:
     def outputs(
         self, model: Any, texts: list[Int[np.ndarray, " _"]], src: int, tgt: int
     ) -> list[Int[np.ndarray, " _"]]:
-        """The best translation of each text, as pieces."""
+        """Return the best translation of each text, as pieces."""
         room = model.cfg.max_positions - 2
         cut = [text[:room] for text in texts]
         return translate(model, cut, [src] * len(cut), [tgt] * len(cut), self.symbols, self.search)
 
     def texts(self, tokens: Sequence[Int[np.ndarray, " _"]]) -> list[str]:
-        """Pieces as text."""
+        """Decode pieces to text."""
         return [str(self.processor.decode([int(i) - 1 for i in text if i >= FIRST_PIECE])) for text in tokens]
 
 
@@ -159,10 +160,10 @@ def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], lim
     Args:
         events: the validations so far, in order, each with ``update`` and the numbers of `Examiner`.
         directions: ``src-tgt``.
-        limits: what counts as a collapse.
+        limits: conditions of a collapse.
 
     Raises:
-        UserError: it has, with what is wrong.
+        UserError: it has collapsed; the message says how.
     """
     last = [event for event in events if event["update"] > limits.after][-limits.patience :]
     if not limits.patience or len(last) < limits.patience:
@@ -175,7 +176,7 @@ def check_alive(events: Sequence[dict[str, Any]], directions: Sequence[str], lim
         if all(reasons):
             raise UserError(
                 f"{name} has collapsed after {last[-1]['update']} updates: it {reasons[-1]}, "
-                f"at {len(last)} validations in a row",
+                f"at {len(last)} successive validations",
                 fix="start from a pre-trained model or a dictionary, set own_pieces, lower train.lr, or "
-                "collapse.patience=0 to go on",
+                "collapse.patience=0 to continue",
             )

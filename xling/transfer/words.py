@@ -1,4 +1,4 @@
-"""Vectors of words and sentences of our encoders, for `xling.text.encoders`."""
+"""Word and sentence vectors of our encoders, for `xling.text.encoders`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH_TOKENS = 8192
 
 
 class CheckpointEncoder:
-    """An encoder of `xling pretrain` as `xling.text.encoders` asks for it."""
+    """An encoder of `xling pretrain` with the interface of `xling.text.encoders`."""
 
     def __init__(self, ckpt: Path) -> None:
         self._ckpt, self._backend = ckpt, EncoderBackend(ckpt, "encoder")
@@ -33,26 +33,26 @@ class CheckpointEncoder:
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:
-        """See `EncoderBackend.embed`."""
+        """Compute sentence vectors; see `EncoderBackend.embed`."""
         return self._backend.embed(texts, lang, layer, pooling)
 
     def words(
         self, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
     ) -> list[Float32[np.ndarray, "_ dim"]]:
-        """See `word_vectors`."""
+        """Compute word vectors; see `word_vectors`."""
         return word_vectors(self._ckpt, sentences, lang, layer)
 
 
 def word_vectors(
     ckpt: Path, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
 ) -> list[Float32[np.ndarray, "_ dim"]]:
-    """The mean of each word's sub-word states, in context.
+    """Compute contextual word vectors: the mean of each word's sub-word states.
 
     Args:
         ckpt: directory of `xling pretrain`.
         sentences: words of each sentence.
         lang: their language, for models with language embeddings.
-        layer: after how many layers, 0 the input embeddings, -1 the last.
+        layer: number of layers, 0 for the input embeddings, -1 for the last.
 
     Returns:
         For each sentence float32 (num_words, dim); zeros for words beyond the model's positions.
@@ -81,14 +81,14 @@ def word_vectors(
 
 
 def _split(processor: object, words: Sequence[str], room: int) -> tuple[list[int], list[int]]:
-    """Sub-tokens of a sentence with specials, and the word that each one inside belongs to."""
+    """Return the sub-tokens of a sentence with specials, and the word index of each one inside."""
     tokens, owners = [BOS], []  # type: tuple[list[int], list[int]]
     for number, word in enumerate(words):
-        found = pieces(processor, word)
-        if len(tokens) + len(found) + 1 > room:
+        word_pieces = pieces(processor, word)
+        if len(tokens) + len(word_pieces) + 1 > room:
             break
-        tokens += found
-        owners += [number] * len(found)
+        tokens += word_pieces
+        owners += [number] * len(word_pieces)
     return [*tokens, EOS], owners
 
 

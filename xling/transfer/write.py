@@ -1,8 +1,8 @@
-"""Models with a decoder as a system under test: they translate as they are, and learn from a suite to write texts.
+"""Adapter of models with a decoder as systems under test: they translate, or learn from a suite to write texts.
 
-A generation suite is learned in the source language and written in every other, the decoder opened by the token of
-the language (Chi et al. 2020, XNLG, section 4). An ``answer`` beside the text stands before it, ``</s>`` between:
-when a source is too long, the text is cut and not the answer.
+A generation suite is learned in the source language and answered in every other, with the token of the
+language at the decoder's start (Chi et al. 2020, XNLG, section 4). An ``answer`` beside the text is put
+before it, separated by ``</s>``: when a source is too long, the text is cut and not the answer.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Weights = dict[str, Tensor]
 
 
 class Writer:
-    """The side of a system that writes texts.
+    """The text-generating part of a system.
 
     Args:
         ckpt: directory with a model that has a decoder.
-        search: how texts are looked for.
-        random_init: fresh weights: the control.
+        search: search settings.
+        random_init: use fresh weights, as a control.
     """
 
     def __init__(self, ckpt: Path, search: Search, random_init: bool = False) -> None:
@@ -51,17 +51,18 @@ class Writer:
         self._as_published = True
 
     def fit(self, name: str, train: Sequence[Row], lang: str, cfg: Any) -> list[Weights]:
-        """The weights after each epoch; a model of ``xling finetune generate`` is not trained again.
+        """Return the weights after each epoch; a model of ``xling finetune generate`` is not trained again.
 
         Args:
-            name: of suite and system, for the progress bar.
-            train: rows to learn from.
+            name: name of suite and system, for the progress bar.
+            train: training rows.
             lang: their language.
             cfg: with the settings ``seed``, ``lr``, ``epochs``, ``batch_rows``, ``max_length``,
                 ``freeze`` and ``precision``.
 
         Raises:
-            UserError: no decoder, no rows, a language that the model has never seen, a loss that is not finite.
+            UserError: no decoder, no rows, a language that the model was not trained on, or a loss that is
+                not finite.
         """
         if manifest.read(self.ckpt).stage == rewrite.STAGE and not self.random_init:
             return [copy.deepcopy(self._published().model.state_dict())]
@@ -81,16 +82,16 @@ class Writer:
         return kept
 
     def predict(self, weights: Weights | None, task: Task, rows: Sequence[Row], lang: str) -> list[str]:
-        """A text per row.
+        """Return a text per row.
 
         Args:
-            weights: of `fit`; None for the model as it is.
-            task: that writes.
-            rows: with a ``text``, and perhaps an ``answer``.
-            lang: of what is written, or the pair ``src-tgt``.
+            weights: weights from `fit`; None for the model unchanged.
+            task: task with generated texts.
+            rows: with a ``text``, and optionally an ``answer``.
+            lang: language of the output, or the pair ``src-tgt``.
 
         Raises:
-            UserError: no decoder, or a language that the model has never seen.
+            UserError: no decoder, or a language that the model was not trained on.
         """
         if weights is None or self._translator is None:
             translator = self._published()
@@ -112,7 +113,7 @@ class Writer:
             return translator.write(parts, src, tgt, lambda num, _: progress.update(num))
 
     def _published(self) -> Translator:
-        """The model with the weights it was published with, or with fresh ones for the control."""
+        """Load the model with the weights it was published with, or with fresh ones for the control."""
         if self._translator is None or not self._as_published:
             self._translator, self._as_published = self._load(), True
         return self._translator
@@ -124,26 +125,26 @@ class Writer:
 
 
 def check_decoder(ckpt: Path) -> None:
-    """Refuse a model that cannot write.
+    """Reject a model without a decoder.
 
     Raises:
         UserError: it has no decoder.
     """
     if not (ckpt / "model.pt").is_file() or not checkpoint.has_decoder(ckpt):
         raise UserError(
-            f"{ckpt} is asked for texts, which an encoder does not write",
+            f"{ckpt} is an encoder, which cannot write texts",
             "a model with a decoder: of `xling finetune mt`, or pre-trained with dae, mbart, mass, ...",
             "name other suites, or give such a checkpoint",
         )
 
 
 def search_of(settings: Any) -> Search:
-    """The search that the settings of an evaluation describe."""
+    """Return the search settings of an evaluation."""
     return Search(**{f.name: getattr(settings, f.name) for f in fields(settings)})
 
 
 def translator(ckpt: Path, settings: Any) -> Translator:
-    """A model that translates, for an evaluation with these settings of the search.
+    """Load a model that translates, with the search settings of an evaluation.
 
     Raises:
         UserError: it has no decoder.
@@ -153,7 +154,7 @@ def translator(ckpt: Path, settings: Any) -> Translator:
 
 
 def source_of(translator: Translator, row: Row) -> Int[np.ndarray, " length"]:
-    """The pieces of a row's source, int64 (length,), as many as the model has room for."""
+    """Return the pieces of a row's source, int64 (length,), cut to the model's maximum."""
     text = translator.cut_pieces(row.fields["text"])
     answer = row.fields.get("answer", "")
     if not answer:
@@ -163,7 +164,7 @@ def source_of(translator: Translator, row: Row) -> Int[np.ndarray, " length"]:
 
 
 def average(checkpoints: Sequence[Weights]) -> Weights:
-    """The mean of weights."""
+    """Average weights."""
     return {
         name: torch.stack([c[name].float() for c in checkpoints]).mean(0).to(value.dtype)
         for name, value in checkpoints[0].items()

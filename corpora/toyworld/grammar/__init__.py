@@ -22,7 +22,7 @@ LANGS: tuple[str, ...] = tuple(_RENDER)
 
 
 def render(lang: str, meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning`` in ``lang``.
+    """Express ``meaning`` as a sentence of ``lang``.
 
     Raises:
         UserError: ``lang`` is not one of `LANGS`.

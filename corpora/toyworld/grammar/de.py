@@ -14,13 +14,13 @@ _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a German sentence."""
     return sentence(_main(meaning))
 
 
 @lru_cache(maxsize=1 << 14)
 def _who(entity: Entity | None) -> Phrase:
-    """A noun phrase whose nominative and accusative agree: names, feminine articles, roles as subjects."""
+    """Return a noun phrase whose nominative and accusative agree: names, feminine articles, roles as subjects."""
     match entity:
         case Person():
             return name(shown_name(entity), "PER")
@@ -55,7 +55,7 @@ def _things(things: Things | None, negated: bool) -> Phrase:
 
 
 def _parts(m: Meaning) -> tuple[str, Phrase, str]:
-    """Finite verb, middle field without subject and time, and what closes the clause."""
+    """Return finite verb, middle field without subject and time, and what closes the clause."""
     place = seq("in", _who(Place(m.place))) if m.place else ()
     no = "nicht" if m.negated else ""
     if m.verb in LEX["comparative"]:
@@ -80,7 +80,7 @@ def _parts(m: Meaning) -> tuple[str, Phrase, str]:
 
 
 def _object(m: Meaning) -> Phrase:
-    """A definite object, which stands before time and place."""
+    """Return a definite object, which comes before time and place."""
     return _who(m.other) if m.verb in ("meet", "acquire", "beat") else ()
 
 

@@ -13,7 +13,7 @@ _PRESENT = ("live", "own", "work")
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as an English sentence."""
     return sentence(_clause(meaning))
 
 

@@ -12,7 +12,7 @@ LEX = load("es")
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a Spanish sentence."""
     return sentence(_clause(meaning))
 
 

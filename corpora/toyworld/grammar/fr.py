@@ -13,12 +13,12 @@ _VOWELS = frozenset("aeiouâàéèêëîïôöûùüAEIOUÂÀÉÈÊËÎÏÔÖÛ�
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a French sentence."""
     return sentence(_clause(meaning))
 
 
 def _elided(word: str, phrase: Phrase) -> Phrase:
-    """``word`` before ``phrase``, its final vowel elided before another vowel: que/qu', le/l', de/d'."""
+    """Return ``word`` before ``phrase``, its final vowel elided before another vowel: que/qu', le/l', de/d'."""
     if phrase[0][0][0] in _VOWELS:
         word = word[:-1] + "'"
     return seq(word, phrase)
@@ -100,7 +100,7 @@ def _feminine(entity: Entity | None) -> bool:
 
 
 def _verb(m: Meaning, reported: bool) -> Phrase:
-    """Verb with its negation around the finite part; in reported speech one tense further back."""
+    """Return the verb with negation around the finite part; in reported speech one tense further back."""
     lexicon, end = LEX["verb"], ""
     if m.verb in LEX["comparative"]:
         end = "plus " + LEX["comparative"][m.verb]["f" if _feminine(m.agent) else "m"]

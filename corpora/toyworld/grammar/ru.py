@@ -14,12 +14,12 @@ _HUSHERS = "гкхжшчщ"
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a Russian sentence."""
     return sentence(_clause(meaning))
 
 
 def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
-    """A name in ``case`` (nom, gen, acc, prep, ins), by its ending.
+    """Return a name in ``case`` (nom, gen, acc, prep, ins), by its ending.
 
     Args:
         form: the nominative.
@@ -47,7 +47,7 @@ def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
 
 
 def _preposition(short: str, phrase: Phrase) -> Phrase:
-    """``в`` or ``с`` before ``phrase``, with о before a group of consonants that is hard to say."""
+    """Return ``в`` or ``с`` before ``phrase``, with о before a group of consonants that is hard to say."""
     word = phrase[0][0].lower()
     first = "вф" if short == "в" else "сзшжщ"
     hard = word[0] in first and len(word) > 1 and word[1] not in _VOWELS + "йьъ"
@@ -82,7 +82,7 @@ def _place(place: str, case: str) -> str:
 
 
 def _person(person: Person, case: str) -> str:
-    """First and last name; a woman's last name declines only if it ends in -a."""
+    """Return first and last name; a woman's last name declines only if it ends in -a."""
     parts = []
     if person.show != "last":
         first = LEX["first"][person.first]
@@ -106,7 +106,7 @@ def _feminine(entity: Entity | None) -> bool:
 
 
 def _adjective(entry: dict[str, str], gender: str, form: str) -> str:
-    """``form``: nom, acc or gen singular (acc of inanimates), nom_pl or gen_pl."""
+    """Return ``form``: nom, acc or gen singular (acc of inanimates), nom_pl or gen_pl."""
     stem = entry["stem"]
     i = "и" if stem[-1] in _HUSHERS else "ы"
     if form in ("nom_pl", "gen_pl"):
@@ -120,7 +120,7 @@ def _adjective(entry: dict[str, str], gender: str, form: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _things(things: Things | None, case: str) -> Phrase:
-    """A counted thing in ``case``: nom, acc, or gen (only for one)."""
+    """Return a counted thing in ``case``: nom, acc, or gen (only for one)."""
     if things is None:
         return ()
     noun = LEX["noun"][things.noun]
@@ -151,7 +151,7 @@ def _verb(m: Meaning) -> str:
 
 
 def _core(m: Meaning) -> Phrase:
-    """Subject, verb and object."""
+    """Return subject, verb and object."""
     agent, no = m.agent, "не" if m.negated else ""
     if m.verb in LEX["comparative"]:
         return seq(_who(agent), no, LEX["comparative"][m.verb]["form"], _who(m.other, "gen"))

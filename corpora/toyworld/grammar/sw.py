@@ -14,7 +14,7 @@ _PREFIX = {1: ("a", "ha"), 7: ("ki", "haki"), 9: ("i", "hai")}
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a Swahili sentence."""
     return sentence(_clause(meaning))
 
 

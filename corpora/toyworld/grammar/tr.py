@@ -15,7 +15,7 @@ _FOUR_WAY = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö"
 
 
 def render(meaning: Meaning) -> list[Token]:
-    """The sentence that says ``meaning``."""
+    """Express ``meaning`` as a Turkish sentence."""
     return sentence(_clause(meaning), _upper)
 
 
@@ -28,7 +28,7 @@ def _lower(text: str) -> str:
 
 
 def suffix(word: str, case: str, possessed: bool = False) -> str:
-    """The suffix of ``case`` (loc, abl, dat, acc, gen) that harmonises with ``word``.
+    """Return the suffix of ``case`` (loc, abl, dat, acc, gen) that harmonises with ``word``.
 
     Args:
         word: spelt as pronounced; its last vowel decides the harmony, its last letter the consonant.
@@ -96,7 +96,7 @@ def _things(things: Things | None, owned: bool, negated: bool) -> Phrase:
 
 
 def _nominal(past: str) -> str:
-    """The object participle of a past form: aldı -> aldığını, gördü -> gördüğünü."""
+    """Return the object participle of a past form: aldı -> aldığını, gördü -> gördüğünü."""
     vowel = past[-1]
     return f"{past}ğ{vowel}n{vowel}"
 
@@ -118,7 +118,7 @@ def _predicate(m: Meaning, sub: bool) -> str:
 
 
 def _middle(m: Meaning) -> Phrase:
-    """Everything between subject and predicate but the time."""
+    """Return everything between subject and predicate except the time."""
     place = _who(Place(m.place), "dat" if m.source else "loc") if m.place else ()
     match m.verb:
         case "travel":

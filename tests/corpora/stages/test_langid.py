@@ -167,10 +167,10 @@ def test_any_fasttext_model_with_its_labels(tmp_path: Path) -> None:
     model = Path(spec.origin).parent / "resources" / "lid.176.ftz"
     kept, _ = run(LangId(model=model, labels={"de": "nds"}), TEXTS["de"], TEXTS["en"])
     assert [doc.lang for doc in kept] == ["nds", "en"]
-    with pytest.raises(UserError, match="no model at hand identifies wo"):
+    with pytest.raises(UserError, match="no available model identifies wo"):
         LangId(("wo",), model=model).check()
     (tmp_path / "a.bin").write_bytes(b"no model")
-    with pytest.raises(UserError, match="is no fastText model"):
+    with pytest.raises(UserError, match="is not a fastText model"):
         LangId(model=tmp_path / "a.bin").check()
 
 
@@ -197,5 +197,5 @@ def test_an_ngram_model_is_stored_as_it_is(tmp_path: Path) -> None:
     for lang in ("sw", "de"):
         assert model.probabilities(TEXTS[lang])[0][0] == again.probabilities(TEXTS[lang])[0][0] == lang
     assert again.probabilities("1234 !!") == []
-    with pytest.raises(UserError, match="is no n-gram model"):
+    with pytest.raises(UserError, match="is not an n-gram model"):
         ngrams.load(Path(__file__))

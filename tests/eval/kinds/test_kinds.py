@@ -44,9 +44,9 @@ LABELS: dict[str, Any] = {"class name": "a", "reference": "b c"}
 
 def rows_of(kind: Kind, count: int = 6) -> list[Example]:
     """Rows made from what the kind says of its fields, with the first label of some shapes that it accepts."""
-    shapes: list[Any] = ["a", 0, ("a", "b"), (("w0", 0),), ("a", ("a", "b"))]
     made = []
     for number in range(count):
+        shapes: list[Any] = ["a", 0, number / 2, ("a", "b"), (("w0", 0),), ("a", ("a", "b"))]
         fields = {
             name: f"w{number} text" if wanted is str else (f"w{number}", "x")
             for name, wanted in kind.fields.items()

@@ -240,7 +240,7 @@ def test_a_model_alone_brings_what_it_was_made_from(runs: Path, tmp_path: Path) 
     assert [row["stage"] for row in rows(out / "stages.csv")] == ["binarize", "pretrain"]
     shutil.rmtree(runs / "two" / "shards")
     text = (made_of(runs / "two", tmp_path / "alone", "model") / "report.md").read_text()
-    assert f"# no longer at hand: {runs / 'two' / 'shards'}" in text
+    assert f"# no longer available: {runs / 'two' / 'shards'}" in text
 
 
 def test_a_training_that_goes_on_is_shown(runs: Path, tmp_path: Path) -> None:

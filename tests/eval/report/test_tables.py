@@ -168,7 +168,7 @@ def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"scores\.json:3: .*vlaue"):
         results.read_scores(path)
     path.write_text("[]")
-    with pytest.raises(UserError, match="is no scores file"):
+    with pytest.raises(UserError, match="is not a scores file"):
         results.read_scores(path)
     path.write_text("{")
     with pytest.raises(UserError, match="is not JSON"):
@@ -193,7 +193,7 @@ WHOLE = dataclasses.asdict(Score("toy_ner", "en", "span_f1", 50.0, 9, 1))
     [
         ({"format": FORMAT}, r"holds no list of scores"),
         ({"format": FORMAT, "scores": {}}, r"holds no list of scores"),
-        ({"format": FORMAT, "scores": [3]}, r"scores\.json:2: 3 is no score"),
+        ({"format": FORMAT, "scores": [3]}, r"scores\.json:2: 3 is not a score"),
         ({"format": FORMAT, "scores": [WHOLE | {"n": "9"}]}, r"scores\.json:2: n='9'; valid: int"),
         (
             {"format": FORMAT, "scores": [WHOLE | {"value": None}]},

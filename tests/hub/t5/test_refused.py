@@ -121,7 +121,7 @@ def test_what_does_not_belong_is_refused(
 def test_languages_must_be_named(foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["import", "hf", str(foreign), str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
-    assert "has no tokens of languages, and none is named" in said and "Traceback" not in said
+    assert "has no language tokens, and no language is given" in said and "Traceback" not in said
     assert cli.main(["import", "hf", str(foreign), str(tmp_path / "out"), "langs=en,sw"]) == 0
     assert checkpoint.load_seq2seq(tmp_path / "out")[1].langs == ("en", "sw")
 

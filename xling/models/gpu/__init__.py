@@ -1,1 +1,1 @@
-"""Kernels for a GPU, which need Triton: fairseq imports every module of `xling.models`, but not those below it."""
+"""GPU kernels, which need Triton; in a subpackage because fairseq imports every module of `xling.models`."""

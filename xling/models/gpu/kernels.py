@@ -1,4 +1,4 @@
-"""Kernels in Triton, for GPUs alone: triton is a part of torch for CUDA and of no other."""
+"""Kernels in Triton, only for GPUs: triton is only installed with torch for CUDA."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _cross_entropy(
     logits, stride, bias, target, losses, sums, smoothing,
     vocab: tl.constexpr, gradients: tl.constexpr, smooth: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """One row: its normaliser in one pass, with ``gradients`` what stands in its place in another."""
+    """Process one row: one pass for its normaliser and, with ``gradients``, another that overwrites it."""
     row = tl.program_id(0)
     base = logits + row.to(tl.int64) * stride
     columns = tl.arange(0, block)
@@ -51,9 +51,9 @@ def _cross_entropy(
             inside = at < vocab
             score = tl.load(base + at, inside, other=0.0).to(tl.float32)
             score += tl.load(bias + at, inside, other=0.0).to(tl.float32)
-            made = tl.exp(score - normaliser) - others
-            made = tl.where(at == wanted, made - 1 + smoothing + others, made)
-            tl.store(base + at, made, inside)
+            gradient = tl.exp(score - normaliser) - others
+            gradient = tl.where(at == wanted, gradient - 1 + smoothing + others, gradient)
+            tl.store(base + at, gradient, inside)
 
 
 def cross_entropy(
@@ -64,18 +64,21 @@ def cross_entropy(
     smoothing: float,
     gradients: bool,
 ) -> Float32[Tensor, ""]:
-    """Put the cross-entropies of ``target`` (M,) with ``logits + bias`` into ``losses`` (M,).
+    """Write the cross-entropies of ``target`` (M,) with ``logits + bias`` into ``losses`` (M,).
 
-    With ``gradients`` the logits (M, V), of any distance between rows, become the gradients of the smoothed loss. They
-    are read twice and written once, where torch's own operations read and write them a dozen times.
+    With ``gradients`` the logits (M, V), with any row stride, are replaced by the gradients of the smoothed
+    loss. They are read twice and written once, while torch's own operations read and write them a dozen
+    times.
 
     Returns:
-        What smoothing adds to the sum of losses: the log-probabilities of all pieces, summed, times the share of each.
+        The contribution of smoothing to the sum of losses: the summed log-probabilities of all pieces times
+            the share of
+        each.
 
     Source: Milakov & Gimelshein 2018 (the normaliser in one pass).
     """
     rows, vocab = logits.shape
-    assert logits.stride(1) == 1, "the pieces of a row stand side by side"
+    assert logits.stride(1) == 1, "the pieces of a row are contiguous"
     sums = torch.zeros(rows if smoothing else 1, dtype=torch.float32, device=logits.device)
     block = min(BLOCK, triton.next_power_of_2(vocab))
     _cross_entropy[(rows,)](

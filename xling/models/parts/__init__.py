@@ -1,6 +1,6 @@
-"""Settings of a model in files of their own: ``NAME.py`` holds the setting ``model.NAME`` and what it does.
+"""Model settings in separate files: ``NAME.py`` holds the setting ``model.NAME`` and its implementation.
 
-Such a file is read without torch, for the settings alone, so it imports torch inside of its functions::
+The settings are read without torch, so such a file imports torch only inside of its functions::
 
     @PARTS.register("embedding_noise")
     class EmbeddingNoise(Part):
@@ -17,7 +17,7 @@ from xling.core.registry import Registry
 
 
 class Part:
-    """A setting and what it adds.
+    """A model setting and its implementation.
 
     Attributes:
         setting: made by `xling.models.setting.setting`; its default adds nothing.
@@ -29,8 +29,9 @@ class Part:
         """Change a new `xling.models.encoder.Encoder` or `xling.models.seq2seq.Decoder`, in place.
 
         Args:
-            side: either; both have ``cfg``, ``norm`` (of the embeddings), ``layers`` and ``final_norm``.
-            value: of the setting, not its default.
+            side: the encoder or decoder; both have ``cfg``, ``norm`` (of the embeddings), ``layers`` and
+                ``final_norm``.
+            value: value of the setting, not its default.
         """
         raise NotImplementedError
 
@@ -39,7 +40,7 @@ PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
 
 
 def attach(side: Any) -> None:
-    """Let every part whose setting is not at its default change a side of a model."""
+    """Apply every part whose setting is not at its default to a side of a model."""
     for name, part in PARTS.items():
         if (value := getattr(side.cfg, name)) != part.setting.default:
             part().attach(side, value)

@@ -1,4 +1,4 @@
-"""Write a model in ARPA format, which KenLM, SRILM and others read."""
+"""Writer of the ARPA format, which KenLM, SRILM and others read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _ROWS = 500_000
 
 
 def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: list[Estimates]) -> None:
-    """Write ``path`` whole or not at all.
+    """Write a model to ``path`` atomically.
 
     Args:
         path: the ARPA file.
-        vocabulary: word of each number.
+        vocabulary: the word of each id.
         orders: n-gram tables.
         model: their estimates.
     """
@@ -46,12 +46,12 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: li
 
 
 def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
-    """Base-10 logarithms, never above 0, which KenLM refuses."""
+    """Return base-10 logarithms, clipped to 0: KenLM rejects positive values."""
     return pl.Series(np.minimum(0.0, np.log10(values)))
 
 
 def _words(words: pl.Series, orders: list[Order], n: int, rows: Ints) -> dict[str, pl.Series]:
-    """Columns ``w0`` to ``w{n-1}`` of the n-grams numbered ``rows``."""
+    """Return columns ``w0`` to ``w{n-1}`` of the n-grams in ``rows``."""
     columns = {}
     for order in range(n - 1, -1, -1):
         columns[f"w{order}"] = words.gather(orders[order].word[rows])

@@ -31,12 +31,12 @@ FALLBACK = (0.5, 1.0, 1.5)  # lmplz --discount_fallback, for texts too small or 
 
 @dataclass
 class Estimates:
-    """One order of the model: natural probabilities, and backoff weights as contexts.
+    """Estimates of one order: probabilities (not logarithms), and backoff weights of contexts.
 
     Args:
         kept: which n-grams of the `Order` are in the model, ``(num,)``.
         probability: interpolated probability, ``(num,)``.
-        backoff: weight of the order below after this context, ``(num,)``; 1 where nothing follows.
+        backoff: weight of the order below after this context, ``(num,)``; 1 if nothing follows.
     """
 
     kept: Bool[np.ndarray, " ngrams"]
@@ -49,8 +49,8 @@ def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates
 
     Args:
         orders: tables of `xling.text.lm.ngrams.count_ngrams`.
-        prune: for orders from 1 on, n-grams with at most this count leave the model; the last value holds for
-            all higher orders. Unigrams always stay. As in lmplz, the mass of what leaves goes to the backoff.
+        prune: for orders from 1 on, n-grams with at most this count are removed; the last value holds for
+            all higher orders. Unigrams are always kept. As in lmplz, the removed mass goes to the backoff.
     """
     thresholds = [prune[min(n, len(prune) - 1)] if prune and n else 0 for n in range(len(orders))]
     assert thresholds == sorted(thresholds), f"pruning must not fall with the order: {prune}"
@@ -72,7 +72,7 @@ def estimate(orders: list[Order], prune: tuple[int, ...] = ()) -> list[Estimates
 
 
 def adjusted_counts(orders: list[Order]) -> list[Int64[np.ndarray, " _"]]:
-    """Adjusted count of every n-gram, by order; ``<s>`` alone has none."""
+    """Return the adjusted count of every n-gram, by order; ``<s>`` alone has none."""
     adjusted = []
     for n, order in enumerate(orders):
         if n + 1 == len(orders):
@@ -86,26 +86,26 @@ def adjusted_counts(orders: list[Order]) -> list[Int64[np.ndarray, " _"]]:
 
 
 def discounts_of(counts: Int64[np.ndarray, " ngrams"]) -> Float64[np.ndarray, " 4"]:
-    """``(0, D1, D2, D3+)`` from the numbers of n-grams with adjusted counts 1 to 4.
+    """Estimate ``(0, D1, D2, D3+)`` from the numbers of n-grams with adjusted counts 1 to 4.
 
-    D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK` where that is undefined or
+    D_k = k - (k + 1) Y t_{k+1} / t_k with Y = t_1 / (t_1 + 2 t_2); `FALLBACK` if that is undefined or
     outside [0, k].
     """
     t = np.bincount(counts[counts <= 4], minlength=5).astype(float)
     if (t[1:5] == 0).any():
         return np.array([0.0, *FALLBACK])
     y = t[1] / (t[1] + 2 * t[2])
-    found = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
-    if any(not 0 <= d <= k for k, d in enumerate(found, start=1)):
+    discounts = [k - (k + 1) * y * t[k + 1] / t[k] for k in (1, 2, 3)]
+    if any(not 0 <= d <= k for k, d in enumerate(discounts, start=1)):
         return np.array([0.0, *FALLBACK])
-    return np.array([0.0, *found])
+    return np.array([0.0, *discounts])
 
 
 def _unigrams(counts: NDArray[np.int64]) -> Estimates:
-    """Unigrams interpolated with the uniform distribution; ``<unk>`` has only its share of the latter."""
+    """Interpolate unigrams with the uniform distribution; ``<unk>`` only has its share of the latter."""
     discounts = discounts_of(counts)[np.minimum(counts, 3)]
     total = counts.sum()
     uniform = discounts.sum() / total / (len(counts) - 1)
     probability = (counts - discounts) / total + uniform
-    probability[BOS_ID] = 1.0  # never asked for; lmplz writes the same
+    probability[BOS_ID] = 1.0  # never queried; lmplz writes the same
     return Estimates(np.ones(len(counts), dtype=bool), probability, np.ones(len(counts)))

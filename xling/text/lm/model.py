@@ -12,21 +12,21 @@ from xling.core.errors import UserError
 from xling.text.normalize import words_for_lm
 
 ARPA, SPM = "lm.arpa", "spm.model"
-_MAX_CACHED_BYTES = 20_000_000  # of pieces remembered, about 100 MB
+_MAX_CACHED_BYTES = 20_000_000  # bytes of cached pieces, about 100 MB
 
 
 class Pieces(dict[bytes, bytes]):
-    """Normalised word -> its pieces joined by spaces, both UTF-8, filled as words are asked for.
+    """Cache of normalised word -> its pieces joined by spaces, both UTF-8, filled on demand.
 
-    A unigram model segments each whitespace-separated word by itself, and a few words make up most of any text.
-    Every word is encoded in a call of its own: where two segmentations are as likely, the rounding of the words
-    before would decide, and pieces would depend on what else the process has read.
+    A unigram model segments each whitespace-separated word by itself, and a few words make up most of any
+    text. Every word is encoded in a separate call. Otherwise rounding after the preceding words would decide
+    between equally likely segmentations, and pieces would depend on what else the process has read.
 
     Args:
         path: a SentencePiece model trained with the identity normalisation.
 
     Raises:
-        UserError: there is no such file.
+        UserError: the file does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class Pieces(dict[bytes, bytes]):
         return pieces
 
     def of(self, text: str) -> bytes:
-        """The pieces of ``text``, normalised by `xling.text.normalize.words_for_lm`, joined by spaces; UTF-8."""
+        """Return the pieces of ``text``, normalised by `words_for_lm`, joined by spaces, as UTF-8."""
         if self._num_bytes > _MAX_CACHED_BYTES:
             self.clear()
             self._num_bytes = 0
@@ -50,7 +50,7 @@ class Pieces(dict[bytes, bytes]):
 
 
 def load_arpa(path: Path) -> kenlm.Model:
-    """The n-gram model of an ARPA file.
+    """Load the n-gram model of an ARPA file.
 
     Raises:
         UserError: KenLM cannot read it.
@@ -65,7 +65,7 @@ def load_arpa(path: Path) -> kenlm.Model:
 
 
 class LanguageModel:
-    """An n-gram model over pieces.
+    """An n-gram model over SentencePiece pieces.
 
     Args:
         directory: with the files ``spm.model`` and ``lm.arpa``, as `xling.text.lm.train` publishes it.
@@ -79,10 +79,10 @@ class LanguageModel:
         self.kenlm = load_arpa(directory / ARPA)
 
     def perplexity(self, text: str) -> float:
-        """Perplexity a piece of ``text``, its paragraphs joined into one line as CCNet does.
+        """Return the perplexity per piece of ``text``, its paragraphs joined into one line as CCNet does.
 
-        10 ** (-log10 p / (number of pieces + 1)); the one is the end of the line. Infinite without a word.
-        Source: cc_net/perplexity.py, ``DocLM``.
+        10 ** (-log10 p / (number of pieces + 1)); the added one is the end of the line. Infinite for a text
+        without words. Source: cc_net/perplexity.py, ``DocLM``.
         """
         pieces = self.pieces.of(text)
         if not pieces:
@@ -93,5 +93,5 @@ class LanguageModel:
 
 @lru_cache(maxsize=4)
 def load(directory: Path) -> LanguageModel:
-    """The model in ``directory``, read once a process."""
+    """Load the model in ``directory``, once per process."""
     return LanguageModel(directory)

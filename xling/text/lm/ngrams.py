@@ -1,4 +1,4 @@
-"""N-grams of a tokenised text as numbered tables, one an order, in time and memory linear in the tokens."""
+"""N-gram tables of a tokenised text, one per order, in time and memory linear in the number of tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Order:
-    """The distinct n-grams of one order, sorted by their first n - 1 words, then the last.
+    """The distinct n-grams of one order, sorted by their first n - 1 words, then by the last.
 
     Args:
-        prefix: number of the first n - 1 words among the n-grams of the order below, ``(num,)``.
+        prefix: index of the first n - 1 words in the order below, ``(num,)``.
         word: last word, ``(num,)``.
-        suffix: number of the last n - 1 words in the order below, ``(num,)``.
+        suffix: index of the last n - 1 words in the order below, ``(num,)``.
         count: occurrences, ``(num,)``.
         starts: whether the first word is ``<s>``, ``(num,)``.
     """
@@ -41,10 +41,10 @@ class Order:
 
 
 def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], UInt32[np.ndarray, " tokens"]]:
-    """Vocabulary and token numbers of tokenised lines, ``<s>`` and ``</s>`` around each.
+    """Return vocabulary and token ids of tokenised lines, with ``<s>`` and ``</s>`` around each line.
 
     Args:
-        lines: tokens with single spaces between them; empty lines are skipped.
+        lines: tokens separated by single spaces; empty lines are skipped.
         max_tokens: stop after this many; 0 reads all.
     """
     numbers = {UNK: UNK_ID, BOS: BOS_ID, EOS: EOS_ID}
@@ -63,9 +63,9 @@ def read_tokens(lines: Iterable[str], max_tokens: int = 0) -> tuple[list[str], U
 
 
 def count_ngrams(tokens: UInt32[np.ndarray, " tokens"], num_words: int, max_order: int) -> list[Order]:
-    """Tables of orders 1 to ``max_order``; no n-gram crosses the end of a line.
+    """Count n-grams of orders 1 to ``max_order``; no n-gram crosses the end of a line.
 
-    The table of order 1 holds every word, seen or not, numbered as itself.
+    The table of order 1 holds every word of the vocabulary, its index being the word's id.
 
     Args:
         tokens: from `read_tokens`, ``(num_tokens,)``.
@@ -77,10 +77,10 @@ def count_ngrams(tokens: UInt32[np.ndarray, " tokens"], num_words: int, max_orde
     none = np.zeros(num_words, dtype=np.int64)
     counts = np.bincount(words, minlength=num_words)
     orders = [Order(none, all_words, none, counts, all_words == BOS_ID)]
-    ids = words  # of the n-gram of the order below that starts at each place
-    places = np.arange(len(words))  # at which an n-gram starts
+    ids = words  # index of the n-gram of the order below that starts at each place
+    places = np.arange(len(words))  # places where an n-gram starts
     for _ in range(2, max_order + 1):
-        # It goes on where it does not end with the line.
+        # Extend the n-grams that do not end with the line.
         n = len(orders)
         places = places[words[places + n - 1] != EOS_ID]
         key = (ids[places].astype(np.uint64) << np.uint64(32)) | words[places + n].astype(np.uint64)

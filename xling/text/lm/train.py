@@ -1,7 +1,7 @@
-"""Train an n-gram language model for any language from clean text: ``xling corpus lm``.
+"""Training of an n-gram language model for any language from clean text: ``xling corpus lm``.
 
-SentencePiece (Kudo and Richardson 2018) learns the pieces, modified Kneser-Ney the probabilities: by lmplz
-when it is found, else by `xling.text.lm.kneser_ney`, which gives the same model.
+SentencePiece (Kudo and Richardson 2018) learns the pieces. The probabilities are modified Kneser-Ney
+estimates: by lmplz if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xling.text.normalize import for_lm
 
 STAGE = "corpus lm"
 _TEXT, _PIECES = "text.txt", "pieces.txt"
-_MAX_SPM_CHARS = 4000  # of a line SentencePiece learns from
+_MAX_SPM_CHARS = 4000  # longest line in characters that SentencePiece learns from
 _MIN_TOKENS = 1000
 
 
@@ -40,12 +40,13 @@ class LmConfig:
         text: files, globs or corpus directories of clean text.
         out: directory to publish: ``lm.arpa`` and ``spm.model``; ``runs/lm/LANG`` when empty.
         order: length of the longest n-gram. CCNet: 5.
-        pieces: SentencePiece vocabulary; fewer where the text has fewer. CCNet: 65,536.
+        pieces: SentencePiece vocabulary size; smaller if the text has fewer pieces. CCNet: 65,536.
         coverage: share of characters that get a piece of their own.
-        max_chars: text read, in characters; this bounds memory, at some 45 bytes a character.
-        prune: n-grams of orders 1, 2, ... with at most this count are left out, the last for higher orders.
-        estimator: ``lmplz``, ``builtin``, or ``auto``: lmplz if it is found.
-        seed: of SentencePiece's sampling of lines.
+        max_chars: text to read, in characters; this bounds memory, at some 45 bytes per character.
+        prune: remove n-grams of orders 1, 2, ... with at most this count; the last value holds for higher
+            orders.
+        estimator: ``lmplz``, ``builtin``, or ``auto``: lmplz if it is installed.
+        seed: seed of SentencePiece's sampling of lines.
     """
 
     lang: str
@@ -60,7 +61,7 @@ class LmConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Check constraints that types cannot express.
 
         Raises:
             UserError: a value out of range.
@@ -84,9 +85,9 @@ def run(cfg: LmConfig) -> manifest.Manifest:
     inputs = reader.resolve(cfg.text)
     if done := manifest.up_to_date(out, STAGE, cfg, inputs):
         return done
-    with manifest.publish(out, STAGE, cfg, inputs) as made:
+    with manifest.publish(out, STAGE, cfg, inputs) as publication:
         texts = (" ".join(paragraphs) for paragraphs in reader.documents(cfg.text))
-        made.counts |= train(texts, made.path, cfg)
+        publication.counts |= train(texts, publication.path, cfg)
     return manifest.read(out)
 
 
@@ -96,7 +97,7 @@ def train(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict[str, int]:
     Args:
         texts: clean documents of one language.
         out: an existing directory.
-        cfg: settings; ``lang``, ``text`` and ``out`` are not looked at.
+        cfg: settings; ``lang``, ``text`` and ``out`` are ignored.
 
     Raises:
         UserError: there is too little text to learn from.
@@ -133,7 +134,10 @@ def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int,
 
 
 def _write_normalized(texts: Iterable[str], path: Path, max_chars: int) -> tuple[int, int]:
-    """Write one normalised document a line until there are ``max_chars``; return documents and characters."""
+    """Write one normalised document per line up to ``max_chars``.
+
+    Return the numbers of documents and characters.
+    """
     num_docs = num_chars = 0
     with path.open("w", encoding="utf-8") as handle:
         for text in texts:
@@ -154,7 +158,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _sentences(path: Path) -> Iterator[str]:
-    """Lines cut at spaces where they are longer than SentencePiece takes."""
+    """Yield lines, split at spaces if they are longer than SentencePiece accepts."""
     for line in _lines(path):
         while len(line) > _MAX_SPM_CHARS:
             cut = line.rfind(" ", 1, _MAX_SPM_CHARS)
@@ -165,9 +169,9 @@ def _sentences(path: Path) -> Iterator[str]:
 
 
 def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
-    """Learn the pieces; one thread and a fixed seed make the model reproducible."""
+    """Train the SentencePiece model; one thread and a fixed seed make it reproducible."""
     spm.set_random_generator_seed(cfg.seed)
-    model = io.BytesIO()  # a file's name would stand in the model
+    model = io.BytesIO()  # a file name would be stored in the model
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=_sentences(text),
@@ -175,7 +179,7 @@ def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
             vocab_size=cfg.pieces,
             hard_vocab_limit=False,
             character_coverage=cfg.coverage,
-            normalization_rule_name="identity",  # for_lm has normalised
+            normalization_rule_name="identity",  # for_lm has already normalised the text
             input_sentence_size=200_000,
             shuffle_input_sentence=True,
             max_sentence_length=4 * _MAX_SPM_CHARS,

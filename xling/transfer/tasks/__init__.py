@@ -1,1 +1,1 @@
-"""The tasks that a model is fine-tuned on, one file each."""
+"""Fine-tuning tasks, one file each."""

@@ -1,4 +1,4 @@
-"""Choose the more plausible cause or effect: the alternatives of a row compete at their ``<s>``."""
+"""Task of choosing the more plausible cause or effect: the alternatives of a row compete at their ``<s>``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xling.transfer.task import TASKS, Task, Windows
 
 
 class Choice(Task):
-    """The index of an alternative."""
+    """Choice task: the answer is the index of an alternative."""
 
     name = "choice"
     pointers = True
@@ -25,7 +25,7 @@ class Choice(Task):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """One pair per alternative; ``target`` is 1 at the right one, else 0."""
+        """Encode one pair per alternative; ``target`` is 1 for the correct one, else 0."""
         return [
             encode_pair(
                 processor, *_cause_effect(row, text), (row.label == n) if labelled else -1, max_length
@@ -34,16 +34,16 @@ class Choice(Task):
         ]
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """The index of the best alternative."""
+        """Return the index of the best alternative."""
         return int(np.argmax([scores[0, 0] for _, scores in windows]))
 
     def num_outputs(self, labels: Sequence[str]) -> int:
-        """How plausible it is."""
+        """Return 1: the plausibility."""
         return 1
 
 
 def _cause_effect(row: Row, alternative: str) -> tuple[str, str]:
-    """The cause, then its effect: so the order says what was asked, in any language."""
+    """Return the cause, then its effect: so the order expresses the question in any language."""
     premise = row.fields["premise"]
     return (alternative, premise) if row.fields["question"] == "cause" else (premise, alternative)
 

@@ -1,4 +1,4 @@
-"""Name the class of a text at its ``<s>``."""
+"""Task of classifying a text at its ``<s>``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xling.transfer.task import TASKS, LabelSet, Task, Windows
 
 
 class Classify(Task):
-    """One label per text."""
+    """Classification task: one label per text."""
 
     name = "classify"
     pooled = True
@@ -21,16 +21,16 @@ class Classify(Task):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """One sequence, cut where it is too long."""
+        """Encode one sequence, cut if it is too long."""
         target = index_of(row.label if labelled else None, labels)
         return [example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])]
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """The label."""
+        """Return the label."""
         return labels[int(windows[0][1].argmax(-1)[0])]
 
     def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:
-        """The suite's classes, or those of the rows."""
+        """Return the suite's classes, or those of the rows."""
         return tuple(given.labels) or tuple(sorted({row.label for row in train}))
 
 

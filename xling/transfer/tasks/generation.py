@@ -1,4 +1,4 @@
-"""Write a text from a text, in the same language."""
+"""Task of generating a text from a text in the same language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xling.transfer.task import TASKS, Task
 
 
 class Generation(Task):
-    """Learned and written by a model with a decoder; see `xling.transfer.write`."""
+    """Generation task, for a model with a decoder; see `xling.transfer.write`."""
 
     name = "generation"
     writes = True

@@ -1,4 +1,7 @@
-"""Say what an utterance asks for and tag its words: the first ``<s>`` and the first sub-token of each word."""
+"""Task of intents and slots.
+
+Classify an utterance at its first ``<s>`` and tag its words at their first sub-tokens.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 INTENT = "intent:"
-"""Before the intents among the labels; the others are tags."""
+"""Prefix of intents among the labels; the others are tags."""
 FAR = -1e4
-"""The logit of a label that a token cannot have; finite, so that differences of log-probabilities are numbers."""
+"""Logit of a label that a token cannot have; finite, so that differences of log-probabilities are not NaN."""
 
 
 class IntentSlots(Task):
-    """The labels are the intents and the tags of slots; a token at the start has an intent, the others a tag."""
+    """Task whose labels are intents and slot tags; the token at the start has an intent, the others a tag."""
 
     name = "intent_slots"
     open_labels = True
@@ -31,16 +34,16 @@ class IntentSlots(Task):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """The windows of the words; in the first of them ``<s>`` is chosen too."""
+        """Encode the windows of the words; in the first of them ``<s>`` is chosen too."""
         return _encode_utterance(processor, row, row.label if labelled else None, labels, max_length)
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """The intent and the tags."""
+        """Return the intent and the tags."""
         best = [labels[i] for _, scores in windows for i in scores.argmax(-1).tolist()]
         return best[0].removeprefix(INTENT), tuple(best[1:])
 
     def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:
-        """The intents of the suite, or of the rows, and the tags of the rows."""
+        """Return the intents of the suite, or of the rows, and the tags of the rows."""
         intents = given.labels or sorted({row.label[0] for row in train})
         slots = sorted({tag for row in train for tag in row.label[1]})
         return (*(INTENT + name for name in intents), *slots)
@@ -48,14 +51,14 @@ class IntentSlots(Task):
     def masked(
         self, logits: Float[Tensor, "chosen labels"], positions: Int[Tensor, " chosen"], labels: Sequence[str]
     ) -> Float[Tensor, "chosen labels"]:
-        """Intents only at the start, tags only elsewhere."""
+        """Allow intents only at the start, tags only elsewhere."""
         intents = torch.tensor([label.startswith(INTENT) for label in labels], device=logits.device)
         return logits.masked_fill((positions == 0)[:, None] != intents, FAR)
 
     def loss(
         self, losses: Float[Tensor, " chosen"], target: Int[Tensor, " chosen"], labels: Sequence[str]
     ) -> Float[Tensor, ""]:
-        """The sum of the means over the intents and over the tags (Chen et al. 2019)."""
+        """Return the sum of the means over the intents and over the tags (Chen et al. 2019)."""
         intents = target < sum(label.startswith(INTENT) for label in labels)
         return sum(
             (losses[part].sum() / part.sum().clamp_min(1) for part in (intents, ~intents)),

@@ -1,4 +1,4 @@
-"""Translate a text, by a model with a decoder as it is."""
+"""Task of translating a text with a model that has a decoder, without fine-tuning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xling.transfer.task import TASKS, Task
 
 
 class Translation(Task):
-    """Written by a model of `xling finetune mt`; see `xling.transfer.write`."""
+    """Translation task, for a model of `xling finetune mt`; see `xling.transfer.write`."""
 
     name = "mt"
     writes = True

@@ -1,4 +1,4 @@
-"""Name the class of two texts at the ``<s>`` before them."""
+"""Task of classifying two texts at the ``<s>`` before them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xling.transfer.tasks.classify import Classify
 
 
 class Pair(Classify):
-    """One label per pair of texts."""
+    """Pair classification task: one label per pair of texts."""
 
     name = "pair"
     two_texts = True
@@ -21,7 +21,10 @@ class Pair(Classify):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """One sequence with ``segments`` and ``sides``; the longer text is cut where both are too long."""
+        """Encode one sequence with ``segments`` and ``sides``.
+
+        If both texts are too long, the longer one is cut.
+        """
         target = index_of(row.label if labelled else None, labels)
         return [encode_pair(processor, row.fields["text_a"], row.fields["text_b"], target, max_length)]
 

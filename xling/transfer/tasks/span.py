@@ -1,4 +1,4 @@
-"""Find the answer to a question in a passage: two pointers to sub-tokens of the passage."""
+"""Task of finding the answer to a question in a passage: two pointers to sub-tokens of the passage."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 MAX_QUESTION = 64
-"""Sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""
+"""Maximum sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""
 MAX_ANSWER = 30
-"""Sub-tokens of an answer (Devlin et al. 2019, their code)."""
+"""Maximum sub-tokens of an answer (Devlin et al. 2019, their code)."""
 
 
 class Span(Task):
-    """An answer is the text between two sub-tokens of the passage."""
+    """Span task: an answer is the text between two sub-tokens of the passage."""
 
     name = "span"
     pointers = True
@@ -30,32 +30,32 @@ class Span(Task):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """Windows with ``offsets`` (M, 2): the characters of the passage that a chosen sub-token stands for.
+        """Encode windows with ``offsets`` (M, 2): the character range of the passage for each chosen sub-token.
 
         ``target`` is 1 at the first sub-token of the answer, 2 at the last, 3 at both.
         """
         return _encode_span(processor, row, row.label if labelled else None, max_length)
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """The answer's text."""
+        """Return the answer's text."""
         return best_span(row.fields["context"], windows)
 
     def num_outputs(self, labels: Sequence[str]) -> int:
-        """First and last sub-token."""
+        """Return 2: first and last sub-token."""
         return 2
 
 
 def _encode_span(processor: Any, row: Row, label: Any, max_length: int) -> list[Example]:
-    """Windows over the passage behind the question; each starts half a window after the one before.
+    """Encode windows over the passage after the question; each starts half a window after the previous one.
 
-    ``<s>`` is a chosen token too, at which a window without the whole answer points, as in BERT (Devlin et al.
-    2019, section 4.3).
+    ``<s>`` is a chosen token too, to which a window without the whole answer points, as in BERT (Devlin et
+    al. 2019, section 4.3).
     """
     context = row.fields["context"]
     question = pieces(processor, row.fields["question"])[: min(MAX_QUESTION, (max_length - 4) // 2)]
-    found = processor.encode(context, return_type="offset_mapping")
-    tokens = [UNK if piece == 0 else piece + 1 for piece in found["ids"]]
-    offsets = np.array(found["offsets"], dtype=np.int64).reshape(-1, 2)
+    encoded = processor.encode(context, return_type="offset_mapping")
+    tokens = [UNK if piece == 0 else piece + 1 for piece in encoded["ids"]]
+    offsets = np.array(encoded["offsets"], dtype=np.int64).reshape(-1, 2)
     first, last = _answer_tokens(label, offsets)
     room = max_length - 4 - len(question)
     windows = []
@@ -67,15 +67,15 @@ def _encode_span(processor: Any, row: Row, label: Any, max_length: int) -> list[
             for bit, token in ((1, first), (2, last)):
                 target[token - start + 1 if inside else 0] |= bit
         chosen = [0, *range(len(question) + 3, len(question) + 3 + len(part))]
-        made = example([BOS, *question, EOS, EOS, *part, EOS], chosen, target.tolist())
-        made["segments"] = segments(made, len(question))
-        made["offsets"] = np.concatenate([[[0, 0]], offsets[start : start + room]])
-        windows.append(made)
+        window = example([BOS, *question, EOS, EOS, *part, EOS], chosen, target.tolist())
+        window["segments"] = segments(window, len(question))
+        window["offsets"] = np.concatenate([[[0, 0]], offsets[start : start + room]])
+        windows.append(window)
     return windows
 
 
 def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
-    """First and last sub-token that share a character with the first answer; -1 where there are none."""
+    """Return first and last sub-token that share a character with the first answer; -1 if there is none."""
     if not label:
         return -1, -1
     text, start = label[0]
@@ -84,12 +84,12 @@ def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
 
 
 def best_span(context: str, windows: Sequence[tuple[Example, Float[np.ndarray, "_ 2"]]]) -> str:
-    """The most probable answer over all windows, as it stands in the passage; "" for an empty passage.
+    """Return the most probable answer over all windows, as written in the passage; "" for an empty passage.
 
-    A window's distributions are over its own sub-tokens and ``<s>``, so one that points to ``<s>``, where no
-    answer is, loses against one that has found an answer.
+    A window's distributions are over its own sub-tokens and ``<s>``. So a window that points to ``<s>``,
+    which means no answer, loses against a window with an answer.
     """
-    found, best = "", -np.inf
+    answer, best = "", -np.inf
     for window, scores in windows:
         if len(scores) < 2:
             continue
@@ -100,8 +100,8 @@ def best_span(context: str, windows: Sequence[tuple[Example, Float[np.ndarray, "
         first, last = np.unravel_index(int(total.argmax()), total.shape)
         if total[first, last] > best:
             begin, end = window["offsets"][first + 1, 0], window["offsets"][last + 1, 1]
-            found, best = context[begin:end].strip(), float(total[first, last])
-    return found
+            answer, best = context[begin:end].strip(), float(total[first, last])
+    return answer
 
 
 TASKS.add(Span.name, Span())

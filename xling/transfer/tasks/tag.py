@@ -1,4 +1,4 @@
-"""Tag the words of a sentence at their first sub-tokens."""
+"""Task of tagging the words of a sentence at their first sub-tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xling.transfer.task import TASKS, LabelSet, Task, Windows
 
 
 class Tag(Task):
-    """One label per word."""
+    """Tagging task: one label per word."""
 
     name = "tag"
     switched: ClassVar[tuple[str, ...]] = ("tokens",)
@@ -21,16 +21,16 @@ class Tag(Task):
     def encode(
         self, processor: Any, row: Row, labels: Sequence[str], max_length: int, labelled: bool = True
     ) -> list[Example]:
-        """Windows that have, over all of them, exactly one chosen position per word, in order."""
+        """Encode windows that have, over all of them, exactly one chosen position per word, in order."""
         tags = row.label if labelled else None
         return encode_tagged(processor, row.id, row.fields["tokens"], tags, labels, max_length)
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """The tags."""
+        """Return the tags."""
         return tuple(labels[i] for _, scores in windows for i in scores.argmax(-1).tolist())
 
     def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:
-        """Types of spans spelled out as IOB2 tags, or the tags of the suite or of the rows."""
+        """Return types of spans as IOB2 tags, or the tags of the suite or of the rows."""
         if given.scheme:
             return ("O", *(f"{part}-{name}" for name in given.labels for part in "BI"))
         return tuple(given.labels) or tuple(sorted({tag for row in train for tag in row.label}))

@@ -1,0 +1,90 @@
+"""Run the commands of the guides from top to bottom, at a scale at which a training takes seconds.
+
+Every block that is marked ``sh`` or ``python`` in ``docs/guides`` runs, in the order of `ORDER` and in one folder: each
+guide goes on with what the one before made. Other blocks are not run, so ``text`` marks a command that needs a network
+or a cluster. A comment ``<!-- tiny STAGE: key=value ... -->`` replaces settings of the commands ``xling STAGE`` in its
+guide.
+
+Run ``python .ci/guides.py``, or with the names of some guides, which then have to be able to start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+GUIDES = Path(__file__).resolve().parents[1] / "docs" / "guides"
+ORDER = ("corpus", "train", "evaluate", "translate", "adapt", "slurm", "extend")
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TINY = re.compile(r"<!-- tiny ([\w -]+): (.*?) -->")
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield language and code of the blocks to run, with the settings of the guide's comments."""
+    tiny = {stage: words.split() for stage, words in TINY.findall(text)}
+    for kind, code in BLOCK.findall(text):
+        yield kind, code if kind == "python" else "\n".join(smaller(line, tiny) for line in code.splitlines())
+
+
+def smaller(line: str, tiny: dict[str, list[str]]) -> str:
+    """Replace and add settings in a line that calls one of the stages; other lines stay."""
+    match = re.match(r"xling\s+((?:[a-z-]+ )*[a-z-]+)", line)
+    named = match[1] if match else ""
+    stages = [stage for stage in tiny if f"{named} ".startswith(f"{stage} ")]
+    if not stages or named.split()[:2] in (["eval", "list"], ["eval", "rescore"], ["finetune", "mt"]):
+        return line
+    words = tiny[max(stages, key=len)]
+    keys = {word.partition("=")[0] for word in words}
+    kept = [word for word in shlex.split(line, comments=True) if word.partition("=")[0] not in keys]
+    return shlex.join([*kept, *words])
+
+
+def run(guide: str, folder: Path) -> int:
+    """Run a guide in a folder; return the number of blocks that ran.
+
+    Raises:
+        SystemExit: a block failed.
+    """
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+    }
+    number = 0
+    for number, (kind, code) in enumerate(blocks((GUIDES / f"{guide}.md").read_text(encoding="utf-8")), 1):
+        command = ["bash", "-euo", "pipefail", "-c", code] if kind == "sh" else [sys.executable, "-c", code]
+        answer = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        if answer.returncode:
+            raise SystemExit(
+                f"docs/guides/{guide}.md, block {number}:\n{code}\n{answer.stdout}{answer.stderr}"
+            )
+    return number
+
+
+def main() -> None:
+    """Run the guides that are named, or all."""
+    missing = {path.stem for path in GUIDES.glob("*.md")} ^ set(ORDER)
+    if missing:
+        raise SystemExit(f"guides and the list in .ci/guides.py differ: {', '.join(sorted(missing))}")
+    with tempfile.TemporaryDirectory() as folder:
+        for guide in sys.argv[1:] or ORDER:
+            started, before = time.monotonic(), os.times()
+            count = run(guide, Path(folder))
+            passed, after = time.monotonic() - started, os.times()
+            busy = sum(after[2:4]) - sum(before[2:4])
+            print(
+                f"docs/guides/{guide}.md: {count} blocks in {passed:.0f} s, {busy:.0f} of processor",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Questions and candidates of any languages in one pool: every question ranks the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from xling.eval import retrieval
+from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion, is_texts
+from xling.eval.retrieval import Vectors
+
+DEPTH = 20
+"""Candidates in an answer, which is as far as XTREME-R looks."""
+
+
+class Ranking(Kind):
+    """The answer to a row whose ``side`` is ``src`` is ids of ``tgt`` rows, the best first; ``tgt`` rows have none.
+
+    ``lang`` is the language of the text, since the candidates are in many.
+    """
+
+    name = "ranking"
+    fields: ClassVar[Mapping[str, type]] = {"text": str, "side": str, "lang": str}
+    label = "list of ids of the right candidates"
+    answer = "a list of ids of candidates, the best first"
+    metrics: ClassVar[tuple[str, ...]] = ("map_at_20",)
+    with_intervals = "retrieval"
+
+    def is_label(self, row: Example) -> bool:
+        """Return whether the label is a list of texts."""
+        return is_texts(row.label)
+
+    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
+        """Return whether the answer is a list of texts."""
+        return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
+
+    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
+        """Return a check for ids of candidates."""
+        return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
+
+    def passages(self, row: Example) -> dict[str, str]:
+        """Return the text."""
+        return {row.fields["side"]: row.fields["text"]}
+
+    def right_answer(self, row: Example) -> Any:
+        """Return a list, as in JSON."""
+        return list(row.label)
+
+    def by_vectors(self, question: VectorQuestion) -> list[Any]:
+        """Return the nearest candidates of each question."""
+        sides = [[row for row in question.rows if row.fields["side"] == side] for side in ("src", "tgt")]
+        asked, pool = (_vectors(question, part) for part in sides)
+        best = retrieval.ranked(asked, pool, question.distance, DEPTH)
+        names = [row.id for row in sides[1]]
+        answers = iter([[names[i] for i in row] for row in best.tolist()])
+        return [next(answers) if row.fields["side"] == "src" else [] for row in question.rows]
+
+
+def _vectors(question: VectorQuestion, rows: Sequence[Example]) -> Vectors:
+    """Return vectors of rows in their order, float32 (num_rows, dim), each text in its own language."""
+    combined: Vectors | None = None
+    for lang in dict.fromkeys(row.fields["lang"] for row in rows):
+        places = [i for i, row in enumerate(rows) if row.fields["lang"] == lang]
+        part = question.embed([rows[i].fields["text"] for i in places], lang)
+        combined = np.zeros((len(rows), part.shape[1]), dtype=np.float32) if combined is None else combined
+        combined[places] = part
+    return np.zeros((0, 1), dtype=np.float32) if combined is None else combined
+
+
+KINDS.add(Ranking.name, Ranking())

@@ -1,0 +1,99 @@
+"""LAReQA: the sentences that answer a question, among those of eleven languages at once (XQuAD-R)."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.eval.readers import lines, parse_json
+from xling.eval.suite import SUITES, Example, Row, Suite
+
+LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ru", "th", "tr", "vi", "zh")
+
+
+def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read the questions of the first file and the sentences of all others.
+
+    A sentence answers the questions whose answers start in it, or in an equal one of its paragraph, in any language.
+
+    Raises:
+        UserError: a file is not of the form.
+    """
+    questions, *sources = paths
+    answers: dict[str, list[str]] = {}
+    candidates: list[Row] = []
+    for path in sources:
+        for number, paragraph in enumerate(_paragraphs(path), 1):
+            texts = _sentences(paragraph)
+            names = [f"{path.stem}_{number}_{i}" for i in range(len(texts))]
+            for name, text in zip(names, texts, strict=True):
+                candidates.append(
+                    (path, 1, Example(name, {"text": text, "side": "tgt", "lang": path.stem}, ()))
+                )
+            for question in paragraph["qas"]:
+                place = _place(paragraph, question)
+                right = (
+                    []
+                    if place is None
+                    else [n for n, t in zip(names, texts, strict=True) if t == texts[place]]
+                )
+                answers.setdefault(question["id"], []).extend(right)
+    for number, paragraph in enumerate(_paragraphs(questions), 1):
+        for question in paragraph["qas"]:
+            # A question whose answer lies in no sentence is not asked, as in XTREME-R's code.
+            if _place(paragraph, question) is not None:
+                fields = {
+                    "text": question["question"],
+                    "side": "src",
+                    "lang": questions.stem,
+                    "document": f"paragraph {number}",
+                }
+                yield questions, 1, Example(question["id"], fields, tuple(answers.get(question["id"], ())))
+    yield from candidates
+
+
+def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
+    record = parse_json(path, 1, "\n".join(line for _, line in lines(path)))
+    try:
+        paragraphs = [paragraph for article in record["data"] for paragraph in article["paragraphs"]]
+        for paragraph in paragraphs:
+            _sentences(paragraph)
+            for question in paragraph["qas"]:
+                question["id"], question["question"], _place(paragraph, question)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: {type(error).__name__} {error}", "SQuAD's JSON with sentence_breaks in every paragraph"
+        ) from None
+    return paragraphs
+
+
+def _sentences(paragraph: Mapping[str, Any]) -> list[str]:
+    return [str(paragraph["context"][start:end]) for start, end in paragraph["sentence_breaks"]]
+
+
+def _place(paragraph: Mapping[str, Any], question: Mapping[str, Any]) -> int | None:
+    """Return the number of the sentence in which the answer starts."""
+    start = question["answers"][0]["answer_start"]
+    sentences = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)
+    return next(sentences, None)
+
+
+SUITES.add(
+    "lareqa",
+    Suite(
+        name="lareqa",
+        kind="ranking",
+        languages=LANGUAGES,
+        splits=("test",),
+        reader=pool,
+        patterns=("lareqa/xquad-r/{lang}.json", *(f"lareqa/xquad-r/{lang}.json" for lang in LANGUAGES)),
+        licence="CC BY-SA 4.0",
+        citation="Roy et al. 2020, LAReQA: Language-agnostic answer retrieval from a multilingual pool",
+        url="https://github.com/google-research-datasets/lareqa",
+        protocol=(
+            "mean average precision at 20 by XTREME-R's code; one pool of the sentences of all eleven languages; a"
+            " sentence is embedded alone, without its paragraph; XTREME-R fine-tunes on SQuAD first, this does not"
+        ),
+        is_parallel=True,
+    ),
+)

@@ -1,0 +1,95 @@
+"""Mewsli-X: which of a million entities a name in a news article means, by their descriptions in 50 languages."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from xling.core.errors import UserError
+from xling.eval.readers import lines, parse_json
+from xling.eval.suite import SUITES, Example, Row, Suite
+
+_FOLDER = "mewsli_x/output/dataset"
+
+
+def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read the names in the articles of all languages, then every entity with its description.
+
+    Raises:
+        UserError: a line is not of the form, or has no text of its article yet.
+    """
+    for path, read in zip(paths, (_of_article, _entity), strict=True):
+        for number, line in lines(path):
+            record = parse_json(path, number, line)
+            try:
+                rows = list(read(record))
+            except (KeyError, TypeError, IndexError) as error:
+                told = f"{path}:{number}: {type(error).__name__} {error}"
+                raise UserError(told, "a line of Mewsli-X", "see get-mewsli-x.sh of its repository") from None
+            for row in rows:
+                if not row.fields["text"]:
+                    raise UserError(
+                        f"{path}:{number}: {row.id} has no text", fix="fill in the texts: get-mewsli-x.sh"
+                    )
+                yield path, number, row
+
+
+def _of_article(record: Mapping[str, Any]) -> Iterator[Example]:
+    """Yield a name, then its sentence with the name in braces, for each of an article."""
+    article = record["context"]
+    for mention in record["mentions"]:
+        span = mention["mention_span"]
+        start, end, text = span["start"], span["end"], article["text"]
+        # A name that crosses the bounds of sentences, which the published files do not have, stands alone.
+        begin, stop = next(
+            (
+                (s["start"], s["end"])
+                for s in article["sentence_spans"]
+                if s["start"] <= start and end <= s["end"]
+            ),
+            (start, end),
+        )
+        sentence = f"{text[begin:start]} {{ {span['text']} }} {text[end:stop]}"
+        fields = {
+            "text": " ".join(f"{span['text']}: {sentence}".split()) if text else "",
+            "side": "src",
+            "lang": article["language"],
+            "document": article["document_id"],
+        }
+        yield Example(mention["example_id"], fields, (mention["entity_id"],))
+
+
+def _entity(record: Mapping[str, Any]) -> Iterator[Example]:
+    """Yield the sentences that describe an entity."""
+    sentences = (record["description"][s["start"] : s["end"]] for s in record["sentence_spans"])
+    fields = {
+        "text": " ".join(" ".join(sentences).split()),
+        "side": "tgt",
+        "lang": record["description_language"],
+    }
+    yield Example(record["entity_id"], fields, ())
+
+
+def is_read(row: Example, lang: str) -> bool:
+    """Return whether a row belongs to a language: its own names, and every entity."""
+    return row.fields["side"] == "tgt" or row.fields["lang"] == lang
+
+
+SUITES.add(
+    "mewslix",
+    Suite(
+        name="mewslix",
+        kind="ranking",
+        languages=("ar", "de", "en", "es", "fa", "ja", "pl", "ro", "ta", "tr", "uk"),
+        splits=("dev", "test"),
+        reader=mentions,
+        patterns=(f"{_FOLDER}/wikinews_mentions-{{split}}.jsonl", f"{_FOLDER}/candidate_set_entities.jsonl"),
+        of_language=is_read,
+        licence="CC BY-SA 3.0 and CC BY 2.5, as Wikipedia's and Wikinews'",
+        citation="Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",
+        url="https://github.com/google-research/google-research/tree/master/dense_representations_for_entity_retrieval",
+        protocol=(
+            "mean average precision at 20 over all entities by XTREME-R's code; every name is in its sentence; XTREME-R"
+            " fine-tunes on names of Wikipedia first, this does not"
+        ),
+    ),
+)

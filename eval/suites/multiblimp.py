@@ -1,0 +1,49 @@
+"""MultiBLiMP: sentences whose verb agrees with its subject or does not, in 101 languages."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.eval.readers import lines
+from xling.eval.suite import SUITES, Example, Row, Suite
+
+
+def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read columns ``sen`` and ``wrong_sen`` of a table with tabs, a header and quotes where a cell needs them.
+
+    Raises:
+        UserError: no such columns, or a row of another length.
+    """
+    (path,) = paths
+    rows = csv.reader((text + "\n" for _, text in lines(path)), delimiter="\t")
+    header = next(rows, [])
+    if not {"sen", "wrong_sen"} <= set(header):
+        raise UserError(f"{path}:1: no columns sen and wrong_sen", f"a header with both; found {header}")
+    places = [header.index(name) for name in ("sen", "wrong_sen")]
+    for number, cells in enumerate(rows):
+        if len(cells) != len(header):
+            raise UserError(
+                f"{path}:{rows.line_num}: {len(cells)} columns", f"{len(header)} as in the header"
+            )
+        yield path, rows.line_num, Example(str(number), {"choices": tuple(cells[i] for i in places)}, 0)
+
+
+SUITES.add(
+    "multiblimp",
+    Suite(
+        name="multiblimp",
+        kind="minimal_pair",
+        languages=(),
+        splits=("test",),
+        reader=pairs,
+        patterns=("multiblimp/{lang}/data.tsv",),
+        licence="CC BY 4.0",
+        citation="Jumelet et al. 2025, MultiBLiMP 1.0: A massively multilingual benchmark of linguistic minimal pairs",
+        url="https://huggingface.co/datasets/jumelet/multiblimp",
+        protocol=(
+            "share of pairs whose right sentence has the higher pseudo-log-likelihood, sub-word by sub-word, without"
+            " fine-tuning; majority chooses the shorter one"
+        ),
+    ),
+)

@@ -1,0 +1,112 @@
+"""The check of plain words reports each kind of fault, and none in plain text."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = "Train a tokenizer on the corpus. The result is one file. It holds 8,000 pieces."
+
+
+@pytest.fixture(scope="module")
+def prose() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("prose", ROOT / ".ci" / "prose.py")
+    assert spec and spec.loader
+    sys.modules["prose"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def texts(faults: object) -> str:
+    return " | ".join(fault.text for fault in faults)  # type: ignore[attr-defined]
+
+
+def test_plain_text_has_no_faults(prose: ModuleType) -> None:
+    assert not list(prose.faults_of_prose(prose.markdown_passages(PLAIN * 3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("word " * 36 + ".", "36 words"),
+        ("- an item\n- " + "word " * 36, "36 words"),
+        ("The sentence goes on\n" + "over two lines " * 12, "40 words"),
+        ("One. Two. " + ("Word" + " word" * 18 + ". ") * 3, "median"),
+        ("A setting that is none is an error.", "that is none"),
+        ("This is what is no language.", "what is no"),
+        ("The error is told in a line.", "told in a line"),
+        ("It goes on where it stood where it was.", "stood where"),
+    ],
+)
+def test_faults_of_documents(prose: ModuleType, text: str, part: str) -> None:
+    assert part in texts(prose.faults_of_prose(prose.markdown_passages(text)))
+
+
+def test_code_tables_and_headings_have_no_length(prose: ModuleType) -> None:
+    long = "word " * 40
+    text = f"```sh\n{long}\n```\n\n| {long} |\n\n# {long}\n\nUse `{long}` once.\n"
+    assert not list(prose.faults_of_prose(prose.markdown_passages(text)))
+    assert prose.words(prose.plain(f"Use `{long}` and [two words](a/b c)")) == 5
+
+
+def test_short_forms_do_not_end_a_sentence(prose: ModuleType) -> None:
+    assert len(prose.sentences("Models (e.g. BERT) by Devlin et al. Nothing. See Fig. 3? Yes.")) == 3
+
+
+def test_faults_of_code(prose: ModuleType) -> None:
+    code = '''
+def f(a):
+    """What it does.
+
+    Args:
+        a: {long}
+    """
+    found = made = "a language that is none"
+    # {long}
+    return found
+'''
+    text = code.replace("{long}", "word " * 36)
+    faults = texts([*prose.faults_of_prose(prose.docstring_passages(text)), *prose.faults_of_openings(text)])
+    assert faults.count("36 words") == 2 and 'opens with "What"' in faults and "that is none" in faults
+    assert texts(prose.faults_of_names(text)).count("variable") == 2
+
+
+def test_links(prose: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# A `first` heading\n\n## Name {#other-name}\n")
+    page = tmp_path / "page.md"
+    good = "[a](other.md#a-first-heading) [b](other.md#other-name) [c](https://x.y) `[d](no.md)`\n"
+    assert not list(prose.faults_of_links(page, good))
+    bad = "[a](no.md) [b](other.md#none)\n"
+    assert "no such file" in texts(prose.faults_of_links(page, bad))
+    assert "no such heading" in texts(prose.faults_of_links(page, bad))
+
+
+def test_spelling(prose: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("codespell_lib")
+    page = tmp_path / "page.md"
+    page.write_text("It is recieved here.\n")  # codespell:ignore
+    assert "received" in texts(prose.misspellings([page])[page])
+
+
+def test_lists_can_only_shrink(
+    prose: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    monkeypatch.setattr(prose, "LISTS", tmp_path)
+    kind = prose.Kind("docs", ("*.md",), prose.faults_of_document, spelled=False)
+    monkeypatch.setattr(prose, "KINDS", (kind,))
+    (tmp_path / "clean.md").write_text(PLAIN)
+    (tmp_path / "bad.md").write_text("A number that is none.")
+    assert prose.main([]) == 1 and "bad.md:1: phrase" in capsys.readouterr().out
+    (tmp_path / "docs.txt").write_text("bad.md\n")
+    assert prose.main([]) == 0
+    (tmp_path / "docs.txt").write_text("bad.md\nclean.md\n")
+    assert prose.main([]) == 1 and "clean.md: no faults" in capsys.readouterr().out
+    assert prose.main(["--shrink"]) == 0
+    assert (tmp_path / "docs.txt").read_text() == "bad.md\n"
+    assert prose.main(["--show", str(tmp_path / "bad.md")]) == 1

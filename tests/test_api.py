@@ -1,0 +1,124 @@
+"""The public Python interface gives what the commands give, and costs nothing until it is used."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xling
+from xling.core import config
+from xling.core.errors import UserError
+from xling.corpora.toyworld import ToyworldConfig
+from xling.corpora.toyworld import run as toyworld
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_LIGHT = """
+import sys
+import xling, xling.corpus
+xling.load; xling.Model; xling.corpus.mono
+heavy = {"torch", "fairseq", "numpy", "polars", "transformers", "sentencepiece"} & set(sys.modules)
+assert not heavy, heavy
+assert {"load", "Model", "corpus"} <= set(dir(xling))
+"""
+
+
+def test_the_import_is_light(python: Run) -> None:
+    done = python("-c", _LIGHT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute"):
+        xling.lod  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_vectors_are_those_of_an_evaluation(model: Path) -> None:
+    from xling.transfer.backend import EncoderBackend
+
+    loaded = xling.load(model)
+    texts = ["The teacher sees a red boat.", "My neighbour likes two books."]
+    vectors = loaded.encode(texts, lang="eng_Latn", pooling="max")
+    assert vectors.shape == (2, 32) and vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, EncoderBackend(model, "m").embed(texts, "en", -1, "max"))
+    assert loaded.encode([]).shape == (0, 32)
+    for wrong in ({"lang": "xx"}, {"pooling": "median"}, {"layer": 9}):
+        with pytest.raises(UserError):
+            loaded.encode(texts, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="a list of texts"):
+        loaded.encode("one text")
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        xling.load(tmp_path / "nowhere")
+
+
+def test_translation_needs_a_decoder(model: Path) -> None:
+    with pytest.raises(UserError, match="decoder"):
+        xling.load(model).translate(["A text."], "en", "ar")
+
+
+def test_translations_are_those_of_the_translator(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    from xling.models.search import Search
+    from xling.training.settings import PretrainConfig
+    from xling.training.train import run
+    from xling.transfer.translate import Translator
+
+    words = [word for word in tiny if "mmlm" not in word]
+    words += [
+        "objectives.dae.tokens_per_sample=32",
+        f"data={shards}",
+        f"out={tmp_path / 'dae'}",
+        "train.updates=2",
+    ]
+    run(config.load(PretrainConfig, overrides=words))
+    texts = ["The teacher sees a red boat.", ""]
+    loaded = xling.load(tmp_path / "dae")
+    for beam in (1, 3):
+        expected = Translator(tmp_path / "dae", Search(beam=beam))(texts, "en", "ar")
+        assert loaded.translate(texts, "en", "ar", beam=beam) == expected
+    assert expected[1] == ""
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("raw") / "raw"
+    toyworld(
+        ToyworldConfig(out=str(out), langs=("en", "sw"), num_docs=30, num_pairs=20, num_ner=40, num_nli=20)
+    )
+    return out
+
+
+def test_scores_of_a_suite(model: Path, raw: Path, tmp_path: Path) -> None:
+    settings = {"seeds": (1,), "fit": {"epochs": 1}, "systems": ("pretrained", "majority")}
+    scores = xling.load(model).evaluate("toy_ner", data=raw, **settings)
+    assert {(s.system, s.lang) for s in scores} == {
+        (s, lang) for s in settings["systems"] for lang in ("en", "sw")
+    }
+    assert all(0 <= s.value <= 100 and s.signature for s in scores)
+    kept = xling.load(model).evaluate(("toy_ner",), data=raw, out=tmp_path / "out", **settings)
+    assert (tmp_path / "out/tables/scores.json").is_file()
+    assert [(s.lang, s.value) for s in kept] == [(s.lang, s.value) for s in scores]
+    with pytest.raises(UserError, match="epoch"):
+        xling.load(model).evaluate("toy_ner", data=raw, fit={"epoch": 1})
+
+
+def test_corpora(raw: Path, tmp_path: Path) -> None:
+    plain = {"before_dedup": ("repair",), "dedup": False, "near_dedup": False, "after_dedup": ()}
+    source = f"text:{raw}/mono/en.txt"
+    folder = xling.corpus.mono("en", source, tmp_path / "en", **plain)
+    assert (folder / "card.html").is_file() and folder == tmp_path / "en"
+    assert len(list(xling.corpus.texts(folder))) == 30
+    files = [raw / "para/en-sw.en", raw / "para/en-sw.sw"]
+    pairs = xling.corpus.parallel("en-sw", f"moses:{files[0]}+{files[1]}", tmp_path / "pairs")
+    kept = (pairs / "train.en").read_text().splitlines()
+    assert kept and set(kept) <= set(files[0].read_text().splitlines())
+    with pytest.raises(UserError, match="neardedup"):
+        xling.corpus.mono("en", source, tmp_path / "other", neardedup=False)

@@ -1,0 +1,148 @@
+"""Trained models in Python: sentence vectors, translation and scores.
+
+Example::
+
+    model = xling.load("runs/model")
+    vectors = model.encode(["Habari ya asubuhi."], lang="sw")
+    scores = model.evaluate("xnli", data="suites", langs=("en", "sw"))
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xling.core import call, inputs, languages, stage
+from xling.core.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float32
+
+    from xling.eval.results import Score
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checkpoint with its vocabulary. Weights are read at the first use and kept.
+
+    Attributes:
+        path: folder of the checkpoint.
+    """
+
+    path: Path
+
+    def encode(
+        self, texts: Sequence[str], lang: str = "en", layer: int = -1, pooling: str = "mean"
+    ) -> Float32[np.ndarray, "texts dim"]:
+        """Compute one vector for each text.
+
+        Args:
+            texts: any number; a text longer than the model's positions is cut.
+            lang: language of the texts. Only models with language embeddings and static encoders use it.
+            layer: hidden layer, -1 for the last, 0 for the input embeddings.
+            pooling: ``mean`` or ``max`` over the sub-words, or ``cls``.
+
+        Returns:
+            float32 (num_texts, dim), in the order of the texts.
+
+        Raises:
+            UserError: an unknown language, layer or pooling.
+        """
+        if isinstance(texts, str):
+            raise UserError("texts is one string", "a list of texts", "encode([text])")
+        vectors: Float32[np.ndarray, "texts dim"] = self._encoder.embed(
+            texts, languages.get(lang).code, layer, pooling
+        )
+        return vectors
+
+    def translate(self, texts: Sequence[str], src: str, tgt: str, beam: int = 5, via: str = "") -> list[str]:
+        """Translate texts with a model that has a decoder.
+
+        Args:
+            texts: any number; an empty text stays empty. Long texts are split at sentence ends.
+            src: language of the texts.
+            tgt: language to translate into.
+            beam: hypotheses that are kept; 1 is greedy search.
+            via: pivot language, empty for a direct translation.
+
+        Returns:
+            One text for each, in order.
+
+        Raises:
+            UserError: the model has no decoder, or was not trained on one of the languages.
+        """
+        if isinstance(texts, str):
+            raise UserError("texts is one string", "a list of texts", "translate([text], ...)")
+        search = stage.load("xling.models.search:Search")(beam=beam)
+        translator = self._translator
+        translator.search = search
+        translated: list[str] = translator(texts, src, tgt, via=via)
+        return translated
+
+    def evaluate(
+        self,
+        suites: str | Sequence[str],
+        data: Path | str | None = None,
+        out: Path | str | None = None,
+        **settings: Any,
+    ) -> list[Score]:
+        """Score the model on evaluation suites, next to its controls.
+
+        Args:
+            suites: name of a suite or of a group of suites, or several names.
+            data: folder of the suites' files; the default is the folder that XLING_DATA names.
+            out: folder for predictions, scores and tables. Without it they are deleted afterwards.
+            settings: further settings of ``xling eval``, for example ``langs=("en", "sw")`` or ``fit={"epochs": 3}``.
+
+        Returns:
+            Every score: each system on each language, with its interval and signature.
+
+        Raises:
+            UserError: an unknown suite or setting, or rows that are missing.
+        """
+        names = (suites,) if isinstance(suites, str) else tuple(suites)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(out) if out is not None else Path(scratch) / "eval"
+            given = {"suites": names, "out": folder, "data": data, "checkpoint": self.path, **settings}
+            call.stage("eval", given)
+            scores: list[Score] = stage.load("xling.eval.results:read_scores")(
+                folder / "tables" / "scores.json"
+            )
+        return scores
+
+    @cached_property
+    def _encoder(self) -> Any:
+        config = stage.load("xling.eval.settings:EvalConfig")
+        cfg = config(suites=(), out=Path(), checkpoint=self.path)
+        return stage.load("xling.transfer.backend:pretrained")(cfg)
+
+    @cached_property
+    def _translator(self) -> Any:
+        search = stage.load("xling.models.search:Search")()
+        return stage.load("xling.transfer.translate:Translator")(self.path, search)
+
+
+def load(checkpoint: Path | str) -> Model:
+    """Open a trained model.
+
+    Args:
+        checkpoint: folder of ``xling pretrain``, ``finetune`` or ``import``, or ``hf:NAME_OR_FOLDER`` for a model of
+            Hugging Face, which is converted once into ``~/.cache/xling``.
+
+    Raises:
+        UserError: there is no checkpoint, or its type is not supported.
+    """
+    if str(checkpoint).startswith(inputs.HUB):
+        return Model(Path(stage.load(inputs.IMPORTER)(str(checkpoint))))
+    path = Path(checkpoint)
+    if not path.is_dir():
+        raise UserError(
+            f"checkpoint {path}: there is no such folder",
+            fix="check the path, or train a model: xling pretrain",
+        )
+    return Model(path)

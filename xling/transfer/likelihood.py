@@ -1,0 +1,100 @@
+"""How likely a masked language model finds a text: its pseudo-log-likelihood.
+
+Source: Salazar et al. 2020, Masked language model scoring, equation 1: every sub-word is masked in turn, and the
+logarithms of its probabilities given all the others are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.data.packing import pack
+from xling.models import checkpoint
+from xling.text import vocab
+from xling.transfer.encode import BOS, EOS, Row, pieces
+from xling.transfer.tune import batches_by_tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+BATCH_TOKENS = 8192
+
+
+class MaskedLM:
+    """A published encoder with the LM head that it was pre-trained with.
+
+    Args:
+        ckpt: directory of `xling pretrain` or `xling import`.
+        random_init: fresh weights: the control.
+
+    Raises:
+        UserError: the model has a decoder, is fine-tuned or has no LM head.
+    """
+
+    def __init__(self, ckpt: Path, random_init: bool = False) -> None:
+        wanted = "a pre-trained encoder with its LM head"
+        torch.manual_seed(1)
+        model, self.langs = checkpoint.load_model(ckpt, random_init=random_init)
+        if getattr(model, "lm_head", None) is None or checkpoint.has_decoder(ckpt):
+            raise UserError(f"{ckpt} fills no masks: it has a decoder, or no LM head", wanted)
+        self.model, self.processor = model.eval(), vocab.load(ckpt)
+        self.mask = checkpoint.mask_of(ckpt)
+
+    def likelier(self, rows: Sequence[Row], lang: str) -> list[int]:
+        """Return 0 where the first of a row's two ``choices`` is likelier, else 1."""
+        texts = [text for row in rows for text in row.fields["choices"]]
+        scores = self.scores(texts, lang).reshape(-1, 2)
+        return [int(first <= second) for first, second in scores.tolist()]
+
+    def scores(self, texts: Sequence[str], lang: str) -> Float64[np.ndarray, " texts"]:
+        """Return the pseudo-log-likelihood of every text, float64 (num_texts,), with the natural logarithm.
+
+        Args:
+            texts: any number; one that is too long for the model is cut.
+            lang: language of the texts, for models with language embeddings.
+        """
+        code = self.langs.index(lang) if lang in self.langs else 0
+        room = self.model.encoder.cfg.max_positions - 2
+        sequences = [[BOS, *pieces(self.processor, text)[:room], EOS] for text in texts]
+        places = [(i, place) for i, tokens in enumerate(sequences) for place in range(1, len(tokens) - 1)]
+        lengths = [len(sequences[i]) for i, _ in places]
+        scores = np.zeros(len(texts))
+        with torch.inference_mode(), Progress(f"likelihood {lang}", len(places), "masks") as progress:
+            for batch in batches_by_tokens(lengths, BATCH_TOKENS):
+                chosen = [places[each] for each in batch]
+                for (i, _), loss in zip(chosen, self._losses(sequences, chosen, code), strict=True):
+                    scores[i] -= loss
+                progress.update(len(batch))
+        return scores
+
+    def _losses(
+        self, sequences: Sequence[list[int]], places: Sequence[tuple[int, int]], code: int
+    ) -> list[float]:
+        """Return the negative log-probability of the sub-word at each place (sequence, position), masked alone."""
+        examples: list[dict[str, Any]] = []
+        for number, (i, place) in enumerate(places):
+            tokens = np.array(sequences[i])
+            tokens[place] = self.mask
+            positions, langs = np.arange(len(tokens)), np.full(len(tokens), code)
+            examples.append(
+                {"id": np.array([number]), "tokens": tokens, "positions": positions, "langs": langs}
+            )
+        sample = pack(examples)
+        hidden = self.model.encoder(**sample["net_input"])
+        order: list[int] = sample["id"].tolist()
+        sizes = torch.tensor([len(sequences[places[number][0]]) for number in order])
+        starts = torch.cumsum(sizes, 0) - sizes
+        masked = starts + torch.tensor([places[number][1] for number in order])
+        target = torch.tensor([sequences[places[number][0]][places[number][1]] for number in order])
+        _, losses = self.model.lm_head.loss(hidden[masked], target)
+        by_place = np.zeros(len(places))
+        by_place[order] = losses.numpy()
+        values: list[float] = by_place.tolist()
+        return values
