@@ -221,9 +221,9 @@ def _page(facts: Facts) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _page_plots(facts)
-    if rows := facts.stats.get("audit"):
+    if audit := facts.stats.get("audit"):
         yield f"<h2>What the filters see</h2><p>{_TEXTS['audit']}</p>"
-        yield as_html(table(_AUDIT_HEAD, rows, numbers=(1, 2, 3)))
+        yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
     if rows := facts.limit_rows():
         yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
         yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))

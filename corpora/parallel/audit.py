@@ -1,4 +1,4 @@
-"""What the filters of a corpus see: the share that they drop of noise planted into pairs of its own."""
+"""The audit of a corpus: the share that its filters drop of noise planted into its own pairs."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Co
     for kind, damage in KINDS.items():
         # A copy is noise behind the pair that it copies.
         chosen = random.permutation(background if kind in COPIES else len(texts))[:number]
-        made = (damage(i, clean, random) for i in chosen.tolist())
-        rows += [(kind, *pair) for pair in made if pair]
+        damaged = (damage(i, clean, random) for i in chosen.tolist())
+        rows += [(kind, *pair) for pair in damaged if pair]
     kinds, src, tgt = zip(*rows, strict=True)
     table = frame({"src": list(src), "tgt": list(tgt)}, "audit")
     left, _ = chain.run_batch(table, Ledger())
     _, reason = chain.judge_corpus(chain.keys(left))
     stays = set(left["id"].filter(reason.is_null()) if chain.corpus else left["id"])
-    found: Counts = {}
+    shares: Counts = {}
     for kind, name in zip(kinds, table["id"], strict=True):
         if kind:
-            counts = found.setdefault(kind, [0, 0])
+            counts = shares.setdefault(kind, [0, 0])
             counts[0] += name not in stays
             counts[1] += 1
-    return found | _clean(chain, read.head(_BACKGROUND))
+    return shares | _clean(chain, read.head(_BACKGROUND))
 
 
 def _clean(chain: Chain, read: pl.DataFrame) -> Counts:
@@ -93,11 +93,11 @@ def interval(dropped: int, total: int) -> tuple[float, float]:
 
 def rows(counts: Mapping[str, list[int]]) -> list[list[str]]:
     """A row a kind for the data card: pairs, share dropped and its interval."""
-    found = []
+    shares = []
     for kind, (dropped, total) in counts.items():
         if total:
             low, high = interval(dropped, total)
-            found.append(
+            shares.append(
                 [kind, f"{total:,}", f"{100 * dropped / total:.1f} %", f"{100 * low:.1f} to {100 * high:.1f}"]
             )
-    return found
+    return shares

@@ -121,8 +121,8 @@ def train(pairs: pl.DataFrame, seed: int = 1) -> Judge | None:
 
 def beliefs(odds: Float64[np.ndarray, "pairs groups"]) -> Float64[np.ndarray, " pairs"]:
     """The belief that each pair is whole, in [0, 1], by the worst of its log odds."""
-    found: npt.NDArray[np.float64] = 1 / (1 + np.exp(np.clip(odds.max(axis=1), -50, 50)))
-    return found
+    belief: npt.NDArray[np.float64] = 1 / (1 + np.exp(np.clip(odds.max(axis=1), -50, 50)))
+    return belief
 
 
 def fold_of(pairs: pl.DataFrame, count: int) -> npt.NDArray[np.int64]:
@@ -132,13 +132,13 @@ def fold_of(pairs: pl.DataFrame, count: int) -> npt.NDArray[np.int64]:
 
 def measured(lexicons: tuple[Lexicon, ...] | list[Lexicon], pairs: pl.DataFrame) -> npt.NDArray[np.float64]:
     """The traits of each pair by the lexicon of its fold, float64 (num_pairs, num_traits)."""
-    found = np.zeros((pairs.height, len(traits.NAMES)))
+    values = np.zeros((pairs.height, len(traits.NAMES)))
     fold = fold_of(pairs, len(lexicons))
     src, tgt, chars = _sides(pairs)
     for number, lexicon in enumerate(lexicons):
         rows = np.flatnonzero(fold == number)
-        found[rows] = traits.measure(lexicon, src.take(rows), tgt.take(rows), chars[rows])
-    return found
+        values[rows] = traits.measure(lexicon, src.take(rows), tgt.take(rows), chars[rows])
+    return values
 
 
 def _sides(pairs: pl.DataFrame) -> _Sides:
@@ -151,16 +151,18 @@ def _damaged(
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Kind of damage -> traits of pairs of a fold damaged so, by the lexicon that has seen none of the fold."""
     random = rng(seed, "judge")
-    made: dict[str, list[npt.NDArray[np.float64]]] = {kind: [] for kinds in GROUPS.values() for kind in kinds}
+    by_kind: dict[str, list[npt.NDArray[np.float64]]] = {
+        kind: [] for kinds in GROUPS.values() for kind in kinds
+    }
     for number, lexicon in enumerate(lexicons):
         own = sample.filter(pl.Series(fold == number))
         clean = Clean(list(own.select("src", "tgt").iter_rows()))
-        for kind, parts in made.items():
+        for kind, parts in by_kind.items():
             chosen = random.permutation(own.height)[: -(-_DAMAGED // len(lexicons))]
             pairs: list[Pair] = [pair for i in chosen.tolist() if (pair := KINDS[kind](i, clean, random))]
             table = pl.DataFrame(pairs, {"src": pl.String, "tgt": pl.String}, orient="row")
             parts.append(traits.measure(lexicon, *_sides(table)))
-    return {kind: np.concatenate(parts) for kind, parts in made.items()}
+    return {kind: np.concatenate(parts) for kind, parts in by_kind.items()}
 
 
 def _odds(classifiers: tuple[Classifier, ...], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

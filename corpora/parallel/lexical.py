@@ -100,9 +100,9 @@ class Counts:
 
     def of(self, keys: UInt64[np.ndarray, " asked"]) -> npt.NDArray[np.float32]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
-        found = self.slots[self._slot(keys)]
-        found[self.checks[found] != keys] = 0
-        return self.table[found]
+        numbers = self.slots[self._slot(keys)]
+        numbers[self.checks[numbers] != keys] = 0
+        return self.table[numbers]
 
 
 def counted(keys: UInt64[np.ndarray, " items"], *weights: npt.NDArray[np.float64]) -> Counts:
@@ -147,7 +147,7 @@ def chunks(src: Tokens, tgt: Tokens) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What was counted in a sample of pairs.
+    """Counts of words and word pairs in a sample of sentence pairs.
 
     Attributes:
         links: (source word, target word) -> expected links forward and backward.
@@ -167,11 +167,11 @@ class Lexicon:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The lexicon as the arrays `ARRAYS`."""
-        found: dict[str, npt.NDArray[np.generic]] = {"sizes": np.array(self.sizes)}
+        stored: dict[str, npt.NDArray[np.generic]] = {"sizes": np.array(self.sizes)}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)
-            found[f"{name}.keys"], found[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
-        return found
+            stored[f"{name}.keys"], stored[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
+        return stored
 
     @staticmethod
     def from_arrays(held: Mapping[str, npt.NDArray[np.generic]]) -> Lexicon:
@@ -223,16 +223,16 @@ def run_keys(side: Tokens) -> UInt64[np.ndarray, " words"]:
 
 def _expected(
     numbers: Int64[np.ndarray, " cells"],
-    made: Int64[np.ndarray, " cells"],
+    produced: Int64[np.ndarray, " cells"],
     makers: Int64[np.ndarray, " cells"],
     side: Tokens,
     other: Tokens,
 ) -> Float64[np.ndarray, " cells"]:
-    """EM for model 1: the probability that each cell is a link, of the words ``made`` of ``side`` each one or none.
+    """EM for model 1: the probability that each cell is a link, of the words ``produced`` of ``side`` each one or none.
 
     Args:
         numbers: of the word pair of each cell.
-        made: word of ``side`` of each cell.
+        produced: word of ``side`` of each cell.
         makers: word of ``other`` of each cell.
         side: whose words are produced.
         other: whose words produce.
@@ -243,13 +243,13 @@ def _expected(
     num, num_makers = int(numbers.max(initial=-1)) + 1, int(maker.max(initial=-1)) + 1
     first = np.zeros(num, np.int64)
     first[numbers] = np.arange(len(numbers))
-    prior, of = _SMOOTHING * often[word[made[first]]], maker[makers[first]]
+    prior, of = _SMOOTHING * often[word[produced[first]]], maker[makers[first]]
     null = _NULL / (1 - _NULL) * other.lengths[side.owners] * often[word]
     belief = np.ones(num)
     link = np.zeros(len(numbers))
     for _ in range(_ITERATIONS):
         link = belief[numbers]
-        link /= (np.bincount(made, link, len(word)) + null)[made]
+        link /= (np.bincount(produced, link, len(word)) + null)[produced]
         counts = np.bincount(numbers, link, num)
         totals = np.bincount(of, counts, num_makers)
         belief = (counts + prior) / (totals[of] + _SMOOTHING)
@@ -292,10 +292,10 @@ def _fit(lexicon: Lexicon, src: Tokens, tgt: Tokens) -> Fit:
         (of[:, 0] + 0.5) / (size + 0.5) for of, size in zip((of_src, of_tgt), lexicon.sizes, strict=True)
     ]
     ratios = []
-    for side, (totals, maker, made) in enumerate(
+    for side, (totals, maker, produced) in enumerate(
         ((of_tgt, table.tgt, table.src), (of_src, table.src, table.tgt))
     ):
-        alone = often[side][made]
+        alone = often[side][produced]
         belief = (links[:, 1 - side] + _SMOOTHING * (alone + same)) / (totals[maker, 1] + _SMOOTHING)
         ratios.append(belief / alone)
     backward, forward = (np.asarray(each, np.float64) for each in ratios)

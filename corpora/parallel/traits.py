@@ -1,4 +1,4 @@
-"""What is measured of a sentence pair with a lexicon: how much is covered, in which order, how long it is."""
+"""Traits of a sentence pair beside a lexicon: how much is covered, in which order, how long it is."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def measure(
         tgt: words of the target sides.
         chars: characters of both sides, float64 (num_pairs, 2).
     """
-    found = fit(lexicon, src, tgt)
-    src_fit, tgt_fit = mean(src, found.src), mean(tgt, found.tgt)
+    fits = fit(lexicon, src, tgt)
+    src_fit, tgt_fit = mean(src, fits.src), mean(tgt, fits.tgt)
     foreign = _foreign(lexicon, tgt)
     runs = [_runs(lexicon, side, tokens) for side, tokens in ((0, src), (1, tgt))]
     length = np.log((chars[:, 1] + 3) / (chars[:, 0] + 3)) * np.sqrt(chars.sum(axis=1) + 10) / 4
     values = (
         tgt_fit, src_fit, np.minimum(src_fit, tgt_fit),
-        ends(tgt, found.tgt), ends(src, found.src), ends(tgt, found.tgt, True), ends(src, found.src, True),
+        ends(tgt, fits.tgt), ends(src, fits.src), ends(tgt, fits.tgt, True), ends(src, fits.src, True),
         _root(tgt, tgt_fit), _root(src, src_fit), length, np.zeros(len(length)),
         -ends(tgt, -foreign), -ends(tgt, -foreign, True), mean(tgt, foreign), _copied(src, tgt),
-        _order(tgt, found.tgt, found.place), runs[1], runs[0], runs[1] - runs[0],
+        _order(tgt, fits.tgt, fits.place), runs[1], runs[0], runs[1] - runs[0],
         np.log1p(np.minimum(src.lengths, tgt.lengths)),
     )  # fmt: skip
     return np.stack(values, axis=1)

@@ -23,8 +23,8 @@ _LOOK_BACK = 8  # earlier pairs with an equal side that a pair is compared with
 class Duplicates(CorpusFilter):
     """Keep the first of pairs that are equal.
 
-    Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces, and pairs one
-    side of which is equal in that way while the other has one word more or less, of at least four.
+    Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces. So are
+    pairs one side of which is equal in that way while the other, of at least four words, has one more or less.
 
     Args:
         near: whether nearly equal pairs are dropped too.
@@ -57,9 +57,9 @@ class Duplicates(CorpusFilter):
         """64-bit hashes of both sides, as they are, by their letters and by their words; collisions are negligible."""
         exact = [pl.col(side).hash(1).alias(f"exact_{side}") for side in SIDES]
         near = [near_key(side).hash(2).alias(f"near_{side}") for side in SIDES]
-        found = pairs.select(*exact, *near)
+        hashes = pairs.select(*exact, *near)
         if not self.near:
-            return found
+            return hashes
         columns = []
         for side in SIDES:
             words = whole_words(pairs[side])
@@ -69,7 +69,7 @@ class Duplicates(CorpusFilter):
                 pl.Series(f"words_{side}", np.where(few, 0, first)),
                 pl.Series(f"mixed_{side}", second),
             ]
-        return found.with_columns(columns)
+        return hashes.with_columns(columns)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.CorpusFilter`."""
@@ -97,8 +97,8 @@ def _word_more(keys: pl.DataFrame, equal: str, other: str) -> npt.NDArray[np.boo
     order = np.argsort(alike, kind="stable")
     alike = alike[order]
     both = keys.select(f"words_{other}", f"mixed_{other}").to_numpy().T[:, order]
-    found = np.zeros(len(order), bool)
+    repeated = np.zeros(len(order), bool)
     for back in range(1, min(_LOOK_BACK, len(order) - 1) + 1):
         rows = np.flatnonzero((alike[back:] == alike[:-back]) & (both[0, back:] > 0) & (both[0, :-back] > 0))
-        found[order[rows + back]] |= one_word_apart(both[:, rows + back], both[:, rows])
-    return found
+        repeated[order[rows + back]] |= one_word_apart(both[:, rows + back], both[:, rows])
+    return repeated
