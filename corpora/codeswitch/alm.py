@@ -9,11 +9,13 @@ Source: Yang et al. 2020 (ALM), section 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.parallel.phrases import Span, extract
 from xling.corpora.parallel.symmetrise import Link
@@ -26,7 +28,9 @@ class AlmSettings:
 
     Attributes:
         max_words: longest phrase; the paper says under 5.
-        max_rate: share of a sentence's words that must not be reached.
+        max_rate: share of a sentence's words that must not be reached, where ``rate`` is not given.
+        rate: share of all words of switched sentences that is to be replaced; a sentence's whole number of words is
+            drawn so that the mean is this. None replaces as much as ``max_rate`` permits.
         switched: share of switched sentences.
         plain: share of plain source and of plain target sentences, each.
         copies: draws from each pair.
@@ -35,10 +39,28 @@ class AlmSettings:
 
     max_words: int = 4
     max_rate: float = 0.3
+    rate: float | None = None
     switched: float = 0.8
     plain: float = 0.1
     copies: int = 1
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: a share outside 0 to 1.
+        """
+        for name in ("max_rate", "rate", "switched", "plain"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise UserError(f"alm.{name}={value}", "0 to 1")
+
+
+_MADE_UP_WITHIN = 50.0
+"""Missing words at which the share that is tried is twice the one asked for."""
+
+Written = Callable[[int, int], str]
 
 
 def switch(
@@ -48,6 +70,7 @@ def switch(
     langs: tuple[str, str],
     settings: AlmSettings,
     draw: np.random.Generator,
+    written: Written | None = None,
 ) -> Switched:
     """Replace phrases of ``words`` by those of ``other``.
 
@@ -58,6 +81,7 @@ def switch(
         langs: the two languages.
         settings: see `AlmSettings`.
         draw: decides the order in which phrases are tried.
+        written: how a half-open range of ``other`` is written; None gives its words.
     """
     spans = [
         s
@@ -66,13 +90,18 @@ def switch(
     ]
     chosen: list[Replacement] = []
     taken = np.zeros(len(words), bool)
+    most = math.ceil(settings.max_rate * len(words)) - 1
+    if settings.rate is not None:
+        most = int(settings.rate * len(words) + draw.random())
     for index in draw.permutation(len(spans)):
         span = spans[index]
         size = span.src_end - span.src_start
-        if taken[span.src_start : span.src_end].any() or taken.sum() + size >= settings.max_rate * len(words):
+        if taken[span.src_start : span.src_end].any() or taken.sum() + size > most:
             continue
         taken[span.src_start : span.src_end] = True
         new = tuple(other[span.tgt_start : span.tgt_end])
+        if written:
+            new = (written(span.tgt_start, span.tgt_end),)
         chosen.append(Replacement(span.src_start, span.src_end, new, langs[1]))
     return substitute(words, chosen, langs[0])
 
@@ -84,6 +113,24 @@ def _says_something(span: Span, words: Sequence[str], other: Sequence[str]) -> b
     return has_letters and [w.lower() for w in left] != [w.lower() for w in right]
 
 
+class Level:
+    """Holds the share of replaced words at ``rate``: the next sentences make up for what one did not allow."""
+
+    def __init__(self, settings: AlmSettings) -> None:
+        self._asked, self._missing = settings, 0.0
+
+    def settings(self) -> AlmSettings:
+        """The settings for the next sentence."""
+        if self._asked.rate is None:
+            return self._asked
+        share = self._asked.rate * (1 + min(max(self._missing / _MADE_UP_WITHIN, -1.0), 1.0))
+        return replace(self._asked, rate=min(share, 1.0))
+
+    def add(self, num_words: int, num_replaced: int) -> None:
+        """Count a switched sentence."""
+        self._missing += (self._asked.rate or 0.0) * num_words - num_replaced
+
+
 def draw_sentence(
     src: Sequence[str],
     tgt: Sequence[str],
@@ -91,6 +138,8 @@ def draw_sentence(
     langs: tuple[str, str],
     settings: AlmSettings,
     *key: int | str,
+    written: tuple[Written, Written] | None = None,
+    levels: tuple[Level, Level] | None = None,
 ) -> tuple[str, int, Switched]:
     """Draw from a pair: a kind (``switched``, ``source`` or ``target``), the starting side and the sentence.
 
@@ -101,6 +150,8 @@ def draw_sentence(
         langs: source and target language.
         settings: see `AlmSettings`.
         key: what the draw depends on beside the seed: the number of the pair and of the copy.
+        written: how ranges of ``src`` and ``tgt`` are written, see `switch`.
+        levels: keep the rate of each side over all draws; they count this one.
     """
     draw = rng(settings.seed, "alm", *key)
     kind, side = draw.random(2)
@@ -108,7 +159,18 @@ def draw_sentence(
         is_source = kind < settings.switched + settings.plain
         words, lang = (src, langs[0]) if is_source else (tgt, langs[1])
         return "source" if is_source else "target", int(not is_source), substitute(words, (), lang)
-    if side < 0.5:
-        return "switched", 0, switch(src, tgt, links, langs, settings, draw)
-    turned = {(j, i) for i, j in links}
-    return "switched", 1, switch(tgt, src, turned, (langs[1], langs[0]), settings, draw)
+    place = int(side >= 0.5)
+    words, other = (src, tgt)[:: -1 if place else 1]
+    chosen = levels[place].settings() if levels else settings
+    switched = switch(
+        words,
+        other,
+        {(j, i) for i, j in links} if place else links,
+        (langs[place], langs[1 - place]),
+        chosen,
+        draw,
+        written[1 - place] if written else None,
+    )
+    if levels:
+        levels[place].add(len(words), switched.num_replaced(langs[place]))
+    return "switched", place, switched

@@ -8,8 +8,9 @@ sentence (or document) a paragraph, Parquet shards, a card, and the realised rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +23,11 @@ from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.core.stage import run_local
 from xling.corpora import card
-from xling.corpora.codeswitch.alm import AlmSettings, draw_sentence
+from xling.corpora.codeswitch.alm import AlmSettings, Level, draw_sentence
 from xling.corpora.codeswitch.documents import alternate, by_document
+from xling.corpora.codeswitch.words import Spans, cutter, of_phrases, projected, with_forms
 from xling.corpora.ledgers import ledger_to_json
-from xling.corpora.parallel.align_stage import LINKS, RAW, AlignConfig
+from xling.corpora.parallel.align_stage import LINKS, PHRASES, RAW, AlignConfig
 from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.symmetrise import parse_pharaoh
 from xling.corpora.shards import SCHEMA, TableWriter, to_row
@@ -34,8 +36,7 @@ from xling.text import reader
 from xling.text.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.document import Document, Ledger
 from xling.text.pairs import spans
-from xling.text.pairs import words as cut
-from xling.text.spans import Switched, render, token_langs
+from xling.text.spans import Switched, render, token_langs, unelided
 
 STAGE_NAME = "corpus codeswitch"
 TEXT, LANGS = "train.txt", "train.langs"
@@ -56,7 +57,13 @@ class CodeswitchConfig(OfPair):
         dictionaries: language -> MUSE dictionary from the text's language.
         out: directory to publish; ``runs/codeswitch/PAIR`` when empty.
         alm: settings of ``mode=alm``.
-        word_rate: ``mode=dictionary``: probability that a word that a dictionary holds is replaced.
+        words: language without spaces -> file of its words, one a line, which are never cut; more are learned from
+            the text.
+        word_rate: ``mode=dictionary``: share of the words of touched sentences to replace; see ``draw``.
+        draw: ``rate``: words that a dictionary holds are drawn so that the share of all words is ``word_rate``;
+            ``held``: each of them with probability ``word_rate``; ``cosda``: the same, the language drawn first, as
+            CoSDA-ML's code does.
+        forms: ``mode=dictionary``: replace inflected forms of entries, too.
         sentence_rate: ``mode=dictionary``: probability that a sentence is touched.
         max_sentences: ``mode=documents``: longest document.
         seed: of all draws.
@@ -70,7 +77,10 @@ class CodeswitchConfig(OfPair):
     dictionaries: dict[str, str] = field(default_factory=dict)
     out: str = ""
     alm: AlmSettings = field(default_factory=AlmSettings)
+    words: dict[str, str] = field(default_factory=dict)
     word_rate: float = 0.3
+    draw: Literal["rate", "held", "cosda"] = "rate"
+    forms: bool = True
     sentence_rate: float = 1.0
     max_sentences: int = 64
     seed: int = 1
@@ -82,8 +92,12 @@ class CodeswitchConfig(OfPair):
             UserError: an unknown language, a share out of range, dictionaries missing or without use.
         """
         super().__post_init__()
-        for lang in self.dictionaries:
+        for lang in (*self.dictionaries, *self.words):
             languages.get(lang)
+        if spaced := [lang for lang in self.words if languages.get(lang).spaces]:
+            raise UserError(
+                f"words.{spaced[0]}=", "a language that puts no spaces between words", "leave it out"
+            )
         if (self.mode == "dictionary") != bool(self.dictionaries):
             raise UserError(
                 f"mode={self.mode} with {len(self.dictionaries)} dictionaries",
@@ -169,8 +183,23 @@ def run(cfg: CodeswitchConfig) -> Answer:
         card.write(publication.path, stats)
         publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
-    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}"
+    told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_short(cfg, counts)}"
     return Answer(told, {"out": str(out), **publication.counts})
+
+
+def _short(cfg: CodeswitchConfig, counts: _Counts) -> str:
+    """What to say where fewer words were replaced than asked for."""
+    asked = (
+        cfg.word_rate * cfg.sentence_rate if cfg.mode == "dictionary" and cfg.draw == "rate" else cfg.alm.rate
+    )
+    if asked is None or cfg.mode == "documents":
+        return ""
+    reached = sum(counts.replaced.values()) / max(sum(counts.words.values()), 1)
+    return (
+        f"; {reached:.3f} of {asked:g} asked for: no more have a translation"
+        if reached < asked - 0.02
+        else ""
+    )
 
 
 class _Counts:
@@ -231,58 +260,102 @@ def _alm(cfg: CodeswitchConfig) -> Found:
         raise UserError(f"{missing[0]} is missing", f"an alignment of {cfg.pair}", "check pair= and source=")
 
     def items(ledger: Ledger) -> Iterator[Item]:
+        cut = [_aligned_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
+        levels = Level(cfg.alm), Level(cfg.alm)
         rows = zip(reader.lines(names[0]), reader.lines(names[1]), reader.lines(folder / LINKS), strict=True)
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
             ledger.enter("read", pair)
-            pairs_of_words = parse_pharaoh(links)
-            if not pairs_of_words:
-                ledger.enter("switch", pair)
+            ledger.enter("switch", pair)
+            if not links.strip():
                 ledger.drop("switch", "no_links", pair)
                 continue
-            ledger.enter("switch", pair)
             texts = " ".join(src.split()), " ".join(tgt.split())
-            places = [spans(text) for text in texts]
+            places = cut[0](texts[0]), cut[1](texts[1])
+            word_links = projected(parse_pharaoh(links), places, (spans(texts[0]), spans(texts[1])))
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, places, strict=True)]
+            written = _written(texts[0], places[0]), _written(texts[1], places[1])
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
-                    sides[0], sides[1], pairs_of_words, cfg.langs, cfg.alm, cfg.seed, number, copy
+                    sides[0],
+                    sides[1],
+                    word_links,
+                    cfg.langs,
+                    cfg.alm,
+                    cfg.seed,
+                    number,
+                    copy,
+                    written=written,
+                    levels=levels,
                 )
                 text = render(sentence, texts[side], places[side], spaced)
                 yield _item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 
-    return [folder], items
+    return [folder, *map(Path, cfg.words.values())], items
+
+
+def _aligned_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) -> Callable[[str], Spans]:
+    """How a side of aligned text is cut: as it was aligned, but in whole words where there are no spaces."""
+    lang = cfg.langs[side]
+    if languages.get(lang).spaces:
+        return spans
+    table = folder / PHRASES
+    return cutter(lang, reader.lines(path), cfg.words, of_phrases(table, side) if table.is_file() else ())
+
+
+def _written(text: str, places: Spans) -> Callable[[int, int], str]:
+    """How a half-open range of the words at ``places`` is written in ``text``."""
+    return lambda start, end: text[places[start][0] : places[end - 1][1]]
 
 
 def _dictionary(cfg: CodeswitchConfig) -> Found:
     base = cfg.langs[0]
     texts = reader.resolve(cfg.source)
-    tables = {lang: read_dictionary(Path(path)) for lang, path in cfg.dictionaries.items()}
-    known = {word for text in _first(_sentences(cfg), 5000) for word in cut(text)}
+    tables = {lang: read_dictionary(Path(path), base) for lang, path in cfg.dictionaries.items()}
+    cut = cutter(base, _sentences(cfg), cfg.words, {entry for table in tables.values() for entry in table})
+    known = {word for words in islice(_words(cfg, cut), 5000) for word in words}
     for lang, table in tables.items():
         check_direction(Path(cfg.dictionaries[lang]), table, known, base)
+    if cfg.forms and languages.get(base).spaces:
+        tables = {lang: with_forms(table, _words(cfg, cut), base) for lang, table in tables.items()}
+    cosda = Cosda(base, tables, cfg.word_rate, cfg.sentence_rate, cfg.seed, cfg.draw == "cosda")
     spaced = _spaced((base, *tables))
-    cosda = Cosda(base, tables, cfg.word_rate, cfg.sentence_rate, cfg.seed)
 
     def items(ledger: Ledger) -> Iterator[Item]:
+        drawn = cosda
+        if cfg.draw == "rate":
+            drawn = replace(
+                cosda, word_rate=min(1.0, cfg.word_rate / max(_held(cosda, _words(cfg, cut)), 1e-9))
+            )
         for number, text in enumerate(_sentences(cfg)):
             ledger.enter("read", Document(f"{number}", text))
             text = " ".join(text.split())
-            places = spans(text)
-            sentence = cosda([text[a:b] for a, b in places], number)
+            places = cut(text)
+            sentence = unelided(drawn([text[a:b] for a, b in places], number), base)
             yield _item(f"{number}", render(sentence, text, places, spaced), "switched", sentence, base)
 
-    return [*texts, *map(Path, cfg.dictionaries.values())], items
+    return [*texts, *map(Path, [*cfg.dictionaries.values(), *cfg.words.values()])], items
+
+
+def _words(cfg: CodeswitchConfig, cut: Callable[[str], Spans]) -> Iterator[list[str]]:
+    """The words of each sentence of the text."""
+    for text in _sentences(cfg):
+        text = " ".join(text.split())
+        yield [text[a:b] for a, b in cut(text)]
+
+
+def _held(cosda: Cosda, sentences: Iterable[list[str]]) -> float:
+    """Share of the words for which a dictionary has a translation."""
+    total = held = 0
+    for words in sentences:
+        total += len(words)
+        held += sum(end - start for start, end, _, _ in cosda.matches(words))
+    return held / max(total, 1)
 
 
 def _sentences(cfg: CodeswitchConfig) -> Iterator[str]:
     for document in reader.documents(cfg.source):
         yield from document
-
-
-def _first(texts: Iterable[str], count: int) -> Iterator[str]:
-    for _, text in zip(range(count), texts, strict=False):
-        yield text
 
 
 def _documents(cfg: CodeswitchConfig) -> Found:
@@ -302,7 +375,7 @@ def _documents(cfg: CodeswitchConfig) -> Found:
                 ledger.enter("read", Document(f"{number}/{index}", "\n".join(pair)))
             taken = alternate(pairs, number % 2)
             base = cfg.langs[number % 2]
-            sizes = [len(cut(text)) for _, text in taken]
+            sizes = [len(spans(text)) for _, text in taken]
             other = sum(size for (side, _), size in zip(taken, sizes, strict=True) if side != number % 2)
             replaced = {cfg.langs[1 - number % 2]: other}
             langs = "\n".join(" ".join([cfg.langs[side]] * len(text.split())) for side, text in taken)
@@ -321,9 +394,8 @@ def _spaced(langs: Iterable[str]) -> frozenset[str]:
 
 
 def _item(name: str, text: str, kind: str, sentence: Switched, base: str) -> Item:
-    spans = dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True))
     replaced: Counter[str] = Counter()
-    for (start, end), lang in spans:
+    for (start, end), lang in dict.fromkeys(zip(sentence.origins, sentence.langs, strict=True)):
         if lang != base:
             replaced[lang] += end - start
     num_words = sentence.origins[-1][1] if sentence.origins else 0

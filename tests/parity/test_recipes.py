@@ -11,7 +11,10 @@ import yaml
 from tests.conftest import ROOT
 
 PUBLISHED = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text(encoding="utf-8"))
-TRAIN = ("updates", "lr", "warmup", "clip", "schedule", "beta2")
+TRAIN = (
+    "updates", "lr", "warmup", "clip", "schedule", "beta1", "beta2", "eps", "weight_decay", "optimizer", "final_lr",
+    "batch_first", "batch_warmup",
+)  # fmt: skip
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -31,6 +34,8 @@ def settings_of(name: str) -> dict[str, Any]:
         found |= {f"{prefix}train.{key}": train[key] for key in TRAIN if key in train}
         found[f"{prefix}batch"] = train["batch_tokens"] * train["accumulate"]
         found |= {f"{prefix}{key}": part[key] for key in ("mix", "init_layers") if key in part}
+        for name, phase in part.get("phases", {}).items():
+            found |= {f"{prefix}phases.{name}.{key}": value for key, value in phase.items()}
     return found
 
 

@@ -28,6 +28,7 @@ PHASES = (
     "phases.first.tokens_per_sample=16",
     "phases.more.updates=6", "phases.more.langs=en,th", "phases.more.alpha=0.9",
     "phases.last.updates=9", "phases.last.langs=all", "phases.last.part=decay", "phases.last.global_theta=160000",
+    "phases.last.local_theta=170000",
     "train.schedule=wsd", "train.warmup=3", "train.lr=3e-3",
 )  # fmt: skip
 MODERN = (
@@ -52,7 +53,10 @@ def test_lengths_languages_and_settings_of_each_phase(tmp_path: Path) -> None:
     assert [part.cfg.langs for part in parts] == [("en",), ("en", "sw", "th"), ()]
     first = parts[0].cfg.objectives["mmlm"]
     assert first == {"mask_prob": "0.3", "tokens_per_sample": "16"}
-    assert parts[1].cfg.objectives["mmlm"] == {"alpha": "0.9"} and parts[2].theta == 160000.0
+    assert parts[1].cfg.objectives["mmlm"] == {"alpha": "0.9"} and parts[2].thetas == {
+        "global_theta": 160000.0,
+        "local_theta": 170000.0,
+    }
     assert all(part.cfg.train == whole.train and not part.cfg.phases for part in parts)
 
 
@@ -97,7 +101,8 @@ def test_phases_read_what_they_name_and_decay_at_the_end(pretrain: Pretrain) -> 
     rates = {event["update"]: event["lr"] for event in events(made) if event["split"] == "train"}
     assert rates[1] < rates[3] == rates[15] == 3e-3 and rates[16] < 3e-3 and rates[24] < rates[18]
     shape = torch.load(made / "model.pt", weights_only=True)["shape"]
-    assert shape["global_theta"] == 160000.0 and counts["updates"] == 24
+    assert (shape["global_theta"], shape["local_theta"]) == (160000.0, 170000.0)
+    assert counts["updates"] == 24
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ A registry looks in three places and imports an entry only when it is requested:
   ``name.py``, so that requesting it imports no other file;
 - the targets given to `Registry.refer`, ``package.module:attribute``;
 - the entry points of other installed packages in the group ``xling.plugins``. The name of an entry point is
-the
-  registry's prefix, a dot and the name of the entry; its value is a module that registers the entry, or
+  the registry's prefix, a dot and the name of the entry; its value is a module that registers the entry, or
   ``package.module:attribute``::
 
       [project.entry-points."xling.plugins"]

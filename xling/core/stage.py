@@ -82,6 +82,13 @@ for _stage in (
         help="turn parallel text from OPUS, archives or files into clean sentence pairs",
     ),
     Stage(
+        "corpus bitext",
+        config="xling.corpora.bitext.stage:BitextConfig",
+        run="xling.corpora.bitext.stage:run",
+        reads="checkpoint",
+        help="pair documents of two languages and align their sentences",
+    ),
+    Stage(
         "corpus nway",
         config="xling.corpora.nway:NwayConfig",
         run="xling.corpora.nway:run",

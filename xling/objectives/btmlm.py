@@ -9,10 +9,9 @@ Stage 2: masked LM on x next to the pseudo-translation, with full attention.
 Source: Ouyang et al. 2021, section 3.3; only x is masked and predicted. Our choices:
 
 - The other language is drawn each time from those that share a pair with x's language in the data, else from
-all others.
+  all others.
 - Only pieces that occur in that language's training text are candidates, since without language embeddings
-nothing
-  else names the language.
+  nothing else names the language.
 - Dropout is off in stage 1.
 
 The objective is useful after CAMLM training, or combined with it.

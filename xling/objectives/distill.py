@@ -3,15 +3,13 @@
 The student sees the masked text that `mmlm` makes and learns from a frozen teacher with the same vocabulary:
 
 - ``soft``: at the chosen positions the teacher's distribution over the pieces, KL at a temperature T, times
-T^2;
+  T^2;
 - ``hidden``: the states of its layers, mean squared error after a learned projection, student layer m of M
-against
-  teacher layer round(m L / M), the embeddings (m = 0) included; the mean over layers;
+  against teacher layer round(m L / M), the embeddings (m = 0) included; the mean over layers;
 - ``relations``: token-to-token relations in one layer of the teacher and the student's last. A relation is
-the softmax
-  of scaled dot products of queries with queries, keys with keys, or values with values. The loss is KL,
-  summed over the three means. It replaces attention maps, which the fused kernels do not return; widths and
-  numbers of heads may differ;
+  the softmax of scaled dot products of queries with queries, keys with keys, or values with values. The loss
+  is KL, summed over the three means. It replaces attention maps, which the fused kernels do not return;
+  widths and numbers of heads may differ;
 - ``hard``: the piece itself, as in masked LM.
 
 Sources: Hinton et al. 2015, section 2 (soft); Sanh et al. 2019 (soft and hard together); Jiao et al. 2020

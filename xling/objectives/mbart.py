@@ -9,9 +9,8 @@ Two styles:
 
 - ``xling``: spans never touch, so that 35 % of the words are removed, and no ``</s>`` is masked.
 - ``fairseq``, the noise and the sequences of the code that trained mBART: spans may overlap and treat
-``</s>`` as a
-  word, the source is ``<s> x </s> [lang]``, the decoder reads ``[lang] <s> x </s>`` and predicts ``<s> x </s>
-  [lang]``.
+  ``</s>`` as a word, the source is ``<s> x </s> [lang]``, the decoder reads ``[lang] <s> x </s>`` and
+  predicts ``<s> x </s> [lang]``.
 
 Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``DenoisingDataset`` of fairseq.
 """

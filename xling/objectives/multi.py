@@ -3,11 +3,9 @@
 Three modes:
 
 - ``alternate`` (XLM): every batch belongs to one objective. The weights give the objectives' shares of the
-batches,
-  which are spread evenly.
+  batches, which are spread evenly.
 - ``sum`` (ERNIE-M): every batch holds a part of each objective, ``batch_tokens`` each, and their losses are
-added
-  by weight.
+  added by weight.
 - ``common`` (InfoXLM's code): as ``sum``, but all losses of a batch are summed and divided by their common
   number, so that a sentence weighs as much as a masked token.
 

@@ -12,9 +12,8 @@ Three variants, by ``negatives`` and ``normalise``:
   temperature cannot work: with 131,072 orthogonal negatives a perfect model has a loss of 7.8 nats.
 - ``negatives=queue normalise=true``: unit vectors, as in MoCo, at T = .05.
 - ``negatives=batch``: as LaBSE. Both sides come from the encoder itself without a projection, have length 1,
-and must
-  identify each other among the sentences of the batch in both directions. The similarity of the correct pair
-  is reduced by ``margin``.
+  and must identify each other among the sentences of the batch in both directions. The similarity of the
+  correct pair is reduced by ``margin``.
 
 Mixed positives: two pairs (c1, c2), (d1, d2) become one with probability ``mix``; the sentences of each side
 are joined in random order. The tokens that the encoders read are masked as in masked LM, with ``mask_prob``:

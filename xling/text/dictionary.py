@@ -2,31 +2,35 @@
 
 Pre-training text is switched once. Fine-tuning data is switched by `Cosda`, which makes new draws each epoch as
 CoSDA-ML does: a sentence is chosen with one probability, each of its words with another. The language and the
-translation of each word are drawn uniformly.
+translation of each word are drawn uniformly. Of the entries that begin at a word the longest is taken.
 
 Source: Conneau et al. 2018 (MUSE); Qin et al. 2020, section 3 (CoSDA-ML).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.text import reader
 from xling.text.spans import Replacement, Switched, keeps_entities, substitute
+from xling.text.wordforms import cased, key
 
 Dictionary = Mapping[str, tuple[str, ...]]
 _DIRECTION_SAMPLE = 2000
 _DIRECTION_FACTOR = 2.0
+_MAX_ENTRY = 6
+"""Words of an entry; longer ones are not looked for."""
 
 
-def read_dictionary(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read a dictionary: source word in lower case -> its translations in the order of the file.
+def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
+    """Read a dictionary: key of the source word (`xling.text.wordforms.key`) -> translations in the order of the file.
 
-    Lines are ``source<TAB>target`` or ``source target``.
+    Lines are ``source<TAB>target`` or ``source target``. ``lang`` is the language of the source words, if it is known.
 
     Raises:
         UserError: a line does not have two fields, or the file is empty or not UTF-8.
@@ -42,7 +46,7 @@ def read_dictionary(path: Path) -> dict[str, tuple[str, ...]]:
                 "two words separated by a tab or a space (MUSE)",
                 "correct the line",
             )
-        translations_of.setdefault(fields[0].strip().lower(), {})[fields[1].strip()] = None
+        translations_of.setdefault(key(fields[0].strip(), lang), {})[fields[1].strip()] = None
     return {word: tuple(translations) for word, translations in translations_of.items()}
 
 
@@ -58,7 +62,7 @@ def check_direction(path: Path, dictionary: Dictionary, text_words: Collection[s
     Raises:
         UserError: at least twice as many words of the right column as of the left one occur in the text.
     """
-    known = {word.lower() for word in text_words}
+    known = {key(word, lang) for word in text_words}
     entries = list(dictionary.items())[:_DIRECTION_SAMPLE]
     left = sum(word in known for word, _ in entries)
     right = sum(any(t.lower() in known for t in translations) for _, translations in entries)
@@ -81,6 +85,8 @@ class Cosda:
         word_rate: probability that a word is replaced, if a dictionary has it.
         sentence_rate: probability that a sentence is changed at all.
         seed: seed of the random draws.
+        language_first: draw the language before it is known whether its dictionary has the word, as CoSDA-ML's code
+            does; a word that it lacks stays. Else only languages that have the word are drawn from.
     """
 
     base: str
@@ -88,6 +94,7 @@ class Cosda:
     word_rate: float = 0.9
     sentence_rate: float = 1.0
     seed: int = 1
+    language_first: bool = False
 
     def __post_init__(self) -> None:
         """Check the rates.
@@ -101,40 +108,88 @@ class Cosda:
         if not self.dictionaries:
             raise UserError("no dictionary", "dictionaries.LANG=FILE", "give at least one")
 
-    def __call__(self, words: Sequence[str], *key: int | str, tags: Sequence[str] | None = None) -> Switched:
+    def __call__(
+        self, words: Sequence[str], *number: int | str, tags: Sequence[str] | None = None
+    ) -> Switched:
         """Replace words at random; the same key gives the same sentence.
 
         Args:
             words: the words of the sentence.
-            key: part of the random key beside the seed, for example the epoch and the sentence's number.
+            number: part of the random key beside the seed, for example the epoch and the sentence's number.
             tags: IOB2 tags; words of an entity are replaced one by one, so that `project_tags` can transfer
                 the tags.
         """
-        draw = rng(self.seed, "cosda", *key)
-        langs = sorted(self.dictionaries)
+        draw = rng(self.seed, "cosda", *number)
         replacements: list[Replacement] = []
         if draw.random() < self.sentence_rate:
             # Draw three numbers per word, used or not, so that a gap in one dictionary does not shift the
             # other draws.
             chances = draw.random((len(words), 3))
-            for i, word in enumerate(words):
-                offers = [lang for lang in langs if word.lower() in self.dictionaries[lang]]
-                if not offers or chances[i, 0] >= self.word_rate:
+            hits = (
+                self._drawn(words, chances[:, 1], tags) if self.language_first else self.matches(words, tags)
+            )
+            for start, end, entry, offers in hits:
+                if chances[start, 0] >= self.word_rate:
                     continue
-                if tags is not None and not keeps_entities(tags, i, i + 1):
-                    continue
-                lang = offers[int(chances[i, 1] * len(offers))]
-                translations = self.dictionaries[lang][word.lower()]
-                chosen = translations[int(chances[i, 2] * len(translations))]
-                replacements.append(Replacement(i, i + 1, tuple(_cased(chosen, word).split()), lang))
+                lang = offers[int(chances[start, 1] * len(offers))]
+                translations = self.dictionaries[lang][entry]
+                chosen = translations[int(chances[start, 2] * len(translations))]
+                new = cased(chosen, " ".join(words[start:end]), lang, self.base)
+                replacements.append(Replacement(start, end, tuple(new.split()), lang))
         return substitute(words, replacements, self.base)
 
+    def matches(
+        self, words: Sequence[str], tags: Sequence[str] | None = None
+    ) -> Iterator[tuple[int, int, str, list[str]]]:
+        """Find entries from left to right, the longest first: (start, end, entry, languages that have it)."""
+        keys = [key(word, self.base) for word in words]
+        start = 0
+        while start < len(words):
+            start, hits = _longest(keys, start, self.dictionaries, self._lengths, tags)
+            if hits:
+                yield hits
 
-def _cased(translation: str, word: str) -> str:
-    """Capitalise the translation like the word that it replaces."""
-    if word.isupper() and len(word) > 1:
-        return translation.upper()
-    return translation[:1].upper() + translation[1:] if word[:1].isupper() else translation
+    def _drawn(
+        self, words: Sequence[str], chances: Iterable[float], tags: Sequence[str] | None
+    ) -> Iterator[tuple[int, int, str, list[str]]]:
+        """Find entries like `matches`, each in the one dictionary that is drawn for its first word."""
+        keys = [key(word, self.base) for word in words]
+        langs = sorted(self.dictionaries)
+        until = 0
+        for start, chance in enumerate(chances):
+            lang = langs[int(chance * len(langs))]
+            if start >= until:
+                until, hits = _longest(keys, start, {lang: self.dictionaries[lang]}, self._lengths, tags)
+                if hits:
+                    yield hits
+
+    @cached_property
+    def _lengths(self) -> Mapping[str, int]:
+        """First word of an entry -> words of the longest entry that begins with it."""
+        hits: dict[str, int] = {}
+        for dictionary in self.dictionaries.values():
+            for entry in dictionary:
+                parts = entry.replace("'", "' ").split()
+                if len(parts) > 1:
+                    for first in {parts[0], entry.split()[0]}:
+                        hits[first] = min(_MAX_ENTRY, max(hits.get(first, 1), len(parts)))
+        return hits
+
+
+def _longest(
+    keys: Sequence[str],
+    start: int,
+    dictionaries: Mapping[str, Dictionary],
+    lengths: Mapping[str, int],
+    tags: Sequence[str] | None,
+) -> tuple[int, tuple[int, int, str, list[str]] | None]:
+    """The longest entry at ``start`` that keeps the entities of ``tags``, and where to go on."""
+    for end in range(min(len(keys), start + lengths.get(keys[start], 1)), start, -1):
+        entry = " ".join(keys[start:end]).replace("' ", "'")
+        offers = [lang for lang in sorted(dictionaries) if entry in dictionaries[lang]]
+        if offers and (tags is None or keeps_entities(tags, start, end)):
+            return end, (start, end, entry, offers)
+    return start + 1, None
 
 
 def replacement_rates(sentences: Iterable[Switched], base: str) -> dict[str, float]:

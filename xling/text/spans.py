@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from xling.text.pairs import UNSPACED
+from xling.text.wordforms import whole
 
 OUTSIDE = "O"
 
@@ -52,6 +56,15 @@ def substitute(words: Sequence[str], replacements: Iterable[Replacement], base: 
     return Switched(tuple(o[0] for o in out), tuple(o[1] for o in out), tuple(o[2] for o in out))
 
 
+def unelided(switched: Switched, base: str) -> Switched:
+    """The sentence with elided words in full where a new word that begins with no vowel follows: ``de water``."""
+    words = list(switched.words)
+    for i, follower in enumerate(words[1:]):
+        if switched.langs[i] == base != switched.langs[i + 1]:
+            words[i] = whole(words[i], follower, base)
+    return replace(switched, words=tuple(words))
+
+
 def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spaced: Collection[str]) -> str:
     """Format the sentence as text, keeping the old spaces around and between unchanged words.
 
@@ -63,14 +76,26 @@ def render(switched: Switched, text: str, spans: Sequence[tuple[int, int]], spac
     """
     out: list[str] = []
     before: tuple[int, int] | None = None
+    left_is_new = False
     for word, origin, lang in zip(switched.words, switched.origins, switched.langs, strict=True):
         if origin == before:
-            gap = " " if lang in spaced and word[0].isalnum() else ""
+            gap = " " if lang in spaced and word[0].isalnum() and out[-1][-1] not in "'’" else ""
         else:
             gap = text[spans[before[1] - 1][1] : spans[origin[0]][0]] if before else ""
+            was = text[spans[origin[0]][0] : spans[origin[1] - 1][1]]
+            if not gap and (word != was or left_is_new) and _run_together(out, word):
+                gap = " "
+            left_is_new = word != was
         out += [gap, word]
         before = origin
     return "".join(out)
+
+
+def _run_together(out: Sequence[str], word: str) -> bool:
+    """Whether ``word`` behind ``out`` would read as one word with it: letters of scripts with spaces on both sides."""
+    return bool(out) and all(
+        char.isalnum() and not re.match(f"[{UNSPACED}]", char) for char in (out[-1][-1], word[0])
+    )
 
 
 def token_langs(text: str, switched: Switched) -> list[str]:
@@ -82,8 +107,7 @@ def token_langs(text: str, switched: Switched) -> list[str]:
     }
     for word, lang in zip(switched.words, switched.langs, strict=True):
         position = text.index(word, position)
-        if position in starts:
-            langs.append(lang)
+        langs += [lang for place in range(position, position + len(word)) if place in starts]
         position += len(word)
     assert len(langs) == len(text.split()), f"{text!r} is not made of {switched.words}"
     return langs

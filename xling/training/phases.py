@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,13 @@ class Part:
         name: name of the phase, empty in a run without phases.
         cfg: the settings of the run with those of the phase.
         end: number of updates at the end of the phase.
-        theta: base of rotary positions of its global layers, None for the model's own.
+        thetas: bases of rotary positions that replace the model's, by name of the setting.
     """
 
     name: str
     cfg: PretrainConfig
     end: int
-    theta: float | None = None
+    thetas: dict[str, float] = field(default_factory=dict)
 
 
 def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, list[Part]]:
@@ -77,11 +77,16 @@ def planned(cfg: PretrainConfig, processes: int = 1) -> tuple[PretrainConfig, li
         )
     whole = replace(cfg, train=train)
     parts = [
-        Part(name, of_phase(whole, name, phase), end, phase.global_theta)
+        Part(name, of_phase(whole, name, phase), end, _thetas(phase))
         for (name, phase), end in zip(cfg.phases.items(), accumulate(lengths), strict=True)
     ]
     _check_kept(parts)
     return whole, parts
+
+
+def _thetas(phase: PhaseConfig) -> dict[str, float]:
+    given = {"global_theta": phase.global_theta, "local_theta": phase.local_theta}
+    return {name: theta for name, theta in given.items() if theta is not None}
 
 
 def _check_kept(parts: list[Part]) -> None:
@@ -161,8 +166,8 @@ class Course:
                 entry.shape = self._trainer.get_model().cfg
             self._trainer.task = self._trainer.get_criterion().task = task
             task.load_dataset("valid")
-        if part.theta is not None:
-            self._trainer.get_model().encoder.cfg.global_theta = part.theta
+        for name, theta in part.thetas.items():
+            setattr(self._trainer.get_model().encoder.cfg, name, theta)
         self._now = ended
 
     def ends(self, update: int) -> bool:

@@ -96,7 +96,8 @@ class PhaseConfig:
         objectives: objectives of the phase with their settings, applied over those of the run; empty: all of
             the run.
         part: phase of the schedule ``wsd``: the rate is ``stable``, or it begins to ``decay``.
-        global_theta: base of rotary positions of global layers from this phase on.
+        global_theta, local_theta: bases of rotary positions of global layers and of layers with a window, from this
+            phase on.
     """
 
     updates: int = ranged(0, NOT_NEGATIVE)
@@ -108,6 +109,7 @@ class PhaseConfig:
     objectives: dict[str, dict[str, str]] = field(default_factory=dict)
     part: Literal["stable", "decay"] = "stable"
     global_theta: float | None = None
+    local_theta: float | None = None
 
     def __post_init__(self) -> None:
         """Reject negative lengths.

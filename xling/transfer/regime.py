@@ -1,13 +1,11 @@
 """Fine-tuning regimes: which weights learn, from when on, at which rate, and how far from their initial values.
 
 - Gradual unfreezing (Howard & Ruder 2018, ULMFiT, section 3.3): the head learns first, then the layers join
-from the
-  top, the embeddings last.
+  from the top, the embeddings last.
 - Layer-wise learning rates (the same, section 3.2; here as in ELECTRA, Clark et al. 2020, appendix B): the
-rate of a
-  part is ``layer_decay`` times that of the part above it.
+  rate of a part is ``layer_decay`` times that of the part above it.
 - L2-SP (Li et al. 2018, equation 2): pre-trained weights are pulled to their initial values instead of to
-zero.
+  zero.
 - A task adapter (MAD-X, Pfeiffer et al. 2020): it learns with the head, everything else is frozen.
 
 The parts of a model with L layers are numbered from the bottom: 0 the embeddings and related weights, 1 to L

@@ -62,7 +62,7 @@ class Switcher:
             raise UserError(f"switch: rows of kind {task.name!r}", fit, "leave switch out")
         self._task, self._fields = task, task.switched
         self._spaced = frozenset(code for code in (lang, *dictionaries) if languages.get(code).spaces)
-        tables = {other: read_dictionary(Path(path)) for other, path in dictionaries.items()}
+        tables = {other: read_dictionary(Path(path), lang) for other, path in dictionaries.items()}
         known = {
             word for row in rows[:_CHECKED_ROWS] for name in self._fields for word in _words(row.fields[name])
         }

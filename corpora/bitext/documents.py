@@ -1,0 +1,211 @@
+"""Documents of two languages: read, cut into sentences, and paired by name, by address or by what they hold in common.
+
+Sources: Resnik and Smith 2003 (STRAND: addresses that differ in the language alone); Kiss and Strunk 2006 (a word that
+stands with a full stop before small letters is an abbreviation).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.text import reader
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+NAMES = ("url", "u", "id", "name", "doc")
+TEXTS = ("text", "content", "raw_content")
+MIN_MARGIN = 1.2
+"""Cosine of two documents against the mean with their nearest ones, from which they are taken for translations."""
+
+_NEIGHBOURS = 4
+_ENDS = re.compile(r"(?P<hard>[。！？｡।॥។៕။။؟۔]+|[.!?…]+(?=[\"”’»)\]]*\s))(?P<close>[\"”’»」』）)\]]*)\s*")
+_SEPARATORS = re.compile(r"[/._\-?=&:#]+")
+_ABBREVIATION = re.compile(r"(\w+)\.\s+(\w)")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A document.
+
+    Attributes:
+        name: its address, its id or the path of its file below the folder that was given.
+        sentences: in order, each without line breaks.
+    """
+
+    name: str
+    sentences: tuple[str, ...]
+
+
+def read(given: Sequence[str], split: bool) -> list[Text]:
+    """The documents of files, globs and folders.
+
+    A text file is one document. JSON lines and Parquet hold one a row, in ``text``, with ``url`` or ``id``.
+
+    Args:
+        given: as on the command line.
+        split: cut lines into sentences; else a line is one.
+
+    Raises:
+        UserError: nothing is there, a file cannot be read, or a row has no text.
+    """
+    gathered = [(name, lines) for path, root in _files(given) for name, lines in _documents(path, root)]
+    short = _abbreviations(line for _, lines in gathered for line in lines) if split else frozenset()
+    texts = []
+    for name, lines in gathered:
+        parts = (part for line in lines for part in (sentences(line, short) if split else [line]))
+        if whole := tuple(" ".join(part.split()) for part in parts if part.strip()):
+            texts.append(Text(name, whole))
+    if not texts:
+        raise UserError(f"no text in {', '.join(given)}", "documents with text in them", "check the files")
+    return texts
+
+
+def _files(given: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+    """Every file, and the folder below which its name counts."""
+    for one in given:
+        path = Path(one)
+        if path.is_dir() and not list(path.glob("shards/*.parquet")):
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            if not inside:
+                raise UserError(f"{one} is an empty folder", "a folder of documents", "check the path")
+            yield from ((file, path) for file in inside)
+        else:
+            yield from ((file, file.parent) for file in reader.resolve([one]))
+
+
+def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
+    kinds = [suffix.lower() for suffix in path.suffixes]
+    name = str(path.relative_to(root))
+    if ".jsonl" in kinds or ".json" in kinds:
+        for number, line in enumerate(reader.lines(path), 1):
+            if line.strip():
+                yield _row(line, f"{path} line {number}", f"{name}/{number}")
+    elif kinds[-1:] == [".parquet"]:
+        yield from _parquet(path, name)
+    else:
+        yield name, list(reader.lines(path))
+
+
+def _row(line: str, where: str, name: str) -> tuple[str, list[str]]:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: {str(error)[:80]}", "a JSON object a line", "correct the line") from None
+    text = (
+        next((row[key] for key in TEXTS if isinstance(row.get(key), str)), None)
+        if isinstance(row, dict)
+        else None
+    )
+    if text is None:
+        raise UserError(f"{where} has none of {', '.join(TEXTS)}", 'lines such as {"url": ..., "text": ...}')
+    given = next((str(row[key]) for key in NAMES if row.get(key)), name)
+    return given, text.split("\n")
+
+
+def _parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
+    import polars as pl
+
+    try:
+        table = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
+    text = next((key for key in TEXTS if key in table.columns and table[key].dtype == pl.String), None)
+    if text is None:
+        raise UserError(f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXTS)}")
+    names = [key for key in NAMES if key in table.columns]
+    for number, row in enumerate(table.select([text, *names]).iter_rows(named=True)):
+        yield (
+            next((str(row[key]) for key in names if row[key]), f"{name}/{number}"),
+            (row[text] or "").split("\n"),
+        )
+
+
+def sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> list[str]:
+    """The sentences of a line, cut behind the marks that end one.
+
+    Args:
+        line: a paragraph.
+        abbreviations: words in lower case behind which a full stop ends nothing.
+    """
+    gathered, start = [], 0
+    for match in _ENDS.finditer(line):
+        if match.end() == len(line) or (match["hard"] == "." and not _ends_here(line, match, abbreviations)):
+            continue
+        gathered.append(line[start : match.end()].strip())
+        start = match.end()
+    gathered.append(line[start:].strip())
+    return [text for text in gathered if text]
+
+
+def _ends_here(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
+    """Whether a full stop ends a sentence: no initial, number or abbreviation before it, no small letter behind."""
+    before = re.search(r"(\w+)$", line[: match.start()])
+    word = before[1] if before else ""
+    is_short = len(word) == 1 and not word.islower()
+    return not (is_short or word.isdecimal() or word.lower() in abbreviations or line[match.end()].islower())
+
+
+def _abbreviations(lines: Iterable[str]) -> frozenset[str]:
+    """Words that have a full stop before a small letter at least as often as before another."""
+    small: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for line in lines:
+        for word, follower in _ABBREVIATION.findall(line):
+            (small if follower.islower() else other)[word.lower()] += 1
+    return frozenset(word for word, count in small.items() if count >= other[word])
+
+
+def by_name(src: Sequence[Text], tgt: Sequence[Text], langs: tuple[str, str]) -> list[tuple[int, int]]:
+    """Documents whose names differ in the language alone, by their numbers; names that are not unique pair nothing."""
+    sides = [_keys(side, lang) for side, lang in zip((src, tgt), langs, strict=True)]
+    return [(i, sides[1][key]) for key, i in sides[0].items() if key in sides[1]]
+
+
+def _keys(texts: Sequence[Text], lang: str) -> dict[tuple[str, ...], int]:
+    known = {code.lower().replace("_", "-") for code in languages.spellings(lang)}
+    known |= {languages.get(lang).name.lower(), languages.get(lang).base}
+    gathered: dict[tuple[str, ...], list[int]] = {}
+    for number, text in enumerate(texts):
+        parts = _SEPARATORS.split(text.name.lower())
+        gathered.setdefault(tuple(part for part in parts if part and part not in known), []).append(number)
+    return {key: numbers[0] for key, numbers in gathered.items() if len(numbers) == 1}
+
+
+def by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
+    """Documents that are each other's best by the margin of their vectors: (source, target, margin).
+
+    Args:
+        src: vectors of length 1, (documents, dim), dense or sparse.
+        tgt: likewise.
+    """
+    if not src.shape[0] or not tgt.shape[0]:
+        return []
+    cosines = src @ tgt.T
+    cosines = np.asarray(cosines.toarray() if hasattr(cosines, "toarray") else cosines, dtype=np.float32)
+    if cosines.shape == (1, 1):
+        return [(0, 0, float(cosines[0, 0]))]
+    around = (_around(cosines)[:, None] + _around(cosines.T)[None]) / 2
+    margins = cosines / np.maximum(around, 1e-6)
+    forward, backward = margins.argmax(axis=1), margins.argmax(axis=0)
+    return [
+        (i, int(j), float(margins[i, j]))
+        for i, j in enumerate(forward)
+        if backward[j] == i and margins[i, j] >= MIN_MARGIN
+    ]
+
+
+def _around(cosines: Float32[np.ndarray, "rows columns"]) -> Float32[np.ndarray, " rows"]:
+    """Mean cosine of each row with its nearest neighbours."""
+    count = min(_NEIGHBOURS, cosines.shape[1])
+    return np.partition(cosines, -count, axis=1)[:, -count:].mean(axis=1)

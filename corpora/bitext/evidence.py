@@ -1,0 +1,178 @@
+"""Sentence vectors for alignment that need no model: words in common, and translations learned from the documents.
+
+A first alignment by lengths, numbers and names (hashed n-grams of words and of their Latin spelling) gives pairs of
+single sentences. A lexicon is learned from them by EM for IBM model 1. With its translations the documents are aligned
+again.
+
+Sources: Moore 2002 (lengths first, then a lexicon learned from what they aligned); Varga et al. 2005 (Hunalign: the
+same from the documents themselves); Brown et al. 1993, model 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from xling.corpora.bitext.beads import Bead, Side, align, scale_of
+from xling.text.features import hashed, tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
+
+COLUMNS = 1 << 18
+"""Columns of the hashed features."""
+ROUNDS = 3
+MAX_PAIRS = 6000
+"""Sentence pairs from which a lexicon is learned."""
+
+_EM_ROUNDS, _MIN_PROBABILITY = 5, 0.02
+_TRANSLATED = 1.5
+"""Weight of the translated words beside the words in common."""
+
+Texts = Sequence[Sequence[str]]
+"""Sentences of each document."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of sentences as counts.
+
+    Attributes:
+        counts: (sentences, words), sparse.
+        weights: inverse document frequency of each word, float32 (words,).
+        hashes: (words, `COLUMNS`), the hashed features of each word, rows of length 1, sparse.
+    """
+
+    counts: Any
+    weights: Float32[np.ndarray, " words"]
+    hashes: Any
+
+
+def words_of(sentences: Sequence[str]) -> Words:
+    """Count the words of sentences (windows of characters where there are no spaces)."""
+    ids: dict[str, int] = {}
+    numbered = [[ids.setdefault(token.lower(), len(ids)) for token in tokens(text)] for text in sentences]
+    ends = np.cumsum([0, *map(len, numbered)])
+    flat = np.array([i for row in numbered for i in row], dtype=np.int64)
+    counts = sparse.csr_matrix(
+        (np.ones(len(flat), np.float32), flat, ends), shape=(len(numbered), max(len(ids), 1))
+    )
+    counts.sum_duplicates()
+    seen = np.bincount(counts.indices, minlength=counts.shape[1])
+    weights = np.log((len(numbered) + 1) / np.maximum(seen, 1)).astype(np.float32)
+    rows = [np.unique(hashed(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
+    starts = np.cumsum([0, *map(len, rows)])
+    values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
+    hashes = sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
+    return Words(counts, weights, hashes)
+
+
+def unit(matrix: Any) -> Any:
+    """Sparse rows of length 1; empty rows stay."""
+    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    return (sparse.diags(1 / np.maximum(norms, 1e-9)) @ matrix).tocsr()
+
+
+def in_common(words: Words) -> Any:
+    """Vectors of what sentences of two languages may share: names, numbers, loans; sparse (sentences, columns)."""
+    return unit((words.counts.minimum(1) @ sparse.diags(words.weights)) @ words.hashes)
+
+
+def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) -> Any:
+    """p(target word | source word) from pairs of sentences by EM for model 1; sparse (source words, target words)."""
+    left, right = src.counts[pairs[:, 0]], tgt.counts[pairs[:, 1]]
+    cells = [
+        (np.repeat(a, len(b)), np.tile(b, len(a)), np.full(len(a) * len(b), number))
+        for number, (a, b) in enumerate(
+            (
+                left.indices[left.indptr[i] : left.indptr[i + 1]],
+                right.indices[right.indptr[i] : right.indptr[i + 1]],
+            )
+            for i in range(len(pairs))
+        )
+    ]
+    shape = src.counts.shape[1], tgt.counts.shape[1]
+    if not cells:
+        return sparse.csr_matrix(shape, dtype=np.float32)
+    s, t, row = (np.concatenate([cell[k] for cell in cells]).astype(np.int64) for k in range(3))
+    known, number = np.unique(s * shape[1] + t, return_inverse=True)
+    source, slot = known // shape[1], row * shape[1] + t
+    _, slot = np.unique(slot, return_inverse=True)
+    # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
+    probabilities = np.full(len(known), 1.0)
+    for _ in range(_EM_ROUNDS):
+        value = probabilities[number]
+        total = np.bincount(slot, value) + value.mean()
+        expected = np.bincount(number, value / total[slot], minlength=len(known))
+        norm = np.bincount(source, expected, minlength=shape[0])
+        probabilities = expected / (norm[source] + 1.0)
+    sure = probabilities >= _MIN_PROBABILITY
+    return sparse.csr_matrix(
+        (probabilities[sure].astype(np.float32), (source[sure], known[sure] % shape[1])), shape
+    )
+
+
+def with_translations(src: Words, tgt: Words, forward: Any, backward: Any) -> tuple[Any, Any]:
+    """Vectors of both sides: their words, those that translate the other's, and what they have in common."""
+    plain = [unit(words.counts.minimum(1) @ sparse.diags(words.weights)) for words in (src, tgt)]
+    there = unit(src.counts.minimum(1) @ sparse.diags(src.weights) @ forward)
+    back = unit(tgt.counts.minimum(1) @ sparse.diags(tgt.weights) @ backward)
+    shared = in_common(src), in_common(tgt)
+    left = sparse.hstack([_TRANSLATED * there, _TRANSLATED * plain[0], shared[0]])
+    right = sparse.hstack([_TRANSLATED * plain[1], _TRANSLATED * back, shared[1]])
+    return unit(left.tocsr()), unit(right.tocsr())
+
+
+def aligned(src: Texts, tgt: Texts) -> list[list[Bead]]:
+    """The beads of each pair of documents, with a lexicon that all of them teach.
+
+    Args:
+        src: documents as lists of sentences.
+        tgt: their translations, as many documents.
+    """
+    flat = [[sentence for document in side for sentence in document] for side in (src, tgt)]
+    ends = [np.cumsum([0, *map(len, side)]) for side in (src, tgt)]
+    words = [words_of(side) for side in flat]
+    lengths = scaled_lengths(flat[0], flat[1])
+    vectors = in_common(words[0]), in_common(words[1])
+    beads: list[list[Bead]] = []
+    for number in range(ROUNDS + 1):
+        scale = scale_of(*vectors)
+        beads = [
+            align(
+                Side(lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]),
+                Side(lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]),
+                scale,
+                lengths_first=number == 0,
+            )
+            for d in range(len(src))
+        ]
+        if number == ROUNDS:
+            break
+        pairs = _single(beads, ends)
+        forward = translations(words[0], words[1], pairs)
+        backward = translations(words[1], words[0], pairs[:, ::-1])
+        vectors = with_translations(words[0], words[1], forward, backward)
+    return beads
+
+
+def _single(beads: Iterable[Sequence[Bead]], ends: Sequence[Any]) -> Int64[np.ndarray, "pairs 2"]:
+    """Sentence numbers of the best beads of one sentence a side."""
+    numbered = [
+        (bead.score, ends[0][d] + bead.src[0], ends[1][d] + bead.tgt[0])
+        for d, document in enumerate(beads)
+        for bead in document
+        if bead.src[1] - bead.src[0] == 1 == bead.tgt[1] - bead.tgt[0]
+    ]
+    best = sorted(numbered, reverse=True)[: min(MAX_PAIRS, max(1, int(0.9 * len(numbered))))]
+    return np.array([pair[1:] for pair in best], dtype=np.int64).reshape(-1, 2)
+
+
+def scaled_lengths(src: Sequence[str], tgt: Sequence[str]) -> tuple[Any, Any]:
+    """Characters of each sentence, those of the target scaled so that both sides are as long; float32."""
+    left, right = (np.array([len(text) for text in side], dtype=np.float32) for side in (src, tgt))
+    return left, right * np.float32(max(float(left.sum()), 1.0) / max(float(right.sum()), 1.0))

@@ -1,0 +1,225 @@
+"""``xling corpus bitext``: documents in, sentence pairs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.corpora.bitext import documents, evidence
+from xling.corpora.bitext.beads import Bead, Side, align, scale_of
+from xling.corpora.bitext.documents import Text
+from xling.corpora.parallel.of_pair import OfPair
+from xling.text import reader
+from xling.text.encoders import Encoder, encoder_of
+
+STAGE_NAME = "corpus bitext"
+PAIRS, DOCUMENTS = "pairs.tsv", "documents.tsv"
+
+
+@dataclass(frozen=True)
+class BitextConfig(OfPair):
+    """Documents of two languages and how to find the sentence pairs in them.
+
+    Attributes:
+        pair: the languages, for example ``en-sw``.
+        src: documents of the first language: text files (one document each), JSON lines or Parquet (a row each),
+            folders of them.
+        tgt: documents of the second language.
+        out: directory to publish; ``runs/bitext/PAIR`` when empty.
+        method: ``lexicon``: words in common and a lexicon learned from the documents; ``encoder``: vectors of
+            ``checkpoint``; ``lengths``: Gale and Church.
+        checkpoint: encoder directory of ``xling pretrain``.
+        layer: layer of its sentence vectors, -1 the last.
+        pooling: ``mean``, ``max`` or ``cls``.
+        pairing: ``names``: documents whose names or addresses differ in the language alone; ``vectors``: each
+            other's best by their words or vectors; ``both``: names first.
+        split: cut lines into sentences; false takes a line as one.
+        threshold: lowest score of a pair; 0 is that of random sentences, 1 that of good pairs of these documents.
+    """
+
+    FOLDER = "runs/bitext"
+
+    pair: str
+    src: tuple[str, ...]
+    tgt: tuple[str, ...]
+    out: str = ""
+    method: Literal["lexicon", "encoder", "lengths"] = "lexicon"
+    checkpoint: str = ""
+    layer: int = -1
+    pooling: str = "mean"
+    pairing: Literal["both", "names", "vectors"] = "both"
+    split: bool = True
+    threshold: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say.
+
+        Raises:
+            UserError: an unknown language, a side without documents, an encoder missing or without use, no threshold.
+        """
+        super().__post_init__()
+        for name in ("src", "tgt"):
+            if not getattr(self, name):
+                raise UserError(f"{name}= is empty", "files, globs or folders of documents")
+        if (self.method == "encoder") != bool(self.checkpoint):
+            raise UserError(
+                f"method={self.method} with checkpoint={self.checkpoint or '(none)'}",
+                "method=encoder checkpoint=DIRECTORY, or neither",
+            )
+        if not np.isfinite(self.threshold):
+            raise UserError(f"threshold={self.threshold}", "a number", "0.3 is a start")
+
+
+@dataclass(frozen=True)
+class _Paired:
+    """Two documents, how they were paired, and their beads."""
+
+    src: Text
+    tgt: Text
+    how: str
+    beads: Sequence[Bead]
+
+
+def run(cfg: BitextConfig) -> Answer:
+    """Pair the documents, align their sentences and publish both tables.
+
+    Raises:
+        UserError: nothing to read, or no two documents that belong together.
+    """
+    out = cfg.directory
+    inputs = [Path(name) for name in (*cfg.src, *cfg.tgt, cfg.checkpoint) if name and Path(name).exists()]
+    for given in (cfg.src, cfg.tgt):
+        reader_of_missing(given)
+    if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
+        return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
+    sides = documents.read(cfg.src, cfg.split), documents.read(cfg.tgt, cfg.split)
+    encoder = encoder_of(cfg.checkpoint) if cfg.checkpoint else None
+    chosen = _pairs(cfg, sides, encoder)
+    if not chosen:
+        raise UserError(
+            f"no two of {len(sides[0]):,} and {len(sides[1]):,} documents belong together (pairing={cfg.pairing})",
+            "documents whose names differ in the language alone, or that share names and numbers",
+            "name them a.en.txt and a.sw.txt, or give checkpoint=",
+        )
+    beads = _aligned(
+        cfg,
+        [sides[0][i].sentences for i, _, _ in chosen],
+        [sides[1][j].sentences for _, j, _ in chosen],
+        encoder,
+    )
+    paired = [_Paired(sides[0][i], sides[1][j], how, b) for (i, j, how), b in zip(chosen, beads, strict=True)]
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as output:
+        output.counts |= _write(output.path, cfg, paired)
+        output.counts |= {
+            "src_documents": len(sides[0]),
+            "tgt_documents": len(sides[1]),
+            "src_sentences": sum(len(text.sentences) for text in sides[0]),
+            "tgt_sentences": sum(len(text.sentences) for text in sides[1]),
+        }
+    counts = manifest.read(out).counts
+    return Answer(f"{out}: {manifest.summary(counts)}", {"out": str(out), **counts})
+
+
+def reader_of_missing(given: Sequence[str]) -> None:
+    """Stop before anything is read where a path is not there (UserError)."""
+    for name in given:
+        if not Path(name).is_dir():
+            reader.resolve([name])
+
+
+def _pairs(
+    cfg: BitextConfig, sides: tuple[list[Text], list[Text]], encoder: Encoder | None
+) -> list[tuple[int, int, str]]:
+    """Numbers of the documents that belong together and ``name`` or ``vectors``, in the order of the source."""
+    matched: list[tuple[int, int, str]] = []
+    if cfg.pairing != "vectors":
+        matched = [(i, j, "name") for i, j in documents.by_name(*sides, cfg.langs)]
+    if cfg.pairing != "names":
+        taken = {i for i, _, _ in matched}, {j for _, j, _ in matched}
+        left = [
+            [n for n in range(len(side)) if n not in used] for side, used in zip(sides, taken, strict=True)
+        ]
+        if left[0] and left[1]:
+            vectors = _document_vectors(cfg, [[sides[k][n] for n in left[k]] for k in (0, 1)], encoder)
+            matched += [(left[0][i], left[1][j], "vectors") for i, j, _ in documents.by_vectors(*vectors)]
+    return sorted(matched)
+
+
+def _document_vectors(
+    cfg: BitextConfig, texts: Sequence[Sequence[Text]], encoder: Encoder | None
+) -> tuple[Any, Any]:
+    if encoder is None:
+        left, right = (evidence.words_of([" ".join(text.sentences) for text in side]) for side in texts)
+        return evidence.in_common(left), evidence.in_common(right)
+    output = []
+    for side, lang in zip(texts, cfg.langs, strict=True):
+        means = [_embedded(cfg, encoder, text.sentences, lang).mean(axis=0) for text in side]
+        output.append(_unit(np.stack(means)))
+    return output[0], output[1]
+
+
+def _embedded(cfg: BitextConfig, encoder: Encoder, texts: Sequence[str], lang: str) -> Any:
+    return _unit(np.asarray(encoder.embed(texts, lang, cfg.layer, cfg.pooling), dtype=np.float32))
+
+
+def _unit(vectors: Any) -> Any:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+
+def _aligned(
+    cfg: BitextConfig, src: evidence.Texts, tgt: evidence.Texts, encoder: Encoder | None
+) -> list[list[Bead]]:
+    """The beads of each pair of documents."""
+    if cfg.method == "lexicon":
+        return evidence.aligned(src, tgt)
+    lengths = evidence.scaled_lengths(*([text for one in side for text in one] for side in (src, tgt)))
+    matched, places = [], [0, 0]
+    with Progress("corpus bitext", len(src), "documents") as bar:
+        for pair in zip(src, tgt, strict=True):
+            ends = [place + len(texts) for place, texts in zip(places, pair, strict=True)]
+            vectors = [
+                _embedded(cfg, encoder, t, lang) if encoder else None
+                for t, lang in zip(pair, cfg.langs, strict=True)
+            ]
+            cut = [Side(lengths[k][places[k] : ends[k]], vectors[k]) for k in (0, 1)]
+            matched.append(align(cut[0], cut[1], scale_of(*vectors) if encoder else (0.0, 1.0)))
+            places = ends
+            bar.update()
+    return matched
+
+
+def _write(folder: Path, cfg: BitextConfig, paired: Sequence[_Paired]) -> dict[str, int]:
+    """Both tables; returns what to count."""
+    kept = low = 0
+    with (
+        (folder / PAIRS).open("w", encoding="utf-8") as pairs,
+        (folder / DOCUMENTS).open("w", encoding="utf-8") as table,
+    ):
+        pairs.write("\t".join([*cfg.langs, "score", "doc", "src_sentences", "tgt_sentences"]) + "\n")
+        table.write("src\ttgt\tpaired_by\tsrc_sentences\ttgt_sentences\tpairs\n")
+        for one in paired:
+            before = kept
+            for bead in one.beads:
+                if bead.score < cfg.threshold:
+                    low += 1
+                    continue
+                kept += 1
+                texts = (
+                    " ".join(side.sentences[a:b])
+                    for side, (a, b) in ((one.src, bead.src), (one.tgt, bead.tgt))
+                )
+                places = (f"{a + 1}-{b}" for a, b in (bead.src, bead.tgt))
+                row = [*texts, f"{bead.score:.4f}", one.src.name, *places]
+                pairs.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
+            sizes = len(one.src.sentences), len(one.tgt.sentences)
+            row = [one.src.name, one.tgt.name, one.how, *map(str, sizes), str(kept - before)]
+            table.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
+    return {"pairs": kept, "under_threshold": low, "paired_documents": len(paired)}

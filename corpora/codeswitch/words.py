@@ -1,0 +1,74 @@
+"""Words of text that is switched: whole words where there are no spaces, elided articles apart, known forms."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from xling.core import languages
+from xling.corpora.parallel.symmetrise import Link
+from xling.text import reader
+from xling.text.dictionary import Dictionary
+from xling.text.pairs import spans
+from xling.text.segment import Segmenter
+from xling.text.wordforms import inflected, key, parts
+
+Spans = list[tuple[int, int]]
+SAMPLE = 200_000
+"""Sentences from which words are learned."""
+
+_MIN_COUNT, _MIN_PROBABILITY = 3, 0.5
+
+
+def cutter(
+    lang: str, texts: Iterable[str], lists: Mapping[str, str], known: Iterable[str] = ()
+) -> Callable[[str], Spans]:
+    """How text of ``lang`` is cut into words: a function from a text to (start, end) of each.
+
+    Args:
+        lang: our code.
+        texts: sentences to learn the words of a language without spaces from.
+        lists: language -> file with a word a line.
+        known: further words of ``lang``.
+
+    Raises:
+        UserError: a list that cannot be read.
+    """
+    if languages.get(lang).spaces:
+        return lambda text: list(parts(text, spans(text), lang))
+    given = reader.lines(Path(lists[lang])) if lang in lists else ()
+    return Segmenter(islice(texts, SAMPLE), [*given, *known]).spans
+
+
+def projected(links: Iterable[Link], cuts: tuple[Spans, Spans], old: tuple[Spans, Spans]) -> set[Link]:
+    """Links between words of an alignment (``old``) as links between the words that hold them (``cuts``)."""
+    left, right = (_holders(new, was) for new, was in zip(cuts, old, strict=True))
+    return {(left[i], right[j]) for i, j in links}
+
+
+def _holders(new: Spans, old: Spans) -> list[int]:
+    """For each word of ``old`` the number of the last word of ``new`` that begins no later."""
+    holders, place = [], 0
+    for start, _ in old:
+        while place + 1 < len(new) and new[place + 1][0] <= start:
+            place += 1
+        holders.append(place)
+    return holders
+
+
+def of_phrases(path: Path, side: int) -> Iterator[str]:
+    """Phrases of one side (0 source, 1 target) of a phrase table that translate one word, joined without spaces."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for row in islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 1, None):
+            sure = float(row[3 - side]) >= _MIN_PROBABILITY and int(row[4]) >= _MIN_COUNT
+            if sure and " " not in row[1 - side] and row[1 - side][:1].isalpha():
+                yield row[side].replace(" ", "")
+
+
+def with_forms(table: Dictionary, texts: Iterable[list[str]], lang: str) -> dict[str, tuple[str, ...]]:
+    """The dictionary with the forms of its entries that occur in ``texts``, the words of sentences of ``lang``."""
+    seen = {key(word, lang) for text in islice(texts, SAMPLE) for word in text}
+    return {**{form: table[entry] for form, entry in inflected(seen, table.keys()).items()}, **table}

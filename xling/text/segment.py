@@ -1,0 +1,169 @@
+"""Words of scripts without spaces, found with lists that are given and a lexicon learned from the text itself.
+
+A run of such a script is cut into the fewest and likeliest words: those of the lists (dictionaries, phrase tables) come
+before pieces learned from the text, and of the lists the longest. Where two neighbours occur together much more often
+than by chance they stay together, since the text does not show whether a word ends between them. So what is cut here
+may be several words, and seldom is a part of one. No cut is made within a consonant with its vowels and marks, and a
+zero-width space always is one.
+
+Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trained by sentencepiece); Church and Hanks
+1990 (pointwise mutual information).
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import sentencepiece
+
+from xling.text.pairs import UNSPACED, spans
+from xling.text.units import marks
+
+CHARACTERS_PER_PIECE = 10
+MIN_PIECES, MAX_PIECES = 200, 8000
+MAX_LENGTH = 8
+"""Characters of a learned word."""
+TOGETHER = 2.0
+"""Pointwise mutual information, in nats, from which two neighbours are not cut apart."""
+ALWAYS = 0.5
+"""The same as a share of what it is for two that never occur apart; it counts in short texts."""
+
+# A word of a list costs less than any learned one (5 to 15 nats), so that lists come first and their longest words win.
+_OF_LIST, _UNKNOWN = -1.0, -20.0
+_JOINER = "\u200c\u200d"
+_RUN = re.compile(f"(?:[{UNSPACED}][{marks()}{_JOINER}]*)+")
+# Vowels and signs behind their letter that Unicode has as letters, and small kana.
+_ATTACHED = (
+    f"{marks()}{_JOINER}\u0e30\u0e32\u0e33\u0e45\u0e46\u0eb0\u0eb2\u0eb3\u0ebd\u0ec6\u17b4-\u17d3\u17dd"
+    "\u3005\u303b\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087\u308e\u309d\u309e\u30a1\u30a3\u30a5\u30a7"
+    "\u30a9\u30c3\u30e3\u30e5\u30e7\u30ee\u30fc-\u30fe"
+)
+_CLUSTER = re.compile(
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]*.(?:"  # a vowel that is written before its consonant
+    f"[{_ATTACHED}]"
+    "|(?<=[\u17d2\u1039])[\u1000-\u109f\u1780-\u17b3]"  # a consonant below another
+    "|[\u1000-\u1021\u103f](?=\u1037?\u103a)"  # a consonant that ends a syllable
+    ")*",
+    re.DOTALL,
+)
+
+
+def clusters(run: str) -> list[str]:
+    """The smallest pieces of a run that may be words: a letter with the vowels, signs and marks that hang on it."""
+    return _CLUSTER.findall(run)
+
+
+class Segmenter:
+    """Cuts text into words, those of scripts without spaces too."""
+
+    def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
+        """Learn from texts of one language.
+
+        Args:
+            texts: sentences; what is to be cut later should be among them.
+            words: known words of the language.
+        """
+        runs = [match.group() for text in texts for match in _RUN.finditer(text)]
+        self._scores = _learned(runs)
+        known = {word for given in words if (word := given.strip()) and _RUN.fullmatch(word)}
+        self._scores |= dict.fromkeys((word for word in known if len(clusters(word)) > 1), _OF_LIST)
+        self._listed = known
+        self._longest = max((len(clusters(word)) for word in self._scores), default=1)
+        self._alone: Counter[str] = Counter()
+        self._beside: Counter[tuple[str, str]] = Counter()
+        for run in runs:
+            pieces = self._best(run)
+            self._alone.update(pieces)
+            self._beside.update(pairwise(pieces))
+        self._total = max(1, self._alone.total())
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the places of the words of ``text``, as `xling.text.pairs.spans` does with characters for words."""
+        pieces: list[tuple[int, int]] = []
+        ends = {match.start(): match for match in _RUN.finditer(text)}
+        until = 0
+        for start, end in spans(text):
+            if start < until:
+                continue
+            if match := ends.get(start):
+                until = match.end()
+                for word in self._words(match.group()):
+                    pieces.append((start, start + len(word)))
+                    start += len(word)
+            else:
+                pieces.append((start, end))
+        return pieces
+
+    def _words(self, run: str) -> list[str]:
+        """The words of a run; neighbours that belong together are one."""
+        joined: list[str] = []
+        before = ""
+        for word in self._best(run):
+            if joined and self._together(before, word):
+                joined[-1] += word
+            else:
+                joined.append(word)
+            before = word
+        return joined
+
+    def _together(self, left: str, right: str) -> bool:
+        if left in self._listed and right in self._listed:
+            return False
+        expected = max(1, self._alone[left]) * max(1, self._alone[right]) / self._total
+        both = max(1, self._beside[left, right])
+        information = math.log(both / expected)
+        return information >= min(TOGETHER, ALWAYS * math.log((self._total + 1) / both))
+
+    def _best(self, run: str) -> list[str]:
+        """The likeliest words of a run."""
+        parts = clusters(run)
+        score, came = [0.0, *[-math.inf] * len(parts)], [0] * (len(parts) + 1)
+        for end in range(1, len(parts) + 1):
+            word = ""
+            for start in range(end - 1, max(-1, end - 1 - self._longest), -1):
+                word = parts[start] + word
+                own = self._scores.get(word, _UNKNOWN if start == end - 1 else -math.inf)
+                if score[start] + own > score[end]:
+                    score[end], came[end] = score[start] + own, start
+        pieces, end = [], len(parts)
+        while end:
+            pieces.append("".join(parts[came[end] : end]))
+            end = came[end]
+        return pieces[::-1]
+
+
+def _learned(runs: list[str]) -> dict[str, float]:
+    """Pieces of a unigram model of the runs, and their log-probabilities; none where there is too little text."""
+    size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
+    if size < MIN_PIECES:
+        return {}
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(runs),
+        model_writer=written,
+        model_type="unigram",
+        vocab_size=min(size, MAX_PIECES),
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        add_dummy_prefix=False,
+        normalization_rule_name="identity",
+        max_sentencepiece_length=MAX_LENGTH,
+        num_threads=1,
+        minloglevel=2,
+    )
+    model = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    return dict(_whole(model))
+
+
+def _whole(model: sentencepiece.SentencePieceProcessor) -> Iterator[tuple[str, float]]:
+    """Pieces that begin and end where a cluster does."""
+    for number in range(model.get_piece_size()):
+        piece = model.id_to_piece(number)
+        begins_well = re.match(f"[{_ATTACHED}]", piece) is None and piece[-1:] not in "\u17d2\u1039"
+        if not (model.is_control(number) or model.is_unknown(number)) and begins_well:
+            yield piece, model.get_score(number)
