@@ -28,6 +28,7 @@ from xling.corpora.parallel.read import ACCOUNTS, AUDIT, INPUTS, KEPT, KEYS, LED
 from xling.corpora.parallel.sources import READ, READ_REASONS
 from xling.corpora.tally import Tally
 from xling.text.document import Ledger
+from xling.text.pairs import SCHEMA
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -186,7 +187,7 @@ def _write(
                 )
                 count_passage(pairs, fate, chain, ledger)
                 accounts.dropped(lost)
-                rejects.add(lost)
+                rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
                     chosen = pairs.filter(fate["split"] == name)
                     tables[name].add(chosen)
