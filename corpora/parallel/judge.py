@@ -23,7 +23,7 @@ from xling.corpora.parallel.planted import KINDS, Clean, Pair
 from xling.corpora.parallel.verdicts import Classifier
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64
+    from jaxtyping import Float64, Int64
 
 GROUPS = {
     "foreign_words": ("half untranslated", "gibberish"),
@@ -125,12 +125,14 @@ def beliefs(odds: Float64[np.ndarray, "pairs groups"]) -> Float64[np.ndarray, " 
     return belief
 
 
-def fold_of(pairs: pl.DataFrame, count: int) -> npt.NDArray[np.int64]:
+def fold_of(pairs: pl.DataFrame, count: int) -> Int64[np.ndarray, " pairs"]:
     """The fold of each pair, by its source text, so that copies are in one fold; int64 (num_pairs,)."""
     return (pairs["src"].hash(6).to_numpy() % np.uint64(count)).astype(np.int64)
 
 
-def measured(lexicons: tuple[Lexicon, ...] | list[Lexicon], pairs: pl.DataFrame) -> npt.NDArray[np.float64]:
+def measured(
+    lexicons: tuple[Lexicon, ...] | list[Lexicon], pairs: pl.DataFrame
+) -> Float64[np.ndarray, "pairs traits"]:
     """The traits of each pair by the lexicon of its fold, float64 (num_pairs, num_traits)."""
     values = np.zeros((pairs.height, len(traits.NAMES)))
     fold = fold_of(pairs, len(lexicons))

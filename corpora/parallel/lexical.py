@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import polars as pl
 from xling.text.pairs import UNSPACED
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64, UInt64
+    from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
 
 STEM = 4
 """Letters of a word that count."""
@@ -98,14 +98,14 @@ class Counts:
     def _slot(self, keys: UInt64[np.ndarray, " _"]) -> npt.NDArray[np.int64]:
         return ((keys * _MIX) >> self.shift).astype(np.int64)
 
-    def of(self, keys: UInt64[np.ndarray, " asked"]) -> npt.NDArray[np.float32]:
+    def of(self, keys: UInt64[np.ndarray, " asked"]) -> Float32[np.ndarray, "asked columns"]:
         """The values of ``keys``, float32 (num_asked, num_columns); 0 where a key was not counted."""
         numbers = self.slots[self._slot(keys)]
         numbers[self.checks[numbers] != keys] = 0
         return self.table[numbers]
 
 
-def counted(keys: UInt64[np.ndarray, " items"], *weights: npt.NDArray[np.float64]) -> Counts:
+def counted(keys: UInt64[np.ndarray, " items"], *weights: Float64[np.ndarray, " items"]) -> Counts:
     """Counts of ``keys``, each column the sums of one of ``weights``; without weights how often each stands there."""
     known, numbers = np.unique(keys, return_inverse=True)
     columns = [np.bincount(numbers, each, len(known)) for each in weights] or [np.bincount(numbers)]
@@ -165,16 +165,16 @@ class Lexicon:
     tgt_runs: Counts
     sizes: tuple[int, int]
 
-    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """The lexicon as the arrays `ARRAYS`."""
-        stored: dict[str, npt.NDArray[np.generic]] = {"sizes": np.array(self.sizes)}
+        stored: dict[str, npt.NDArray[Any]] = {"sizes": np.array(self.sizes)}
         for name in _COUNTS:
             counts: Counts = getattr(self, name)
             stored[f"{name}.keys"], stored[f"{name}.values"] = counts.keys, counts.values.astype(np.float32)
         return stored
 
     @staticmethod
-    def from_arrays(held: Mapping[str, npt.NDArray[np.generic]]) -> Lexicon:
+    def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
         """The lexicon that `arrays` gave."""
         counts = {
             name: Counts(held[f"{name}.keys"].astype(np.uint64), held[f"{name}.values"].astype(np.float64))
