@@ -74,11 +74,11 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a reconciliation left.
+    """Result of a reconciliation.
 
     Attributes:
-        in_flight: something is under way, and a further call is needed soon.
-        inline: parts that the calling job is to run, with the key of their submission.
+        in_flight: something is pending, and a further call is needed soon.
+        inline: parts that the calling job should run, with the key of their submission.
     """
 
     in_flight: bool = False

@@ -1,4 +1,4 @@
-"""What a sentence says, apart from any language."""
+"""Meanings of sentences, independent of any language."""
 
 from __future__ import annotations
 
