@@ -77,7 +77,9 @@ class Noise(PairFilter):
         PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
         PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
         PairExample("", "He met J. R. R. T. at 3.5 p.m.", "Er traf ihn um halb vier."),
-        PairExample("punctuation", "It is late now, let us go.", "Es ist spät, gehen wir nach Hause. !!! ***"),
+        PairExample(
+            "punctuation", "It is late now, let us go.", "Es ist spät, gehen wir nach Hause. !!! ***"
+        ),
         PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
     )
 
