@@ -291,7 +291,7 @@ def transferred(column: Column, langs: Sequence[str]) -> list[str]:
 
 
 def _set_notes(table: Mapping[Column, Values], langs_of: Mapping[Column, Sequence[str]]) -> list[str]:
-    """Return the rows shown below the averages because the published suite lacks their language."""
+    """Collect notes on languages that the published suite lacks, shown below the averages."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in langs_of):
         own = next(langs for c, langs in langs_of.items() if c.suite == suite)
