@@ -10,7 +10,7 @@ same from the documents themselves); Brown et al. 1993, model 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.text.features import hashed, tokens
+from xling.text.features import WINDOW, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -55,7 +55,7 @@ class Words:
 def words_of(sentences: Sequence[str]) -> Words:
     """Count the words of sentences (windows of characters where there are no spaces)."""
     ids: dict[str, int] = {}
-    numbered = [[ids.setdefault(token.lower(), len(ids)) for token in tokens(text)] for text in sentences]
+    numbered = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
     ends = np.cumsum([0, *map(len, numbered)])
     flat = np.array([i for row in numbered for i in row], dtype=np.int64)
     counts = sparse.csr_matrix(
@@ -69,6 +69,15 @@ def words_of(sentences: Sequence[str]) -> Words:
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
     hashes = sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
     return Words(counts, weights, hashes)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Words in lower case; where there are no spaces, characters and pairs of them."""
+    for token in tokens(text):
+        if token.startswith(WINDOW):
+            yield token[:2]
+        if len(token) != 2 or not token.startswith(WINDOW):
+            yield (token[:3] if token.startswith(WINDOW) else token).lower()
 
 
 def unit(matrix: Any) -> Any:
