@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 COLUMNS = 1 << 18
 """Columns of the hashed features."""
-ROUNDS = 3
+ROUNDS = 4
 MAX_PAIRS = 6000
 """Sentence pairs from which a lexicon is learned."""
 
-_EM_ROUNDS, _MIN_PROBABILITY = 5, 0.02
+_EM_ROUNDS, _MIN_PROBABILITY, _MIN_EXPECTED = 5, 0.02, 1.3
 _TRANSLATED = 1.5
 """Weight of the translated words beside the words in common."""
 
@@ -112,14 +112,15 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
     source, slot = known // shape[1], row * shape[1] + t
     _, slot = np.unique(slot, return_inverse=True)
     # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
-    probabilities = np.full(len(known), 1.0)
+    probabilities = expected = np.full(len(known), 1.0)
     for _ in range(_EM_ROUNDS):
         value = probabilities[number]
         total = np.bincount(slot, value) + value.mean()
         expected = np.bincount(number, value / total[slot], minlength=len(known))
         norm = np.bincount(source, expected, minlength=shape[0])
         probabilities = expected / (norm[source] + 1.0)
-    sure = probabilities >= _MIN_PROBABILITY
+    # A pair of words that one pair of sentences shows would only confirm that pair.
+    sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
     return sparse.csr_matrix(
         (probabilities[sure].astype(np.float32), (source[sure], known[sure] % shape[1])), shape
     )
