@@ -128,8 +128,10 @@ docs: install  ## build the documentation site into build/site; a warning or a d
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
+	$(BIN)/python .ci/notebooks.py &
+	notebooks=$$!
 	$(BIN)/python .ci/guides.py
-	$(BIN)/python .ci/notebooks.py
+	wait "$$notebooks"
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

@@ -1,6 +1,7 @@
-"""The data card of a corpus: what it holds, where it came from, what was dropped and why; Markdown and HTML.
+"""The data card of a corpus: its content, its origin, what was dropped and why; Markdown and HTML.
 
-Both are made from ``stats.json`` alone, so that the same corpus has the same card, and hold no time of day.
+Both are made only from ``stats.json``, so that the same corpus has the same card. They contain no time of
+day.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _TEXTS = {
 
 @dataclass(frozen=True)
 class Loss:
-    """One reason for dropping text, with what it cost."""
+    """One reason for dropping text, with the amount that was dropped."""
 
     stage: str
     reason: str
@@ -56,7 +57,7 @@ class Loss:
 
 
 class Facts:
-    """What the card says, worked out from ``stats.json``."""
+    """Facts for the card, computed from ``stats.json``."""
 
     def __init__(self, stats: dict[str, Any]) -> None:
         self.stats = stats

@@ -46,7 +46,7 @@ def overall(
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
         if column is None:
             return None
-        langs = tables.transferred(column, tables.averaged_of(table, suite)) or [column.source]
+        langs = tables.transferred(column, tables.averaged_of(table, column)) or [column.source]
         mean = tables.average(table[column], column, langs, tables._Holes(allow=False), ends)
         if mean.value is None:
             return None

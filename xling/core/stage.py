@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,42 +20,8 @@ from typing import Any
 from xling.core import inputs, job, lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase called ``name`` with ``num_parts`` independent parts."""
-
-    name: str
-    num_parts: int = 1
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A command of the pipeline; its modules are imported only when it is used.
-
-    Args:
-        name: the words after ``xling``, for example ``corpus mono``.
-        config: ``module:Dataclass`` of the configuration.
-        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage with one part.
-        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage with several parts;
-            called again after each phase, since the number of later parts may only be known then.
-        run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
-        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
-            names separated by spaces are filled one by one.
-        reads: fields that name a file or a folder; they are checked before heavy imports.
-        help: one line for ``xling --help``.
-    """
-
-    name: str
-    config: str
-    run: str = ""
-    phases: str = ""
-    run_part: str = ""
-    positional: str = ""
-    reads: str = ""
-    help: str = ""
-
+from xling.core.stage_type import Phase as Phase
+from xling.core.stage_type import Stage as Stage
 
 # Plain text, so that `xling --help` and a pool worker import nothing heavy.
 STAGES: Registry[Stage] = Registry("command")
@@ -137,6 +102,12 @@ for _stage in (
         config="xling.corpora.halves:HalvesConfig",
         run="xling.corpora.halves:run",
         help="cut line-aligned files into non-parallel text of two languages",
+    ),
+    Stage(
+        "corpus altered",
+        config="xling.corpora.altered:AlteredConfig",
+        run="xling.corpora.altered:run",
+        help="write text of one language beside a copy in other letters or another order, or a real language",
     ),
     Stage(
         "corpus why",
@@ -294,6 +265,36 @@ for _stage in (
         positional="checkpoint",
         reads="checkpoint scores",
         help="measure what each layer of a model shares between languages, compared with random weights",
+    ),
+    Stage(
+        "analyse pair",
+        config="xling.eval.analysis.pair:PairConfig",
+        run="xling.eval.analysis.pair:run",
+        positional="checkpoint",
+        reads="checkpoint text",
+        help="score how much of its space a model of two languages shares: sentences, words, transfer",
+    ),
+    Stage(
+        "analyse bits",
+        config="xling.transfer.settings:BitsConfig",
+        run="xling.transfer.bits:run",
+        positional="checkpoint",
+        reads="checkpoint",
+        help="measure the loss of a forward and backward language model in bits a character",
+    ),
+    Stage(
+        "analyse grid",
+        config="xling.eval.analysis.pair:GridConfig",
+        run="xling.eval.analysis.pair:table",
+        reads="runs",
+        help="gather the scores of many models of two languages, and say which claims hold",
+    ),
+    Stage(
+        "watch",
+        config="xling.eval.watch:WatchConfig",
+        run="xling.eval.watch:run",
+        positional="checkpoints",
+        help="draw how retrieval, loss and transfer grow over the updates of a training, by language",
     ),
     Stage(
         "eval diff",
