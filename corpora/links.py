@@ -27,7 +27,7 @@ STAGE = "corpus links"
 
 @dataclass(frozen=True)
 class LinksConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus links``.
 
     Attributes:
         data: folder of the aligned text; its layout is in docs/hour.md.

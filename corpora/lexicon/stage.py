@@ -31,7 +31,7 @@ STAGE = "bli"
 
 @dataclass(frozen=True)
 class BliConfig:
-    """Settings of `run`.
+    """Settings of ``xling bli``.
 
     Attributes:
         pair: ``src-tgt``.
