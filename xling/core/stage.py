@@ -54,6 +54,18 @@ for _stage in (
         help="pair documents of two languages and align their sentences",
     ),
     Stage(
+        "corpus dictionary",
+        config="xling.corpora.lexicon.from_links:DictionaryConfig",
+        run="xling.corpora.lexicon.from_links:run",
+        help="write dictionaries in MUSE's format from aligned words",
+    ),
+    Stage(
+        "corpus pivot",
+        config="xling.corpora.parallel.pivot:PivotConfig",
+        run="xling.corpora.parallel.pivot:run",
+        help="join parallel corpora that share a language: one row, many languages",
+    ),
+    Stage(
         "corpus nway",
         config="xling.corpora.nway:NwayConfig",
         run="xling.corpora.nway:run",

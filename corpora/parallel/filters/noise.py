@@ -108,7 +108,7 @@ def _lost(side: str) -> pl.Expr:
 
 
 def _spaced(side: str, lang: Language) -> pl.Expr:
-    """Whether most words of a side are single letters, in a language with spaces between words."""
+    """Return whether most words of a side are single letters, in a language with spaces between words."""
     if not lang.spaces:
         return pl.lit(False)
     lone = pl.col(side).str.count_matches(r"\b\p{L}\p{M}*\b")
@@ -116,7 +116,7 @@ def _spaced(side: str, lang: Language) -> pl.Expr:
 
 
 def _shouts(side: str) -> pl.Expr:
-    """Whether a side has no lower-case letter and several capitals."""
+    """Return whether a side has no lower-case letter and several capitals."""
     return ~pl.col(side).str.contains(r"\p{Ll}") & pl.col(side).str.contains(
         r"\p{Lu}.*\p{Lu}.*\p{Lu}.*\p{Lu}"
     )
