@@ -84,7 +84,7 @@ class Facts:
 
     @property
     def unit(self) -> str:
-        """What is counted: ``documents`` or ``pairs``."""
+        """Unit of the counts: ``documents`` or ``pairs``."""
         return str(self.stats.get("unit", "documents"))
 
     def head(self, names: Sequence[str]) -> list[str]:

@@ -48,7 +48,7 @@ class DoctorConfig:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """A finding of a check.
 
     Attributes:
         what: what was looked at.

@@ -221,7 +221,7 @@ class MonoConfig:
 
     @property
     def directory(self) -> Path:
-        """Where the corpus is published."""
+        """Output directory of the corpus."""
         return Path(self.out or f"runs/mono/{self.lang}")
 
     @property
