@@ -8,10 +8,8 @@ phase with one part. A corpus stage has several phases. The parts of one phase a
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,27 +21,12 @@ from xling.core.progress import Progress
 from xling.core.registry import Registry
 from xling.core.stage_type import Phase as Phase
 from xling.core.stage_type import Stage as Stage
+from xling.core.stage_type import load as load
+from xling.core.stage_type import phases_of as phases_of
 
 STAGES: Registry[Stage] = Registry("command")
 for _stage in COMMANDS:
     STAGES.add(_stage.name, _stage)
-
-
-def load(target: str) -> Any:
-    """Import ``module:attribute`` and return the attribute."""
-    module, _, attribute = target.partition(":")
-    loaded = getattr(importlib.import_module(module), attribute)
-    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
-    signal.siginterrupt(signal.SIGINT, True)
-    return loaded
-
-
-def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
-    """Return the phases of ``stage`` under ``cfg``; a simple stage has one phase of one part, named ``run``."""
-    if not stage.phases:
-        return (Phase("run"),)
-    phases: Sequence[Phase] = load(stage.phases)(cfg)
-    return phases
 
 
 def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
