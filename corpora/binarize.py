@@ -33,7 +33,7 @@ from xling.text.shards import EOS, ShardWriter, encode
 
 @dataclass(frozen=True)
 class BinarizeConfig:
-    """Settings of `run`.
+    """Settings of ``xling binarize``.
 
     Attributes:
         vocab: published vocabulary.

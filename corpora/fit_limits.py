@@ -43,7 +43,7 @@ _STEPS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class FitLimitsConfig:
-    """Settings of the fitting.
+    """Settings of ``xling corpus fit-limits``.
 
     Attributes:
         text: language -> files, globs or corpora of clean text; documents are separated by blank lines.

@@ -30,7 +30,7 @@ STAGE = "corpus halves"
 
 @dataclass(frozen=True)
 class HalvesConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus halves``.
 
     Attributes:
         pair: ``src-tgt``.

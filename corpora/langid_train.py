@@ -20,7 +20,7 @@ _BLOCK_LINES = 20
 
 @dataclass(frozen=True)
 class LangidTrainConfig:
-    """Settings of the training.
+    """Settings of ``xling corpus langid-train``.
 
     Attributes:
         text: language -> files, globs or corpora of clean text.
@@ -86,7 +86,7 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
 
 
 def _blocks(paths: Iterable[Path], held_out: bool) -> Iterator[str]:
-    """Some lines at a time, in turn from each file, so that no file alone fills the room."""
+    """Yield blocks of lines from each file in turn, so that no file alone fills the limit."""
     waiting = [_lines(path, held_out) for path in paths]
     while waiting:
         for lines in list(waiting):

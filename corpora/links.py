@@ -27,7 +27,7 @@ STAGE = "corpus links"
 
 @dataclass(frozen=True)
 class LinksConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus links``.
 
     Attributes:
         data: folder of the aligned text; its layout is in docs/hour.md.
@@ -110,7 +110,7 @@ def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tup
 
 
 def _length(text: list[str]) -> float:
-    """Of a text in words; two characters count as one where there are no spaces."""
+    """Return a text's length in words; two characters count as one in scripts without spaces."""
     return sum(0.5 if is_unspaced(word) else 1 for word in text)
 
 

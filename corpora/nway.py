@@ -26,7 +26,7 @@ MIN_TEXT = 1000
 
 @dataclass(frozen=True)
 class NwayConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus nway``.
 
     Attributes:
         data: folder of the aligned text; its layout is in docs/hour.md.

@@ -38,7 +38,7 @@ _FINEWEB2 = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
 
 @dataclass(frozen=True)
 class SampleConfig:
-    """Settings of the sampling.
+    """Settings of ``xling corpus sample``.
 
     Attributes:
         corpora: language -> directory made by ``xling corpus mono``.
@@ -75,7 +75,7 @@ class Drawn:
 
     @property
     def epochs(self) -> float:
-        """How often the corpus was gone through."""
+        """Number of passes over the corpus."""
         return self.drawn_chars / self.num_chars
 
 

@@ -26,7 +26,7 @@ _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 @dataclass(frozen=True)
 class ScoreConfig:
-    """Settings of the scoring.
+    """Settings of ``xling corpus score``.
 
     Attributes:
         files: files, globs or source URIs; a bare file name is read by its suffix, else as text.

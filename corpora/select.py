@@ -33,7 +33,7 @@ _DEFAULTS = {"cluster_size": 1}
 
 @dataclass(frozen=True)
 class SelectConfig:
-    """Settings of the selection.
+    """Settings of ``xling corpus select``.
 
     Attributes:
         corpus: directory of a published corpus.

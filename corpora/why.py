@@ -25,7 +25,7 @@ _PAIR_FACTS = (("src", "tgt"), ("score",), ("doc", "source"))
 
 @dataclass(frozen=True)
 class WhyConfig:
-    """Settings of the search.
+    """Settings of ``xling corpus why``.
 
     Attributes:
         query: the id of a document, or a piece of text; put it in quotation marks.

@@ -30,7 +30,7 @@ MAX_LOOKERS = 200
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one job; returns its exit code."""
+    """Run one job and return its exit code."""
     kind, run, step_name, key = words
     step = open_run(Path(run)).steps[step_name]
     if kind == "barrier":

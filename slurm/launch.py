@@ -6,8 +6,8 @@ Every step of a run is a small graph that drives itself::
                                           `--> barrier (submitted on hold) is released: the step has ended well
     barrier of a step --afterok--> collector that starts the next step
 
-The barrier's id is known when the run is submitted, so the whole pipeline is in the queue as ``afterok``
-dependencies although the number of parts of a later step may be known only when the earlier ones have ended.
+The barrier's id is known when the run is submitted. So the whole pipeline is in the queue as ``afterok``
+dependencies, even if the number of parts of a later step is only known when the earlier ones have ended.
 No job waits while it occupies a node. What each collector does is in `xling.slurm.reconcile`.
 """
 

@@ -42,11 +42,11 @@ KINDS = ("collect", "array", "barrier")
 
 
 class NoAnswerError(TransientError):
-    """Slurm does not answer, or another cluster does."""
+    """Raised when Slurm does not answer, or another cluster does."""
 
 
 class NotSubmittedError(UserError):
-    """Slurm did not answer for too long: the reconciler goes on with the run later."""
+    """Raised when Slurm did not answer for too long: the reconciler resumes the run later."""
 
 
 def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:

@@ -45,7 +45,7 @@ _NUM_SAMPLES = 5
 
 @dataclass(frozen=True)
 class CodeswitchConfig(OfPair):
-    """Settings of code-switched text.
+    """Settings of ``xling corpus codeswitch``.
 
     Attributes:
         pair: the languages, for example ``en-sw``; with ``mode=dictionary`` the first is that of the text.

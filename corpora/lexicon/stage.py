@@ -31,7 +31,7 @@ STAGE = "bli"
 
 @dataclass(frozen=True)
 class BliConfig:
-    """Settings of `run`.
+    """Settings of ``xling bli``.
 
     Attributes:
         pair: ``src-tgt``.
@@ -67,7 +67,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     """Learn vectors, induce both directions, score and publish.
 
     Raises:
-        UserError: a language twice, unknown or without text, sizes that are none.
+        UserError: a language twice, unknown or without text, or invalid sizes.
     """
     langs = split_pair(cfg.pair)
     for lang in langs:

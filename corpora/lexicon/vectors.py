@@ -92,7 +92,7 @@ def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_mat
 
 
 def _ppmi(pairs: list[scipy.sparse.csr_matrix]) -> scipy.sparse.csr_matrix:
-    """Of words (rows) and the words around them, by `_pairs` at distances from 1."""
+    """Count co-occurrences of words (rows) and context words, by `_pairs` at distances from 1."""
     # Contexts are kept apart at the distances where order matters most, and summed at the others.
     joined = [pairs[0], pairs[0].T.tocsr()]
     if far := pairs[1:]:

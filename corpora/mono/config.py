@@ -53,7 +53,7 @@ class PerplexityConfig:
 
 @dataclass(frozen=True)
 class MonoConfig:
-    """Settings of the input, the processing and the output.
+    """Settings of ``xling corpus mono``.
 
     Attributes:
         lang: the language, a code of the table of languages. Several separated by commas, or ``all``, are
@@ -221,7 +221,7 @@ class MonoConfig:
 
     @property
     def directory(self) -> Path:
-        """Where the corpus is published."""
+        """Output directory of the corpus."""
         return Path(self.out or f"runs/mono/{self.lang}")
 
     @property

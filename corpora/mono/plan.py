@@ -54,7 +54,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Plan:
-    """Shards in parts.
+    """The shards of a build, grouped into parts.
 
     Attributes:
         sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.

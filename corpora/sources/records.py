@@ -91,7 +91,7 @@ class _Buffer:
         self._ledger.account(UNPACKED, name, size)
 
     def skip_blank(self) -> bool:
-        """Move over line ends; False where nothing follows."""
+        """Skip line ends; return False if nothing follows."""
         while True:
             if blank := _BLANK.match(self.data, self.at):
                 self.take(blank.end() - self.at)

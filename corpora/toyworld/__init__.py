@@ -35,7 +35,7 @@ The sentences of ner and nli mean the same in every language; mono is not parall
 
 @dataclass(frozen=True)
 class ToyworldConfig:
-    """Settings of the synthetic data.
+    """Settings of ``xling toyworld``.
 
     Attributes:
         out: directory to publish.

@@ -263,8 +263,8 @@ def _beside(rows: Sequence[Row], lang: str, measure: str, by: str) -> float | No
     """Return a measure of the model at the layer and suite where ``by`` is highest."""
     own = [r for r in rows if (r[0], r[3]) == (SYSTEMS[0], lang)]
     places = [(r[5], r[1], r[2]) for r in own if r[4] == by]
-    found = [r[5] for r in own if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
-    return found[0] if found else None
+    values = [r[5] for r in own if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
+    return values[0] if values else None
 
 
 def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:

@@ -67,7 +67,7 @@ def scorer(name: str, lang: str) -> Any:
 
 
 def check_spm() -> None:
-    """Check that sacreBLEU's SentencePiece model of FLORES-200 is at hand; nothing is downloaded.
+    """Check that sacreBLEU's SentencePiece model of FLORES-200 is present; nothing is downloaded.
 
     Raises:
         UserError: it is not.
@@ -89,8 +89,8 @@ def tokens(name: str, lang: str) -> str:
     target = target_of(lang)
     if name == "ter":
         return "characters" if target in ("zh", "ja", "ko") else "words"
-    found = bleu_tokeniser(target)
-    return f"{found} (MeCab is not installed)" if found == "char" and target in MECAB else found
+    tokeniser = bleu_tokeniser(target)
+    return f"{tokeniser} (MeCab is not installed)" if tokeniser == "char" and target in MECAB else tokeniser
 
 
 def sacre_stats(

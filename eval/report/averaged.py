@@ -17,10 +17,10 @@ def published_of(suite: str, langs: Sequence[str], metric: str = "") -> list[str
     """
     every = suites()
     published = every[suite].languages if suite in every else ()
-    found = [lang for lang in langs if lang in published] or list(langs)
-    split = tokens_of(metric, found)
+    chosen = [lang for lang in langs if lang in published] or list(langs)
+    split = tokens_of(metric, chosen)
     common = Counter(split.values()).most_common(1)
-    return [lang for lang in found if split[lang] == common[0][0]]
+    return [lang for lang in chosen if split[lang] == common[0][0]]
 
 
 def tokens_of(metric: str, langs: Sequence[str]) -> dict[str, str]:

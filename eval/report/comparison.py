@@ -169,7 +169,7 @@ def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
 
 
 def average_of(before: System, after: System) -> Test:
-    """Test the average over languages and seeds only.
+    """Test the average of two systems over languages and seeds.
 
     Raises:
         ValueError: the systems were scored on other rows, or have nothing in common.

@@ -41,20 +41,20 @@ def chapter(runs: Sequence[Run]) -> Chapter:
     Raises:
         UserError: an analysis cannot be read.
     """
-    made = {item.path: run.name for run in runs for item in run.made if item.stage == STAGE}
-    found = Chapter(
+    run_of = {item.path: run.name for run in runs for item in run.made if item.stage == STAGE}
+    section = Chapter(
         "Why does it transfer?",
         "What each layer of a model shares between languages, beside random weights of the same shape.",
     )
-    for path, name in made.items():
+    for path, name in run_of.items():
         rows, sheets = read(path)
-        found.figures.extend(figures(rows))
+        section.figures.extend(figures(rows))
         for sheet in sheets:
-            title = f"{sheet.title}, {name}" if len(made) > 1 else sheet.title
-            found.sheets.append(
+            title = f"{sheet.title}, {name}" if len(run_of) > 1 else sheet.title
+            section.sheets.append(
                 replace(sheet, name=f"analysis_{name}_{sheet.name}".replace(" ", "_"), title=title)
             )
-    return found
+    return section
 
 
 def mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
@@ -93,8 +93,8 @@ def read(folder: Path) -> tuple[list[Row], list[Sheet]]:
     try:
         told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
         rows = [tuple(row[key] for key in KEYS) for row in told]
-        made = json.loads((folder / SHEETS).read_text(encoding="utf-8"))
-        tables = [_sheet(s) for s in made]
+        stored = json.loads((folder / SHEETS).read_text(encoding="utf-8"))
+        tables = [_sheet(s) for s in stored]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{folder} holds no analysis that can be read: {type(error).__name__} {error}",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,20 @@ class Stage:
     positional: str = ""
     reads: str = ""
     help: str = ""
+
+
+def load(target: str) -> Any:
+    """Import ``module:attribute`` and return the attribute."""
+    module, _, attribute = target.partition(":")
+    loaded = getattr(importlib.import_module(module), attribute)
+    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
+    signal.siginterrupt(signal.SIGINT, True)
+    return loaded
+
+
+def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
+    """Return the phases of ``stage`` under ``cfg``; a simple stage has one phase of one part, named ``run``."""
+    if not stage.phases:
+        return (Phase("run"),)
+    phases: Sequence[Phase] = load(stage.phases)(cfg)
+    return phases

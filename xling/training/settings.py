@@ -127,7 +127,7 @@ class PhaseConfig:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Settings of `run`.
+    """Settings of ``xling pretrain``.
 
     Attributes:
         data: binarised directory.

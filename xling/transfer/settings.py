@@ -107,7 +107,7 @@ class CollapseConfig:
 
 @dataclass(frozen=True)
 class MtConfig:
-    """Settings of `run`.
+    """Settings of ``xling finetune mt``.
 
     Attributes:
         data: binarised directory with pairs.
@@ -153,7 +153,7 @@ class MtConfig:
 
 @dataclass(frozen=True)
 class UmtConfig:
-    """Settings of `run`.
+    """Settings of ``xling umt``.
 
     Attributes:
         data: binarised directory with monolingual text of the languages.
@@ -233,7 +233,7 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class GenerateConfig:
-    """Settings of `run`.
+    """Settings of ``xling finetune generate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -264,7 +264,7 @@ class GenerateConfig:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Settings of `run`.
+    """Settings of ``xling translate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -291,7 +291,7 @@ class TranslateConfig:
 
 @dataclass(frozen=True)
 class BackTranslateConfig:
-    """Settings of `phases` and `run_part`.
+    """Settings of ``xling back-translate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -358,7 +358,7 @@ class BackTranslateConfig:
 
 @dataclass(frozen=True)
 class SwapConfig:
-    """Settings of `run`; at least one of ``embeddings`` and ``adapters`` is given.
+    """Settings of ``xling swap``; at least one of ``embeddings`` and ``adapters`` is given.
 
     Attributes:
         task: directory of `xling finetune`.
