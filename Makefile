@@ -125,11 +125,13 @@ mutants: install  ## plant N faults in PATHS and count those that tests find (N=
 	@$(BIN)/python .ci/mutants.py --count "$${XLING_ARG_N:-50}" $${XLING_ARG_PATHS:-xling corpora eval} $$XLING_ARG_ARGS
 
 docs: install  ## build the documentation site into build/site; a warning or a dead link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 docs-test: install  ## run the commands of the guides, and the notebooks, at a scale of seconds
+	$(BIN)/python .ci/notebooks.py &
+	notebooks=$$!
 	$(BIN)/python .ci/guides.py
-	$(BIN)/python .ci/notebooks.py
+	wait "$$notebooks"
 
 bench: install  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
 	@set +f

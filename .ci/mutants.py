@@ -54,7 +54,7 @@ class Mutant:
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in the place of an expression, or of a return."""
+    """Yield the replacements of an expression or of a returned value."""
     changed = copy.deepcopy(node)
     if isinstance(changed, ast.Compare) and type(changed.ops[0]) in COMPARE:
         changed.ops[0] = COMPARE[type(changed.ops[0])]()
@@ -146,7 +146,7 @@ class Contexts:
 
 
 def digest() -> str:
-    """Of every Python file that git knows."""
+    """Return a digest of every Python file that git tracks."""
     hasher = hashlib.sha256()
     for folder in ("xling", "corpora", "eval", "slurm", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -1,11 +1,12 @@
-"""Encode corpora into fairseq's memory-mapped shards, one set per language and per pair.
+"""Encoding of corpora into fairseq's memory-mapped shards, one set per language and per pair: ``xling binarize``.
 
 Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
 
     dict.txt spm.model                        (wordpiece.json where an imported model has no SentencePiece)
     en/{train,valid}.{bin,idx}                one item a paragraph, an item of </s> alone between documents
     en-sw/{train,valid}.en-sw.{en,sw}.{bin,idx}   aligned items
-    en-sw/{train,valid}.en-sw.switched.{bin,idx}  code-switched sentences, and beside them, token by token, the
+    en-sw/{train,valid}.en-sw.switched.{bin,idx}  code-switched sentences, and beside them, token by token,
+    the
     en-sw/{train,valid}.en-sw.switched-sides.{bin,idx}   side of the pair that each is of, 0 or 1
 """
 
@@ -32,20 +33,20 @@ from xling.text.shards import EOS, ShardWriter, encode
 
 @dataclass(frozen=True)
 class BinarizeConfig:
-    """Settings of `run`.
+    """Settings of ``xling binarize``.
 
     Attributes:
         vocab: published vocabulary.
         out: directory to publish.
         corpora: language -> files, globs or corpus directories.
         pairs: ``src-tgt`` -> the two line-aligned files, or the directory of `xling corpus parallel`.
-        switched: ``src-tgt`` -> the directory of `xling corpus codeswitch`; or a file with a code-switched sentence
-            a line and, where it is known, a second one with the language of each of its words, words and languages
-            between single spaces; without it every token counts as the pair's first language.
+        switched: ``src-tgt`` -> the directory of `xling corpus codeswitch`; or a file with one code-switched
+            sentence per line. A second file may give the language of each word, words and languages separated
+            by single spaces. Without it every token counts as the pair's first language.
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
-        max_pairs: training pairs taken of each of ``pairs``, the first ones; 0 for all. The held-out ones are the same
-            for any number.
-        seed: of the draw of held-out documents.
+        max_pairs: number of training pairs to use from each of ``pairs``, the first ones; 0 for all. The
+            held-out ones do not depend on it.
+        seed: seed of the choice of held-out documents.
     """
 
     vocab: str

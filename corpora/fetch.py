@@ -1,7 +1,7 @@
-"""Downloads over HTTP that end correct or say why: parallel, resumed, retried, checked, atomic.
+"""Reliable HTTP downloads: parallel, resumed, retried, verified and atomic, with a reason for each failure.
 
-A file is fetched into ``.NAME.part`` beside its place and renamed when its length and checksum are right, so
-a file under its own name is whole. A later run goes on where an interrupted one stopped.
+A file is downloaded into ``.NAME.part`` beside its target and renamed when its length and checksum are right.
+So a file under its final name is complete. A later run resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from xling.core.errors import UserError
 
-# 403 and 503 are how Common Crawl's front asks a client to slow down.
+# Common Crawl's servers use 403 and 503 to ask a client to slow down.
 _RETRIED = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
 _CHUNK_BYTES = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
@@ -34,13 +34,13 @@ _NAME = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True)
 class Download:
-    """One file to fetch.
+    """One file to download.
 
     Attributes:
-        url: where from.
-        path: where to.
-        num_bytes: the length it must have; None when unknown.
-        checksum: ``algorithm:hex`` it must have (any algorithm of hashlib), or "".
+        url: source address.
+        path: target path.
+        num_bytes: required length; None when unknown.
+        checksum: required ``algorithm:hex`` (any algorithm of hashlib), or "".
     """
 
     url: str
@@ -51,14 +51,13 @@ class Download:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to go on trying.
+    """Limits of retrying a download.
 
     Attributes:
-        num_tries: requests in a row that bring nothing new before giving up; one that brings bytes counts
-            from one again.
+        num_tries: successive requests without new bytes before giving up; new bytes reset the count.
         first_wait_s: wait after the first failure; doubles each time, times a random factor of 0.5 to 1.5.
-        longest_wait_s: the longest wait; a server's ``Retry-After`` is kept within it.
-        timeout_s: a connection that sends nothing for so long has failed.
+        longest_wait_s: the longest wait; a server's ``Retry-After`` is limited to it.
+        timeout_s: a connection that sends nothing for this long has failed.
     """
 
     num_tries: int = 8
@@ -68,7 +67,7 @@ class Patience:
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to the web alone: urllib also follows them to FTP."""
+    """Redirect handler that only follows redirects to http and https: urllib would also follow them to FTP."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -114,7 +113,7 @@ def cache_path(cache: Path, *names: str) -> Path:
 
 
 class _FailedError(Exception):
-    """A request that may succeed when it is made again."""
+    """Raised when a request failed that may succeed when it is repeated."""
 
     def __init__(self, why: str, wait_s: float = 0.0) -> None:
         super().__init__(why)
@@ -203,7 +202,9 @@ def _try(
                 return
             num_bad_sums += 1
             _restart(download, handle)
-            if num_bad_sums == 2:  # damaged twice in the same way is the publisher's file, not the line
+            if (
+                num_bad_sums == 2
+            ):  # damaged twice in the same way: the publisher's file is wrong, not the connection
                 raise UserError(
                     f"{download.url}: {wrong}", fix="check the checksum, or use another mirror"
                 ) from None
@@ -212,7 +213,7 @@ def _try(
             size = handle.tell()
             failures = 1 if size > reached else failures + 1
             reached = max(reached, size)
-            # A name that does not resolve is a machine without network: no use in waiting for minutes.
+            # If the name does not resolve, the machine has no network: do not wait for minutes.
             offline = isinstance(getattr(error, "reason", None), socket.gaierror)
             if failures >= (min(2, patience.num_tries) if offline else patience.num_tries):
                 raise _give_up(download, error, failures, offline) from None
@@ -259,7 +260,7 @@ def _request(
             _refused(download, handle, error)
         return
     with response:
-        if have and response.status != 206:  # no ranges here, or the file has changed
+        if have and response.status != 206:  # the server does not support ranges, or the file has changed
             _restart(download, handle)
             have = 0
         if etag := response.headers.get("ETag", ""):
@@ -290,7 +291,7 @@ def _receive(
 def _refused(download: Download, handle: BinaryIO, error: urllib.error.HTTPError) -> None:
     """Turn an HTTP error into a retry, a fresh start or the end."""
     status = f"HTTP {error.code} {error.reason}"
-    if error.code == 416:  # nothing behind what is here: whole, if the length fits, or not this file
+    if error.code == 416:  # no bytes after ours: complete if the length fits, else another file
         total = error.headers.get("Content-Range", "").rpartition("/")[2]
         if total == str(handle.tell()):
             return

@@ -1,7 +1,7 @@
-"""``xling corpus fit-limits``: filter limits of a language fitted to clean text in it, such as its Wikipedia.
+"""Fitting of a language's filter limits to clean text in it, such as its Wikipedia: ``xling corpus fit-limits``.
 
-The limits of `xling.corpora.stages.filters` were found on English. Each that drops more of the clean text than ``drop``
-is loosened step by step until it no longer does; none is made stricter. What comes out is a recipe::
+The limits of `xling.corpora.stages.filters` were determined on English. A limit that drops more of the clean
+text than ``drop`` is loosened step by step until it does not; none is made stricter. The output is a recipe::
 
     xling corpus mono OUT/limits.yaml lang=LANG source=...
 """
@@ -25,7 +25,7 @@ from xling.text import reader
 STAGE = "corpus fit-limits"
 RECIPE, TABLE = "limits.yaml", "dropped.tsv"
 _MAX_STEPS = 40
-# Reason -> the limits behind it and what one step multiplies them by.
+# Reason -> its limits and the factor of one step.
 _STEPS: dict[str, dict[str, float]] = {
     "mean_word_length": {"min_mean_word": 0.9, "max_mean_word": 1.1},
     "symbols": {"max_symbols": 1.2},
@@ -43,14 +43,14 @@ _STEPS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class FitLimitsConfig:
-    """What to fit to.
+    """Settings of ``xling corpus fit-limits``.
 
     Attributes:
-        text: language -> files, globs or corpora of clean text; blank lines stand between documents.
+        text: language -> files, globs or corpora of clean text; documents are separated by blank lines.
         out: directory to publish.
         drop: share of the clean documents that each rule may drop.
-        max_docs: documents read of each language.
-        min_docs: fewer documents of ``min_words`` words are too few to fit to.
+        max_docs: documents to read of each language.
+        min_docs: minimum number of documents with ``min_words`` words for fitting.
     """
 
     text: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""``xling corpus halves``: non-parallel text of two languages out of two line-aligned files.
+"""Non-parallel text of two languages from two line-aligned files: ``xling corpus halves``.
 
-The lines are cut by number into two disjoint halves; the first language keeps its side of one, the second its side of
-the other. A line whose text stands elsewhere too may still have its translation in the other half: such lines are left
-out, and before anything is published it is checked that no pair survives.
+The lines are divided by number into two disjoint halves. The first language keeps its side of one half, the
+second its side of the other. A line whose text occurs more than once may still have its translation in the
+other half: such lines are dropped. Before anything is published it is verified that no pair survives.
 
 Source: Lample et al. 2018, section 4.1 (Multi30k-Task1).
 """
@@ -30,15 +30,15 @@ STAGE = "corpus halves"
 
 @dataclass(frozen=True)
 class HalvesConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus halves``.
 
     Attributes:
         pair: ``src-tgt``.
         files: the two line-aligned files, UTF-8 text or gzip.
-        out: directory to publish: ``SRC.txt`` and ``TGT.txt``, a blank line behind every line since each stands for
-            itself, and the line numbers (from 1) as ``SRC.lines`` and ``TGT.lines``.
-        cut: the first half of the file and the second (``order``), or a draw by the seed (``random``).
-        seed: of the draw.
+        out: directory to publish: ``SRC.txt`` and ``TGT.txt``, a blank line after every line since each is a
+            separate document, and the line numbers (from 1) as ``SRC.lines`` and ``TGT.lines``.
+        cut: the first half of the file and the second (``order``), or a random draw (``random``).
+        seed: seed of the draw.
     """
 
     pair: str
@@ -69,7 +69,7 @@ def run(cfg: HalvesConfig) -> manifest.Manifest:
     check_disjoint(sides[0], sides[1], *kept)
     with manifest.publish(out, STAGE, cfg, paths) as publication:
         for lang, side, numbers in zip(langs, sides, kept, strict=True):
-            text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line a document of its own
+            text = "".join(f"{side[i]}\n\n" for i in numbers)  # each line is a separate document
             (publication.path / f"{lang}.txt").write_text(text, encoding="utf-8")
             (publication.path / f"{lang}.lines").write_text(
                 "".join(f"{i + 1}\n" for i in numbers), encoding="utf-8"
@@ -115,7 +115,7 @@ def halves(
         usable = rng(seed, "halves").permutation(usable)
     mine, theirs = np.sort(usable[: len(usable) // 2]), np.sort(usable[len(usable) // 2 :])
     shown = {first[i] for i in mine}
-    # A translation of any sentence that the first side shows, by whichever line, must not be on the second.
+    # No translation of a sentence on the first side, from any line, may be on the second.
     barred = {second[i] for i in range(len(first)) if first[i] in shown}
     theirs = theirs[[second[i] not in barred for i in theirs]]
     if not len(mine) or not len(theirs):

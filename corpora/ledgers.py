@@ -1,4 +1,4 @@
-"""Ledgers that keep every reject of one part of a build, and their JSON form."""
+"""Ledgers that store every rejected text of one part of a build, and their JSON form."""
 
 from __future__ import annotations
 

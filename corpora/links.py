@@ -1,6 +1,6 @@
-"""``xling corpus links``: aligned words between one language and every other one, from aligned rows.
+"""Word alignments between one language and every other one, from aligned rows: ``xling corpus links``.
 
-The file is described in `xling.text.links`, which reads it. Scripts without spaces are cut into
+The file is described in `xling.text.links`, which reads it. Scripts without spaces are divided into
 likely words (`xling.corpora.unspaced`).
 """
 
@@ -27,15 +27,15 @@ STAGE = "corpus links"
 
 @dataclass(frozen=True)
 class LinksConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus links``.
 
     Attributes:
         data: folder of the aligned text; its layout is in docs/hour.md.
         out: directory to publish.
-        source: language whose words are linked to those of the others.
+        source: language whose words are aligned with those of the others.
         sources: names in `xling.corpora.nway_sources.SOURCES`.
-        pairs: texts of each language at most, from every source alike.
-        max_words: of a text; longer ones are left out.
+        pairs: maximum number of texts of each language, the same from every source.
+        max_words: maximum words of a text; longer ones are dropped.
         aligner: settings of the word aligner.
     """
 
@@ -110,7 +110,7 @@ def _drawn(rows: nway_sources.Rows, lang: str, cfg: LinksConfig) -> Iterator[tup
 
 
 def _length(text: list[str]) -> float:
-    """Of a text in words; two characters count as one where there are no spaces."""
+    """Return a text's length in words; two characters count as one in scripts without spaces."""
     return sum(0.5 if is_unspaced(word) else 1 for word in text)
 
 

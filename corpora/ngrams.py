@@ -1,10 +1,11 @@
-"""Language identification by character n-grams: trained in minutes from any text, a few megabytes, no library.
+"""Language identification by character n-grams: trained in minutes from any text, a few megabytes, no dependencies.
 
-For each language the model holds its most frequent n-grams of 1 to 5 characters, inside words and over their ends,
-as 32-bit hashes with the logarithm of their frequency over a floor. The score of a text in a language is the mean
-of these over the n-grams of the text; an n-gram that the language lacks counts nothing. This is the naive Bayes of
-HeLI (Jauhiainen et al. 2022) with one mixture of orders instead of a back-off. `sharpened` then changes the logarithms
-so that lines of the training text get their own language: logistic regression that starts from naive Bayes.
+For each language the model holds its most frequent n-grams of 1 to 5 characters, inside of words and across
+their ends, as 32-bit hashes with the logarithm of their frequency relative to a floor. The score of a text in
+a language is the mean of these over the n-grams of the text; n-grams that the language lacks count as zero.
+This is the naive Bayes model of HeLI (Jauhiainen et al. 2022) with one mixture of orders instead of back-off.
+`sharpened` then tunes the logarithms so that lines of the training text get their own language: logistic
+regression initialised with naive Bayes.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ from xling.core.errors import UserError
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, UInt16, UInt32
 
-FLOOR = 1e-7  # of an n-gram's frequency among those of its order
+FLOOR = 1e-7  # minimum frequency of an n-gram among those of its order
 _SIZES = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
-_SHARPNESS = (
-    2.2  # of the probabilities, by the square root of the number of n-grams; fitted to held-out lines
-)
+_SHARPNESS = 2.2  # exponent of the probabilities, times sqrt(number of n-grams); fitted to held-out lines
 # Letters with their marks and joiners; the marks of India, South East Asia, Hebrew and Arabic are no \w.
 _OTHER = re.compile(
     r"[^\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711-\u074a\u07a6-\u07b0"
@@ -143,7 +142,7 @@ def load(path: Path) -> NgramModel:
                 np.cumsum(file["lengths"].astype(np.int64)),
                 file["lang_of"],
                 file["gain"].astype(np.float32) / 12,
-                # Files of before do not say how much was read; then it was enough.
+                # Older files do not record how much text was read; it was enough then.
                 file["num_chars"] if "num_chars" in file else np.full(len(file["langs"]), 1 << 62),
             )
     except (OSError, ValueError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""``xling corpus nway``: aligned text of many languages as numbers of words, with the hashed features of each word.
+"""Aligned text of many languages as word ids, with hashed features of each word: ``xling corpus nway``.
 
 The files are described in `xling.text.nway`, which reads them.
 """
@@ -26,15 +26,15 @@ MIN_TEXT = 1000
 
 @dataclass(frozen=True)
 class NwayConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus nway``.
 
     Attributes:
         data: folder of the aligned text; its layout is in docs/hour.md.
         out: directory to publish.
-        sources: names in `xling.corpora.nway_sources.SOURCES`, those whose folders are missing are left out. ``ntrex``
-            and ``tatoeba`` are not among the default ones: suites score them.
-        min_count: occurrences of a word at least; rarer ones are left out of the rows.
-        max_words: words of a text at most; longer ones are left out.
+        sources: names in `xling.corpora.nway_sources.SOURCES`; those whose folders are missing are skipped.
+            ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
+        min_count: minimum occurrences of a word; rarer ones are removed from the rows.
+        max_words: maximum words of a text; longer ones are dropped.
     """
 
     data: Path

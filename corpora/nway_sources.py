@@ -1,8 +1,8 @@
-"""Texts of the same meaning in many languages, from the folders of a data directory laid out as docs/hour.md says.
+"""Sources of aligned text in many languages, in folders of a data directory as described in docs/hour.md.
 
-Text that a suite scores is not read by default: not ``sib200``, ``xquad``, ``xcopa`` and ``ud``, not the dev and test
-rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba`` are read when they are named; the retrieval
-scores of such an encoder on them mean nothing.
+Text that a suite scores is not read by default: not ``sib200``, ``xquad``, ``xcopa`` and ``ud``, not the dev
+and test rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba`` are read when they are
+named; the retrieval scores of such an encoder on them are then meaningless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Texts = list[str | None]
 
 @dataclass(frozen=True)
 class Rows:
-    """Aligned texts: row i of every language means the same, ``None`` where a language lacks it."""
+    """Aligned texts: row i means the same in every language; ``None`` if a language lacks it."""
 
     source: str
     texts: Mapping[str, Texts]

@@ -1,8 +1,8 @@
-"""``xling corpus sample``: draw from several corpora so that the languages are balanced by alpha.
+"""Sampling from several corpora with the languages balanced by alpha: ``xling corpus sample``.
 
-The share of a language is its size to the power alpha, as in XLM-R (Conneau et al. 2020, section 3.1): below
-1 small languages are drawn more than once and large ones in part. What was asked for is only approached,
-since documents are whole; the shares, the alpha and the epochs that came out are reported for each language.
+The share of a language is its size to the power alpha, as in XLM-R (Conneau et al. 2020, section 3.1). Below
+1, small languages are drawn more than once and large ones in part. The request is only approximated,
+since documents are whole. The realised shares, alpha and epochs are reported for each language.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ _FINEWEB2 = ("1:1", "2:2", "3:3", "5:5", "100:8", "1000:1")
 
 @dataclass(frozen=True)
 class SampleConfig:
-    """What to draw from and how much.
+    """Settings of ``xling corpus sample``.
 
     Attributes:
         corpora: language -> directory made by ``xling corpus mono``.
         out: directory to publish.
         alpha: 1 keeps the natural shares, 0 makes them equal.
         num_chars: characters to draw in all; 0 draws as many as there are.
-        max_epochs: times a document may be drawn at most.
-        shard_mb: text per shard, before compression; a shard is shuffled in memory.
-        rehydrate: a document that stands for N near-duplicates is drawn as often as the weight of the largest number
-            that is not above N says, within its language; empty weighs all alike. ``1:1,2:2,3:3,5:5,100:8,1000:1``
-            are the weights of FineWeb-2 (Penedo et al. 2025), which ``fineweb2`` means.
-        seed: which documents are drawn and in which order.
+        max_epochs: maximum number of times a document may be drawn.
+        shard_mb: text per shard, MB, before compression; a shard is shuffled in memory.
+        rehydrate: weights of documents by the number N of near-duplicates that they represent, within a
+            language: the weight of the largest listed number up to N applies. Empty weighs all equally.
+            ``1:1,2:2,3:3,5:5,100:8,1000:1`` are the weights of FineWeb-2 (Penedo et al. 2025), also called
+            ``fineweb2``.
+        seed: seed of the choice of documents and of their order.
     """
 
     corpora: dict[str, str]
@@ -65,7 +66,7 @@ class SampleConfig:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What became of one language: characters there are and characters drawn."""
+    """Result of sampling one language: available and drawn characters."""
 
     num_chars: int
     drawn_chars: int
@@ -74,7 +75,7 @@ class Drawn:
 
     @property
     def epochs(self) -> float:
-        """How often the corpus was gone through."""
+        """Number of passes over the corpus."""
         return self.drawn_chars / self.num_chars
 
 

@@ -1,4 +1,7 @@
-"""``xling corpus score FILES``: language, score and verdict of every document of any file; builds nothing."""
+"""Language, score and verdict of every document of any file, without building a corpus.
+
+``xling corpus score FILES``.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 @dataclass(frozen=True)
 class ScoreConfig:
-    """What to score and by which stages.
+    """Settings of ``xling corpus score``.
 
     Attributes:
-        files: files, globs or source URIs; a bare name is read by its ending, else as text.
-        lang: the language wanted; empty accepts every language.
-        unit: ``doc`` scores documents, ``line`` every paragraph by itself.
+        files: files, globs or source URIs; a bare file name is read by its suffix, else as text.
+        lang: the wanted language; empty accepts every language.
+        unit: ``doc`` scores documents, ``line`` every paragraph separately.
         stages: streaming stages by name, in order; the first that drops a text gives the verdict.
         lm: a language model, directory of `xling corpus lm`: adds the perplexity.
         out: a TSV file to write; empty prints.

@@ -1,8 +1,9 @@
-"""``xling corpus select``: a published corpus cut again by an expression over its columns, in seconds.
+"""Filtering of a published corpus by an expression over its columns, in seconds: ``xling corpus select``.
 
-What stages found out stays with each document: the score and the candidates of language identification, perplexity,
-bucket, the size of its cluster of near-duplicates, masked personal data, the values that the filters judge. ``expr`` is
-a condition in SQL over these columns and `EXTRA`, for example ``lang_score > 0.9 AND ended > .5 AND cluster_size < 9``.
+The values computed by stages are stored with each document: score and candidates of language identification,
+perplexity, bucket, the size of its cluster of near-duplicates, masked personal data, the values that the
+filters judge. ``expr`` is an SQL condition over these columns and `EXTRA`, for example ``lang_score > 0.9 AND
+ended > .5 AND cluster_size < 9``.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ _DEFAULTS = {"cluster_size": 1}
 
 @dataclass(frozen=True)
 class SelectConfig:
-    """What to cut, and how.
+    """Settings of ``xling corpus select``.
 
     Attributes:
         corpus: directory of a published corpus.
-        expr: condition in SQL; documents for which it is true stay. Beside the columns of a corpus: ``chars``,
-            ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip`` and the statistics of
-            the filters: ``words``, ``ended``, ``short`` and the others of `xling.corpora.stages.filters.STATISTICS`.
-        out: directory to publish; empty only counts what would stay.
+        expr: SQL condition; documents for which it is true are kept. Beside the columns of a corpus:
+            ``chars``, ``lines``, ``cluster_size``, ``num_pii_email``, ``num_pii_phone``, ``num_pii_ip`` and
+            the statistics of the filters: ``words``, ``ended``, ``short`` and the others of
+            `xling.corpora.stages.filters.STATISTICS`.
+        out: directory to publish; empty only counts the documents that would be kept.
     """
 
     corpus: str

@@ -41,7 +41,7 @@ _BATCH_ROWS = 256
 
 
 class TableWriter:
-    """Rows into one Parquet file in bounded memory; use as a context manager.
+    """Writer of rows into one Parquet file in bounded memory; a context manager.
 
     Args:
         path: the file to make; its folder exists.

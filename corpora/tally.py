@@ -1,4 +1,4 @@
-"""What the data card counts beside the ledger: lengths, perplexities, languages and sources, mergeable."""
+"""Counts for the data card besides the ledger: lengths, perplexities, languages and sources; mergeable."""
 
 from __future__ import annotations
 

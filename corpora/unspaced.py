@@ -1,6 +1,7 @@
-"""Texts of scripts without spaces cut into likely words, by a unigram language model of their own characters.
+"""Segmentation of scripts without spaces into likely words, by a unigram language model of their characters.
 
-Source: Kudo 2018, Subword regularization, section 3.2 (the unigram model); trained and applied by sentencepiece.
+Source: Kudo 2018, Subword regularization, section 3.2 (the unigram model); trained and applied by
+sentencepiece.
 """
 
 from __future__ import annotations

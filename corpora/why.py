@@ -1,4 +1,4 @@
-"""``xling corpus why ID|TEXT``: what became of a document or of a line, and why."""
+"""Explanation of what happened to a document or a line, and why: ``xling corpus why ID|TEXT``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from xling.text.pairs import SIDES, near_key
 _SHOWN = 10
 _SHOWN_CHARS = 160
 _MIN_CHARS = 3
-# Columns of what was kept: words before the numbers, numbers, words behind them.
+# Columns of what was kept: words before the numbers, numbers, words after them.
 _FACTS = (("lang",), ("lang_score", "perplexity"), ("bucket", "url"))
 _PAIR_FACTS = (("src", "tgt"), ("score",), ("doc", "source"))
 
 
 @dataclass(frozen=True)
 class WhyConfig:
-    """What to look for, and in which corpus.
+    """Settings of ``xling corpus why``.
 
     Attributes:
         query: the id of a document, or a piece of text; put it in quotation marks.

@@ -168,8 +168,8 @@ def main_score(path: Path, data: Path) -> Scored:
 def gate(cfg: GateConfig) -> Answer:
     """Check a run against a baseline, or record it as one.
 
-    The test is one-sided approximate randomisation on each suite's average over languages and seeds; with
-    several suites the level is shared out among them, so the whole gate raises a false alarm with a
+    The test is one-sided approximate randomisation on each suite's average over languages and seeds.
+    With several suites the level is divided among them. So the whole gate raises a false alarm with a
     probability of at most `FALSE_ALARMS`.
 
     Raises:

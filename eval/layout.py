@@ -38,6 +38,7 @@ class Layout:
         codes: our language code -> the code in file names, if they differ.
         split_codes: our split name -> the one in file names, if they differ.
         any_code: try every code of a language, for both sides of a pair too.
+        part: text in the names that counts up from 1 in the files of one text that is split in parts, or "".
     """
 
     patterns: tuple[str, ...]
@@ -45,6 +46,7 @@ class Layout:
     codes: Mapping[str, str] = field(default_factory=dict)
     split_codes: Mapping[str, str] = field(default_factory=dict)
     any_code: bool = True
+    part: str = ""
 
     def is_there(self, data: Path) -> bool:
         """Return whether the folder of the layout exists, which is a quick first check."""
@@ -62,11 +64,23 @@ class Layout:
     def _of_part(self, part: str, split: str, data: Path) -> list[Path]:
         first: list[Path] = []
         for names in self._spellings(part):
-            paths = [self._place(pattern, part, names, split, data) for pattern in self.patterns]
+            placed = [self._place(pattern, part, names, split, data) for pattern in self.patterns]
+            paths = [path for first_part in placed for path in self._parts_of(first_part)]
             if all(path.is_file() for path in paths):
                 return paths
             first = first or paths
         return first
+
+    def _parts_of(self, path: Path) -> Iterator[Path]:
+        """Yield a file, and the parts of its text after it."""
+        yield path
+        number = 2
+        while self.part:
+            later = path.with_name(path.name.replace(f"{self.part}1", f"{self.part}{number}"))
+            if later == path or not later.is_file():
+                return
+            yield later
+            number += 1
 
     def _spellings(self, part: str) -> Iterator[Mapping[str, str]]:
         """Yield names of a language, or of the two of a pair, as used in file names; ours first."""

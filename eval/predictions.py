@@ -205,7 +205,7 @@ class Scored:
 
     @property
     def answered(self) -> Answered:
-        """What statistics over several languages and seeds are made of."""
+        """Return the input of statistics over several languages and seeds."""
         return Answered(self.origin.lang, self.stats, self.ids, self.blocks, self.origin.seed)
 
     @property
@@ -215,7 +215,7 @@ class Scored:
 
     @property
     def blocks(self) -> list[Hashable]:
-        """What rows share; see `xling.eval.kinds.base.Kind.block`."""
+        """Keys that dependent rows share; see `xling.eval.kinds.base.Kind.block`."""
         shape = suites()[self.origin.suite].shape
         return [shape.block(row) for row in self.rows]
 

@@ -114,6 +114,9 @@ def evaluate_systems(
     if cfg.out.exists() and not cfg.out.is_dir():
         raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
     chosen = [suites()[name] for name in expand(cfg.suites)]
+    for check in {METRICS[name].check for suite in chosen for name in suite.metrics}:
+        if check:
+            check()
     for mode in cfg.select:
         if mode not in SELECT:
             raise unknown("way of choosing a checkpoint", mode, SELECT)

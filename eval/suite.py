@@ -133,7 +133,7 @@ class Suite:
 
     @property
     def task(self) -> str:
-        """What a model is fine-tuned on, or ""; see `xling.eval.kinds.base.Kind`."""
+        """Name of the fine-tuning task, or ""; see `xling.eval.kinds.base.Kind`."""
         return self.shape.task
 
     @property

@@ -1,1 +1,1 @@
-"""The same stages on a laptop and on a Slurm cluster."""
+"""Execution of the same stages on a laptop and on a Slurm cluster."""

@@ -1,4 +1,4 @@
-"""What the record of a step says: its newest submissions, what is to be submitted next, what has failed for good."""
+"""Decisions from the record of a step: its newest submissions, what to submit next, what has failed for good."""
 
 from __future__ import annotations
 

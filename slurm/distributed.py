@@ -17,12 +17,12 @@ _FIRST_PORT, _NUM_PORTS = 20_000, 10_000
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where and as whom this process joins a training.
+    """Address and rank of this process in a distributed training.
 
     Attributes:
-        rank: number of this process among all, from 0.
+        rank: rank of this process among all, from 0.
         world_size: number of processes.
-        local_rank: number of this process on its node: its GPU.
+        local_rank: index of this process on its node: its GPU.
         address: host of rank 0.
         port: TCP port of rank 0.
     """

@@ -1,4 +1,4 @@
-"""What one array element executes: a part of a stage, with its record, its signals and its restarts."""
+"""Execution of one array element: a part of a stage, with its record, its signals and its restarts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a job of Slurm runs: ``python -m xling.slurm.entry KIND RUN STEP KEY``.
+"""Entry point of Slurm jobs: ``python -m xling.slurm.entry KIND RUN STEP KEY``.
 
-``KIND`` is ``array``, ``collect`` or ``barrier``. What the job has to do follows from the record of the run, where the
-submission with this key was written down before it was made.
+``KIND`` is ``array``, ``collect`` or ``barrier``. What the job has to do follows from the record of the run,
+where the submission with this key was written down before it was made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_LOOKERS = 200
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one job; returns its exit code."""
+    """Run one job and return its exit code."""
     kind, run, step_name, key = words
     step = open_run(Path(run)).steps[step_name]
     if kind == "barrier":

@@ -1,4 +1,4 @@
-"""What a stage asks of the cluster: built-in defaults, laid over by the profile of a site.
+"""Resources that a stage requests from the cluster: built-in defaults, overridden by the profile of a site.
 
 A site profile is a YAML file, named by ``slurm.profile=`` on the command line or by ``XLING_SITE``::
 
@@ -31,7 +31,7 @@ _SAFE = re.compile(r"[\w.,:;=&|()\[\]*+@/-]*")
 
 @dataclass(frozen=True)
 class Resources:
-    """What one part of a stage (an array element, or a whole training) asks for.
+    """Resources of one part of a stage (an array element, or a whole training).
 
     Attributes:
         nodes: nodes of one part.
@@ -47,8 +47,8 @@ class Resources:
         constraint: required node features.
         array_parallelism: parts of one phase that may run at the same time.
         max_array_size: longest array that the site takes (``MaxArraySize``); more parts become several.
-        inline_parts: a phase of at most so many parts runs in the job that ended the phase before, one part after
-            the other: it waits in no queue.
+        inline_parts: a phase of at most so many parts runs in the job that ended the phase before, one part
+            after the other: it waits in no queue.
         max_attempts: how often a part that fails is tried in all before the step fails.
         signal_delay_s: seconds before the time limit at which a part is told to save.
         setup: shell lines of the site that run before each job, for example ``module load``.

@@ -6,8 +6,8 @@ Every step of a run is a small graph that drives itself::
                                           `--> barrier (submitted on hold) is released: the step has ended well
     barrier of a step --afterok--> collector that starts the next step
 
-The barrier's id is known when the run is submitted, so the whole pipeline is in the queue as ``afterok``
-dependencies although the number of parts of a later step may be known only when the earlier ones have ended.
+The barrier's id is known when the run is submitted. So the whole pipeline is in the queue as ``afterok``
+dependencies, even if the number of parts of a later step is only known when the earlier ones have ended.
 No job waits while it occupies a node. What each collector does is in `xling.slurm.reconcile`.
 """
 
@@ -34,6 +34,7 @@ from xling.slurm.jobs import COLLECT, Site, read_site
 from xling.slurm.options import snapshot
 from xling.slurm.record import Run, Step, StepPlan, check_names, new_name
 from xling.slurm.states import cluster_name
+from xling.slurm.sweep import check_places, distinct
 
 CLUSTERS = ("local", "slurm", "debug", "plan")
 
@@ -64,22 +65,29 @@ def submit_sweep(
         raise UserError(
             f"a sweep over {name!r}", "stages of one part", "put each configuration into a pipeline"
         )
-    places = [str(getattr(cfg, "out", position)) for position, cfg in enumerate(cfgs)]
-    for place in places:
-        if places.count(place) > 1:
-            raise UserError(
-                f"the sweep writes to out={place} more than once", "an out= with each swept key in it"
-            )
+    check_places(cfgs)
     return submit_stage(stage, cfgs, cluster, settings)
 
 
-def submit_pipeline(pipeline: Pipeline, cluster: str, settings: Mapping[str, str] | None = None) -> Answer:
-    """Submit every step of a pipeline as a graph; ``settings`` hold for each of its steps."""
+def submit_pipeline(
+    pipelines: Pipeline | Sequence[Pipeline], cluster: str, settings: Mapping[str, str] | None = None
+) -> Answer:
+    """Submit every step of a pipeline as a graph; ``settings`` hold for each of its steps.
+
+    Several are the same pipeline under several settings: a step is one array, with an element for each of its settings.
+
+    Raises:
+        UserError: a step of several parts has several settings, or two settings of a step write to the same place.
+    """
     site, given, run_name = _settings(settings)
-    plans = {
-        name: _plan(site, STAGES[step.stage], [pipeline.settings(name)], step.after, given)
-        for name, step in pipeline.steps.items()
-    }
+    every = [pipelines] if isinstance(pipelines, Pipeline) else pipelines
+    plans = {}
+    for name, step in every[0].steps.items():
+        cfgs = distinct([each.settings(name) for each in every])
+        stage = STAGES[step.stage]
+        if len(cfgs) > 1 and stage.phases:
+            raise UserError(f"a sweep over {name} (xling {stage.name})", "steps of one part")
+        plans[name] = _plan(site, stage, cfgs, step.after, given)
     return _launch(site, plans, cluster, run_name or new_name(site.folder, "pipeline"))
 
 

@@ -1,4 +1,4 @@
-"""What a submission would be, without submitting it: the graph, node-hours, and every batch script."""
+"""Preview of a submission: the graph, node-hours, and every batch script."""
 
 from __future__ import annotations
 

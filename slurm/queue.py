@@ -40,7 +40,7 @@ _NEVER_SENT = re.compile(
 
 
 class TransientError(Exception):
-    """Slurm did not answer or cannot take the job now: trying again later may succeed.
+    """Raised when Slurm did not answer or cannot take the job now: retrying later may succeed.
 
     Attributes:
         unsure: whether Slurm may have got the request all the same.

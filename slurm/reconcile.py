@@ -42,11 +42,11 @@ KINDS = ("collect", "array", "barrier")
 
 
 class NoAnswerError(TransientError):
-    """Slurm does not answer, or another cluster does."""
+    """Raised when Slurm does not answer, or another cluster does."""
 
 
 class NotSubmittedError(UserError):
-    """Slurm did not answer for too long: the reconciler goes on with the run later."""
+    """Raised when Slurm did not answer for too long: the reconciler resumes the run later."""
 
 
 def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
@@ -74,11 +74,11 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a reconciliation left.
+    """Result of a reconciliation.
 
     Attributes:
-        in_flight: something is under way, and a further call is needed soon.
-        inline: parts that the calling job is to run, with the key of their submission.
+        in_flight: something is pending, and a further call is needed soon.
+        inline: parts that the calling job should run, with the key of their submission.
     """
 
     in_flight: bool = False

@@ -28,11 +28,11 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class JobState:
-    """What Slurm says about a job.
+    """State of a job as reported by Slurm.
 
     Attributes:
-        state: Slurm's long name, for example ``RUNNING``; ``UNKNOWN`` when Slurm has forgotten the job, `NO_ANSWER`
-            when it does not answer.
+        state: Slurm's long name, for example ``RUNNING``; ``UNKNOWN`` when Slurm has forgotten the job,
+            `NO_ANSWER` when it does not answer.
         reason: why it waits or how it ended, "" when there is nothing to say.
         node: where it runs or ran.
         time_left_s: seconds to its time limit, -1 when unknown.
@@ -63,10 +63,11 @@ class JobState:
 
 @dataclass(frozen=True)
 class View:
-    """What Slurm said at one moment.
+    """Snapshot of Slurm's answers at one moment.
 
     Attributes:
-        answers: whether the controller answered; else only states of ended jobs from the accounting are known.
+        answers: whether the controller answered; else only states of ended jobs from the accounting are
+            known.
         why: why it did not.
         cluster: name of the cluster that answered, "" when unknown.
         jobs: state by job id, as far as Slurm knows it.

@@ -1,4 +1,4 @@
-"""What a run is doing: stage, state, progress, tokens/s, time left and the reason of a failure, as a table."""
+"""Status of a run as a table: stage, state, progress, tokens/s, time left and the reason of a failure."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 
 
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any:
-    """Run the steps of a pipeline in order, or submit them as a graph."""
+    """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings."""
     from xling.core import pipeline
     from xling.core.concurrent import run_steps
 
@@ -345,11 +345,12 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False) -> Any
             manual.command_of(path),
         )
     config.refuse_repeated(overrides)
-    plan = pipeline.read(path, overrides)
+    swept = load("xling.slurm.sweep:expand")(overrides, pipeline.axes(path))
+    plans = [pipeline.read(path, each) for each in swept]
     if launch["cluster"] != "local":
-        return load("xling.slurm.launch:submit_pipeline")(plan, launch["cluster"], slurm_settings(launch))
+        return load("xling.slurm.launch:submit_pipeline")(plans, launch["cluster"], slurm_settings(launch))
     refuse_slurm_settings(launch)
-    configs = {name: plan.settings(name) for name in plan.steps}
+    plan, configs = pipeline.merged(plans)
     answers: dict[str, Any] = {}
     for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None

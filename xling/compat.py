@@ -1,7 +1,7 @@
 """Every repair of fairseq 0.12.3 (package fairseq-fixed 0.12.3.1) in one place, each with its cause.
 
-``import xling`` sees to it that fairseq, where it is not loaded yet, imports only what is asked of it (`lighten`).
-``install`` is called by whatever trains with fairseq here; it may be called again.
+``import xling`` ensures that fairseq, if it is not loaded yet, imports modules only on demand (`lighten`).
+``install`` is called by all code that trains with fairseq; it may be called again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``xling doctor``: whether this machine can do what xling needs, and what to do about what it cannot.
+"""Checks of this machine's requirements, with fixes for what is missing: ``xling doctor``.
 
 Every check looks at one thing and says what it found: ``ok``, ``warning`` (something is slower, smaller or not
 possible here, the rest works) or ``broken``. Nothing is changed. The command ends with code 1 when something is
@@ -48,7 +48,7 @@ class DoctorConfig:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """A finding of a check.
 
     Attributes:
         what: what was looked at.

@@ -10,7 +10,7 @@ same from the documents themselves); Brown et al. 1993, model 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,18 @@ import numpy as np
 import scipy.sparse as sparse
 
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
-from xling.text.features import hashed, tokens
+from xling.text.features import WINDOW, hashed, tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
 COLUMNS = 1 << 18
 """Columns of the hashed features."""
-ROUNDS = 3
+ROUNDS = 4
 MAX_PAIRS = 6000
 """Sentence pairs from which a lexicon is learned."""
 
-_EM_ROUNDS, _MIN_PROBABILITY = 5, 0.02
+_EM_ROUNDS, _MIN_PROBABILITY, _MIN_EXPECTED = 5, 0.02, 1.3
 _TRANSLATED = 1.5
 """Weight of the translated words beside the words in common."""
 
@@ -55,7 +55,7 @@ class Words:
 def words_of(sentences: Sequence[str]) -> Words:
     """Count the words of sentences (windows of characters where there are no spaces)."""
     ids: dict[str, int] = {}
-    numbered = [[ids.setdefault(token.lower(), len(ids)) for token in tokens(text)] for text in sentences]
+    numbered = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
     ends = np.cumsum([0, *map(len, numbered)])
     flat = np.array([i for row in numbered for i in row], dtype=np.int64)
     counts = sparse.csr_matrix(
@@ -69,6 +69,15 @@ def words_of(sentences: Sequence[str]) -> Words:
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
     hashes = sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
     return Words(counts, weights, hashes)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Words in lower case; where there are no spaces, characters and pairs of them."""
+    for token in tokens(text):
+        if token.startswith(WINDOW):
+            yield token[:2]
+        if len(token) != 2 or not token.startswith(WINDOW):
+            yield (token[:3] if token.startswith(WINDOW) else token).lower()
 
 
 def unit(matrix: Any) -> Any:
@@ -103,14 +112,15 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
     source, slot = known // shape[1], row * shape[1] + t
     _, slot = np.unique(slot, return_inverse=True)
     # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
-    probabilities = np.full(len(known), 1.0)
+    probabilities = expected = np.full(len(known), 1.0)
     for _ in range(_EM_ROUNDS):
         value = probabilities[number]
         total = np.bincount(slot, value) + value.mean()
         expected = np.bincount(number, value / total[slot], minlength=len(known))
         norm = np.bincount(source, expected, minlength=shape[0])
         probabilities = expected / (norm[source] + 1.0)
-    sure = probabilities >= _MIN_PROBABILITY
+    # A pair of words that one pair of sentences shows would only confirm that pair.
+    sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
     return sparse.csr_matrix(
         (probabilities[sure].astype(np.float32), (source[sure], known[sure] % shape[1])), shape
     )

@@ -28,13 +28,13 @@ class AlmSettings:
 
     Attributes:
         max_words: longest phrase; the paper says under 5.
-        max_rate: share of a sentence's words that must not be reached, where ``rate`` is not given.
-        rate: share of all words of switched sentences that is to be replaced; a sentence's whole number of words is
+        max_rate: upper bound of the share of replaced words, exclusive, if ``rate`` is not given.
+        rate: share of all words of switched sentences to replace; the whole number of words of a sentence is
             drawn so that the mean is this. None replaces as much as ``max_rate`` permits.
         switched: share of switched sentences.
         plain: share of plain source and of plain target sentences, each.
         copies: draws from each pair.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     max_words: int = 4

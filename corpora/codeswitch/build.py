@@ -45,7 +45,7 @@ _NUM_SAMPLES = 5
 
 @dataclass(frozen=True)
 class CodeswitchConfig(OfPair):
-    """What to mix and how.
+    """Settings of ``xling corpus codeswitch``.
 
     Attributes:
         pair: the languages, for example ``en-sw``; with ``mode=dictionary`` the first is that of the text.
@@ -57,16 +57,16 @@ class CodeswitchConfig(OfPair):
         dictionaries: language -> MUSE dictionary from the text's language.
         out: directory to publish; ``runs/codeswitch/PAIR`` when empty.
         alm: settings of ``mode=alm``.
-        words: language without spaces -> file of its words, one a line, which are never cut; more are learned from
-            the text.
+        words: language without spaces -> file of its words, one per line, which are never divided; more are learned
+            from the text.
         word_rate: ``mode=dictionary``: share of the words of touched sentences to replace; see ``draw``.
         draw: ``rate``: words that a dictionary holds are drawn so that the share of all words is ``word_rate``;
             ``held``: each of them with probability ``word_rate``; ``cosda``: the same, the language drawn first, as
             CoSDA-ML's code does.
         forms: ``mode=dictionary``: replace inflected forms of entries, too.
-        sentence_rate: ``mode=dictionary``: probability that a sentence is touched.
+        sentence_rate: ``mode=dictionary``: probability that a sentence is changed at all.
         max_sentences: ``mode=documents``: longest document.
-        seed: of all draws.
+        seed: seed of all draws.
     """
 
     FOLDER = "runs/codeswitch"
@@ -123,12 +123,12 @@ class Item:
 
     Attributes:
         name: stable id.
-        text: the paragraph, or a document of one paragraph a sentence.
-        langs: language of each token of ``text`` between spaces, lines as in ``text``.
+        text: the paragraph, or a document with one sentence per paragraph.
+        langs: language of each space-separated token of ``text``, lines as in ``text``.
         kind: ``switched``, ``source``, ``target`` or ``alternating``.
-        base: language that the sentence had.
-        num_words: of the sentence before.
-        replaced: language -> words of the sentence that gave way to it.
+        base: original language of the sentence.
+        num_words: number of words of the original sentence.
+        replaced: language -> number of words of the sentence replaced by it.
     """
 
     name: str
@@ -188,7 +188,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
 
 
 def _short(cfg: CodeswitchConfig, counts: _Counts) -> str:
-    """What to say where fewer words were replaced than asked for."""
+    """Describe a shortfall if fewer words were replaced than requested."""
     asked = (
         cfg.word_rate * cfg.sentence_rate if cfg.mode == "dictionary" and cfg.draw == "rate" else cfg.alm.rate
     )

@@ -1,1 +1,1 @@
-"""Bilingual dictionaries out of the monolingual text of two languages."""
+"""Bilingual dictionaries induced from the monolingual text of two languages."""

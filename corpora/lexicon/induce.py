@@ -1,16 +1,16 @@
-"""A dictionary of two languages from their word vectors: seeds, then self-learning.
+"""Induction of a dictionary of two languages from their word vectors: seeds, then self-learning.
 
-Seeds are words spelt alike, numerals among them, but not words of two or three letters: those of two languages meet by
-chance (English ``a``, French ``a``) and are the frequent ones. Where seeds are few, words of like frequency, place in
-the sentence and distances to all other words join them. Then in turn: the best rotation for the present dictionary
-(Procrustes), and a new dictionary of mutual best translations by CSLS with cues of spelling, frequency and place. The
-spelling of one script in the other is learned from the dictionary too. From there on the words nearby are compared
-themselves: those of one language are translated with the dictionary's likely translations into those of the other, and
-give a new dictionary. A rotation of few dimensions keeps a word apart from words of another kind (a colour from an
-animal), the words nearby tell it from others of its kind.
+Seeds are words with equal spelling, including numerals, but not words of two or three letters. Those coincide
+by chance (English ``a``, French ``a``) and are frequent. If there are few seeds, words of similar frequency,
+position in the sentence and distances to all other words are added. Then two steps alternate: the best
+rotation for the current dictionary (Procrustes), and a new dictionary of mutual best translations by CSLS
+with cues of spelling, frequency and position. The spelling of one script in the other is learned from the
+dictionary too. Finally the context words are compared directly: those of one language are mapped to the other
+by the dictionary's likely translations, which gives a new dictionary. A rotation of few dimensions separates
+kinds of words (a colour from an animal); context words separate words of one kind.
 
-Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et al. 2018
-(CSLS); Smith et al. 2017 (words spelt alike); Rapp 1999 (words nearby, translated).
+Source: Artetxe et al. 2017 (self-learning from numerals), 2018 (sorted similarities as a start); Conneau et
+al. 2018 (CSLS); Smith et al. 2017 (words with equal spelling); Rapp 1999 (translated context words).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 QUANTILES = 64
 TELLING_LETTERS = 4
-LIKELY = 10  # translations of a word that count
-SHARPNESS = 10.0  # of their probabilities: a tenth of a cosine is a factor of e
-CUES_NEARBY = 0.2  # of the cues' weights, where words nearby are compared
-SAME = 0.5  # of the weight of spelling, for words spelt the same, there
-IDEOGRAPHS = "\u2e80"  # from here on a sign says more than a letter of an alphabet does
+LIKELY = 10  # number of translations of a word that count
+SHARPNESS = 10.0  # sharpness of their probabilities: a tenth of a cosine is a factor of e
+CUES_NEARBY = 0.2  # factor on the cues' weights when context words are compared
+SAME = 0.5  # factor on the weight of spelling there, for words with equal spelling
+IDEOGRAPHS = "\u2e80"  # from here on a character carries more information than a letter of an alphabet
 
 
 @dataclass(frozen=True)
 class Cues:
-    """Weights of what counts beside the vectors, in units of cosine.
+    """Weights of the cues besides the vectors, in units of cosine.
 
     Attributes:
-        spelling: of words that are spelt alike.
-        frequency: of words that are about as frequent.
-        place: of words that stand at like places of their sentences.
+        spelling: weight of similar spelling.
+        frequency: weight of similar frequency.
+        place: weight of similar positions in sentences.
     """
 
     spelling: float = 0.5
@@ -68,7 +68,7 @@ def induce(src: Words, tgt: Words, cues: Cues, rounds: int, min_seeds: int) -> F
             break
         spelt = respelt(src.words, letters(src.words, tgt.words, pairs))
         if cues.spelling and spelt != src.words:
-            # A short word that was respelt does not meet another by chance.
+            # A short word that was respelt does not coincide with another by chance.
             changed = np.array([a != b for a, b in zip(src.words, spelt, strict=True)])
             read = spelling(spelt, tgt.words) * (telling | changed[:, None])
             best = np.maximum(alike, read)

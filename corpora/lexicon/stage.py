@@ -1,4 +1,7 @@
-"""``xling bli``: a bilingual dictionary from monolingual text, in MUSE's format both ways, and its precision at 1."""
+"""Induction of a bilingual dictionary from monolingual text, in MUSE's format, and its precision at 1.
+
+``xling bli``.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,21 @@ STAGE = "bli"
 
 @dataclass(frozen=True)
 class BliConfig:
-    """Settings of `run`.
+    """Settings of ``xling bli``.
 
     Attributes:
         pair: ``src-tgt``.
-        corpora: language -> files, globs or corpus directories, one sentence a line.
+        corpora: language -> files, globs or corpus directories, one sentence per line.
         out: directory to publish: ``SRC-TGT.txt`` and ``TGT-SRC.txt``, one translation for each word;
             ``SRC-TGT.tsv`` and ``TGT-SRC.tsv``, several with log10 of their probabilities; ``SRC.arpa`` and
             ``TGT.arpa``, n-gram models of words and marks.
         gold: dictionary in MUSE's format to score against; it is never learned from.
-        size: words of each language.
-        dim: of the vectors.
-        window: words on each side that are context.
-        min_count: occurrences of a word at least.
-        rounds: of self-learning.
-        min_seeds: where fewer words are spelt alike, words of like use are seeds too.
+        size: number of words of each language.
+        dim: size of the vectors.
+        window: number of context words on each side.
+        min_count: minimum number of occurrences of a word.
+        rounds: rounds of self-learning.
+        min_seeds: if fewer words have equal spelling, words of similar use are seeds too.
         order: longest n-grams of the models.
     """
 
@@ -64,7 +67,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
     """Learn vectors, induce both directions, score and publish.
 
     Raises:
-        UserError: a language twice, unknown or without text, sizes that are none.
+        UserError: a language twice, unknown or without text, or invalid sizes.
     """
     langs = split_pair(cfg.pair)
     for lang in langs:

@@ -1,7 +1,7 @@
-"""Monolingual word vectors by truncated SVD of positive pointwise mutual information, and what else tells words apart.
+"""Monolingual word vectors by truncated SVD of positive pointwise mutual information, and other word features.
 
-Source: Levy & Goldberg 2014; Levy et al. 2015, section 3 (context distribution smoothing .75, square root of the
-singular values).
+Source: Levy & Goldberg 2014; Levy et al. 2015, section 3 (context distribution smoothing .75, square root of
+the singular values).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 SMOOTHING = 0.75
-BINS = 8  # of the place of a word in its sentence
+BINS = 8  # bins of the position of a word in its sentence
 NUM_CONTEXTS = 1500
-REACH = 5  # words on each side that are contexts
+REACH = 5  # context words on each side
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int
     if len(kept) < 3:
         raise UserError(f"{len(kept)} words occur {min_count} times or more", "three words", "give more text")
     index = {word: i for i, word in enumerate(kept)}
-    # Words that are left out keep their place, so that contexts do not close up.
+    # Dropped words keep their place, so that contexts do not move closer.
     rows = [np.array([index.get(word, -1) for word in sentence]) for sentence in sentences if sentence]
     stream = np.concatenate([np.append(row, np.full(max(window, REACH), -1)) for row in rows])
     counts = np.array([counted[word] for word in kept])
@@ -92,8 +92,8 @@ def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_mat
 
 
 def _ppmi(pairs: list[scipy.sparse.csr_matrix]) -> scipy.sparse.csr_matrix:
-    """Of words (rows) and the words around them, by `_pairs` at distances from 1."""
-    # Side by side where order matters most, summed where it does not.
+    """Count co-occurrences of words (rows) and context words, by `_pairs` at distances from 1."""
+    # Contexts are kept apart at the distances where order matters most, and summed at the others.
     joined = [pairs[0], pairs[0].T.tocsr()]
     if far := pairs[1:]:
         joined.append(sum((a + a.T for a in far[1:]), far[0] + far[0].T))

@@ -1,4 +1,4 @@
-"""``xling corpus mono``: from sources to clean monolingual corpora with data cards, one language or many."""
+"""Clean monolingual corpora with data cards from sources, one language or many: ``xling corpus mono``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of one monolingual corpus."""
+"""Settings of a monolingual corpus."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ _NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memor
 
 @dataclass(frozen=True)
 class PerplexityConfig:
-    """The language model that reads every document, and what follows from its perplexity.
+    """The language model that scores every document, and the use of its perplexity.
 
     Attributes:
-        model: a directory made by ``xling corpus lm``; ``auto`` trains one on the reference; ``none`` scores nothing.
-        reference: beginnings of the source URIs whose text is clean enough to train on.
-        min_chars: less reference text than this trains nothing, and the card says so.
-        max_chars: reference text used at most; training takes some 60 bytes a character.
+        model: a directory made by ``xling corpus lm``; ``auto`` trains one on the reference; ``none`` scores
+            nothing.
+        reference: prefixes of the source URIs whose text is clean enough to train on.
+        min_chars: with less reference text than this, nothing is trained, and the card says so.
+        max_chars: maximum reference text; training takes some 60 bytes per character.
         order: length of the longest n-gram.
-        pieces: SentencePiece vocabulary of the model.
-        percentiles: of the corpus's own perplexities, where head ends and tail begins. CCNet: 30 and 60.
+        pieces: SentencePiece vocabulary size of the model.
+        percentiles: percentiles of the corpus's own perplexities at which head ends and tail begins. CCNet:
+            30 and 60.
         keep: which of ``head``, ``middle`` and ``tail`` are kept.
         max_perplexity: documents above are dropped in any case; 0 for no bound.
     """
@@ -51,45 +53,45 @@ class PerplexityConfig:
 
 @dataclass(frozen=True)
 class MonoConfig:
-    """What to read, what to keep of it and where to put it.
+    """Settings of ``xling corpus mono``.
 
     Attributes:
-        lang: the language, a code of the table of languages; several with commas between them, or ``all``, are read
-            in one pass and get a corpus each.
-        out: directory to publish; ``runs/mono/LANG`` when empty. Of several languages it is the folder of their
-            directories, ``runs/mono`` when empty.
-        others: with several languages, whether documents in other ones are only counted (``count``) or routed, too
-            (``keep``), so that they can be built later without reading the input again.
-        source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``, ``text:GLOB``,
-            ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the language's Wikipedia and
-            ``size`` files of Common Crawl.
-        size: shards to take from Common Crawl or a data set of the hub, 0 for all of them.
+        lang: the language, a code of the table of languages. Several separated by commas, or ``all``, are
+            read in one pass and get a corpus each.
+        out: directory to publish; ``runs/mono/LANG`` when empty. With several languages it is the parent
+            folder of their directories, ``runs/mono`` when empty.
+        others: with several languages, whether documents in other ones are only counted (``count``) or also
+            routed (``keep``), so that they can be built later without reading the input again.
+        source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``,
+            ``text:GLOB``, ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the
+            language's Wikipedia and ``size`` files of Common Crawl.
+        size: number of shards of Common Crawl or of a data set of the Hub, 0 for all of them.
         dump: the Common Crawl dump that an empty ``source`` means.
-        cache: where downloads are kept.
+        cache: folder of downloads.
         base_urls: ``cc``, ``wiki`` or ``cc100`` -> a mirror's address or a local directory.
-        extract: text of HTML pages: ``main`` content or ``all`` that is seen.
+        extract: text of HTML pages: ``main`` content or ``all`` visible text.
         max_docs: documents to read from each shard, 0 for all: for a first look.
         max_chars: longer documents are dropped, which bounds memory.
-        seed: which shards are drawn.
-        before_dedup: streaming stages, by name, that run before paragraphs are compared.
-        dedup: drop paragraphs that occur in an earlier document. Reference sources (``lm.reference``) come first,
-            then the others in the order given.
-        dedup_scope: which documents are compared: ``all``, those of one ``dump`` (a source URI), or those of one
-            ``group`` of ``dedup_group`` files of a source.
+        seed: seed of the choice of shards.
+        before_dedup: streaming stages, by name, that run before paragraph deduplication.
+        dedup: drop paragraphs that occur in an earlier document. Reference sources (``lm.reference``) come
+            first, then the others in the order given.
+        dedup_scope: documents that are compared: ``all``, those of one ``dump`` (a source URI), or those of
+            one ``group`` of ``dedup_group`` files of a source.
         dedup_group: files of a group. CCNet: 50.
-        after_dedup: streaming stages, by name, that run on what is left.
+        after_dedup: streaming stages, by name, that run after paragraph deduplication.
         near_dedup: drop documents nearly the same as an earlier one, by MinHash.
         near: settings of near-deduplication.
         lm: the language model, its perplexity and the cut-offs.
         settings: stage name -> its settings, for example ``settings.length.min_chars=200``.
-        part_mb: input per part: one unit of parallel work.
-        shard_mb: text per published shard, before compression.
-        memory_mb: memory that a barrier may take per process.
-        num_connections: downloads at a time per process.
+        part_mb: input per part, MB: one unit of parallel work.
+        shard_mb: text per published shard, MB, before compression.
+        memory_mb: memory limit of a barrier per process, MB.
+        num_connections: concurrent downloads per process.
         num_samples: kept and dropped texts shown in the card, per reason.
         reject_chars: characters kept of each dropped text for ``xling corpus why``; 0 keeps none.
-        export: also write the corpus in CC-100's text format, with this ending; empty for not.
-        keep_work: leave the intermediate parts in place.
+        export: also write the corpus in CC-100's text format, with this suffix; empty for no export.
+        keep_work: keep the intermediate parts.
     """
 
     lang: str
@@ -219,7 +221,7 @@ class MonoConfig:
 
     @property
     def directory(self) -> Path:
-        """Where the corpus is published."""
+        """Output directory of the corpus."""
         return Path(self.out or f"runs/mono/{self.lang}")
 
     @property

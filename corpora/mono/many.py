@@ -1,9 +1,9 @@
-"""``xling corpus mono lang=sw,eu`` and ``lang=all``: many languages from one reading, a corpus and a card each.
+"""Corpora of many languages from one pass over the input: ``xling corpus mono lang=sw,eu`` and ``lang=all``.
 
-Phases: ``plan``; ``route`` (map over parts) reads, repairs and identifies; ``gather`` publishes what was routed;
-``plans`` lists what each language has. Then come the phases of one language, each for all languages at once, so
-that an array holds the parts of all. ``overview`` publishes the table of languages. What was routed stays, so that
-another language that it holds is built without reading the input again.
+Phases: ``plan``; ``route`` (map over parts) reads, repairs and identifies; ``gather`` publishes the routed
+documents; ``plans`` lists the parts of each language. Then come the phases of one language, each for all
+languages at once, so that an array holds the parts of all. ``overview`` publishes the table of languages. The
+routed documents are kept, so that another language can be built without reading the input again.
 """
 
 from __future__ import annotations

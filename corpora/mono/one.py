@@ -1,11 +1,19 @@
-"""One language: from sources to a clean monolingual corpus with a data card.
+"""The build of one language: from sources to a clean monolingual corpus with a data card.
 
-Phases: ``plan`` lists the shards; ``read`` (map over parts) fetches, reads and hashes; ``dedup`` (map over
-ranges of keys) finds the paragraphs that occur twice; ``filter`` (map) drops them and runs the other stages;
-``near`` (map over bands) pairs documents that are nearly the same; ``fit`` chooses among them and trains the
-language model; ``score`` (map) reads every document with it; ``cut`` fits the cut-offs; ``finish`` (map) splits
-by them and cuts the published shards; ``publish`` links them together beside the card. Between phases lies
-a barrier. Every part is complete or absent, so that a killed run goes on and ends in the same bytes.
+Phases, with a barrier between them:
+
+- ``plan`` lists the shards.
+- ``read`` (map over parts) downloads, reads and hashes.
+- ``dedup`` (map over ranges of keys) finds the paragraphs that occur twice.
+- ``filter`` (map) drops them and runs the other stages.
+- ``near`` (map over bands) pairs near-duplicate documents.
+- ``fit`` chooses among them and trains the language model.
+- ``score`` (map) scores every document with it.
+- ``cut`` fits the cut-offs.
+- ``finish`` (map) splits by them and writes the published shards.
+- ``publish`` links them beside the card.
+
+Every part is complete or absent, so that a killed run resumes and ends in the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The overview of a crawl in many languages: what each language has, where the rest went, a page and a table."""
+"""Overview of a crawl in many languages, as a page and a table: the corpus of each language, and the losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a build: read, compare paragraphs, filter, finish. Each is complete or absent, and repeatable."""
+"""Phases of a build on single parts: read, compare paragraphs, filter, finish; each is atomic and repeatable."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
             duplicates = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
             docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, duplicates, log)
         if LangId.name not in cfg.after_dedup:
-            docs = _named(docs, cfg.lang)  # the limits of the filters are by language
+            docs = _named(docs, cfg.lang)  # the limits of the filters depend on the language
         docs = _written(chain(cfg.stages(cfg.after_dedup), docs, log), part_folder / DOCS)
         if cfg.near_dedup:
             near.sketch_shard(docs, part_folder / SKETCH, cfg.near)
@@ -172,7 +172,7 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
         if cfg.near_dedup:
             docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
         model = read_json(fit / "lm.json")["model"]
-        if model:  # drops nothing as yet: the cut-offs are not known before every part is scored
+        if model:  # drops nothing yet: the cut-offs are unknown until every part is scored
             docs = Perplexity(str(fit / "lm") if model == "auto" else model)(docs, Ledger())
         _exhaust(_written(docs, part_folder / DOCS))
     _spare(cfg, source / DOCS)

@@ -1,4 +1,4 @@
-"""The plan of a build: which shards there are, how they are grouped into parts, what will be downloaded."""
+"""The plan of a build: its shards, their grouping into parts, and the expected downloads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from xling.corpora.sources.source import Shard, open_source, unique_names
 
 FILE_NAME = "plan.json"
 _MB = 1 << 20
-# Common Crawl's WET files of 2023 and 2024; only used to say beforehand how much will be fetched.
+# Sizes of Common Crawl's WET files of 2023 and 2024, only used to estimate downloads.
 _USUAL_MB = 75
-# Web text has a paragraph per 40 bytes or more; its files shrink to a third or less when compressed.
+# Web text has one paragraph per 40 bytes or more; compressed files are a third of that or less.
 _BYTES_PER_PARAGRAPH = 40
 _EXPANSION = 4
 _KEY_BYTES = 8
@@ -54,7 +54,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Plan:
-    """Shards in parts.
+    """The shards of a build, grouped into parts.
 
     Attributes:
         sources: one mapping a URI: ``uri``, ``licence``, ``num_shards``, ``num_bytes``.
@@ -117,7 +117,7 @@ def make_plan(cfg: MonoConfig) -> Plan:
         )
         shards += new
     shards = unique_names(shards)
-    # The first copy of a paragraph stays, so what is clean comes first; the order is otherwise as given.
+    # The first copy of a paragraph is kept, so clean sources come first; the order is otherwise as given.
     shards.sort(key=lambda shard: not cfg.is_reference(shard.source))
     parts, scopes = _group(_scoped(shards, cfg), cfg)
     return Plan(

@@ -1,4 +1,4 @@
-"""The last phase: link the shards together, add up what happened to the data, and publish with a card."""
+"""The last phase of a build: link the shards, add up the ledgers, and publish with a card."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEDGERED = ("read", "filter", "score", "finish")
 
 
 class NothingLeftError(UserError):
-    """Not one document passed; ``ledger`` says where they went."""
+    """Raised when no document passed; ``ledger`` says where they were dropped."""
 
     ledger: Ledger
 

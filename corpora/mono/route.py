@@ -39,7 +39,7 @@ _BUFFER_CHARS = 1 << 25
 
 
 class _RoutedWriter:
-    """Documents into one file by language, in bounded memory."""
+    """Writer of documents into one file, grouped by language, in bounded memory."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=3)

@@ -38,7 +38,7 @@ class Accounts:
         self.tally.samples = sorted([*self.tally.samples, *shown])[:num_samples]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready values of the tally."""
+        """Return JSON-ready values of the tally."""
         return self.tally.to_json()
 
     def _lengths(self, pairs: pl.DataFrame, name: str) -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.parts import Work
 from xling.core.stage import Phase
-from xling.corpora.parallel import eflomal, phrases, simalign
+from xling.corpora.parallel import eflomal, judge, phrases, simalign
 from xling.corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
 from xling.corpora.parallel.ibm import Ints
 from xling.corpora.parallel.of_pair import OfPair
@@ -32,6 +33,7 @@ from xling.text.pairs import words
 
 STAGE_NAME = "align"
 LINKS, PHRASES, WORDS, RAW = "links.txt", "phrases.tsv.gz", "words", "text"
+SCORES, JUDGE = "scores.txt", "judge.npz"
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ def _publish(cfg: AlignConfig) -> Answer:
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in reader.lines(path))
             (made.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
+        _write_scores(cfg, made.path)
         made.counts |= {
             "pairs": len(links),
             "pairs_without_links": sum(not row for row in links),
@@ -183,6 +186,16 @@ def _publish(cfg: AlignConfig) -> Answer:
         }
     shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
     return _answer(out)
+
+
+def _write_scores(cfg: AlignConfig, out: Path) -> None:
+    """For each pair the belief that its sides say the same, and the tables that give it; none for very few pairs."""
+    rows = [(src, tgt) for src, tgt, _ in file_rows(*cfg.files)]
+    pairs = pl.DataFrame(rows, {"src": pl.String, "tgt": pl.String}, orient="row")
+    if trained := judge.train(pairs):
+        trained.save(out / JUDGE)
+        believed = "".join(f"{belief:.4f}\n" for belief in judge.beliefs(trained.odds(pairs)))
+        (out / SCORES).write_text(believed, encoding="utf-8")
 
 
 def _answer(out: Path, text: str = "") -> Answer:

@@ -23,7 +23,7 @@ __all__ = ["ParallelConfig", "phases", "run_part"]
 
 
 def phases(cfg: ParallelConfig) -> Sequence[Phase]:
-    """``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
+    """Return ``read`` with a part a source URI, then ``publish``; ``publish`` alone when nothing is to be done."""
     if is_published(cfg):
         return (Phase("publish"),)
     return (Phase("read", len(cfg.uris)), Phase("publish"))
@@ -61,7 +61,7 @@ def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
 
 
 def is_published(cfg: ParallelConfig) -> bool:
-    """Whether the corpus was made with these settings from the files as they are now."""
+    """Return whether the corpus was made with these settings from the files as they are now."""
     out = cfg.directory
     if not (out / manifest.FILE_NAME).is_file():
         return False

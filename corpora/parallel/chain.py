@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -22,6 +22,7 @@ DEFAULT = (
     "repetition",
     "langid",
     "overlap",
+    "align",
     "duplicates",
     "score",
 )
@@ -34,6 +35,13 @@ class Chain:
     batch: tuple[PairFilter, ...]
     corpus: tuple[CorpusFilter, ...]
     context: Context
+    learned: dict[str, PairFilter] = field(default_factory=dict)
+    """Filters with what they learned from the first batch, by name."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Column that the filters of batches leave with each pair -> what it says."""
+        return {name: text for item in self.batch for name, text in item.values.items()}
 
     @property
     def reasons(self) -> dict[tuple[str, str], str]:
@@ -42,14 +50,20 @@ class Chain:
         return {(item.name, reason): text for item in both for reason, text in item.reasons.items()}
 
     def run_batch(self, pairs: pl.DataFrame, ledger: Ledger) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The pairs of a batch that survive, and those that do not with ``stage`` and ``reason``."""
+        """The pairs of a batch that survive with `values`, and those that do not with ``stage`` and ``reason``."""
         lost: list[pl.DataFrame] = []
-        for item in self.batch:
+        columns = list(pairs.columns)
+        for given in self.batch:
+            if given.name not in self.learned:
+                self.learned[given.name] = given.fitted(pairs, self.context)
+            item = self.learned[given.name]
             for event, count in item.notes(pairs, self.context).items():
                 ledger.note(event, count)
+            pairs = item.measured(pairs, self.context)
             pairs, dropped = split(pairs, item.judge(pairs, self.context), item.name, ledger)
-            lost.append(dropped)
-        return pairs, pl.concat(lost) if lost else with_reason(pairs.clear(), "", "")
+            lost.append(dropped.select(*columns, "stage", "reason"))
+        kept = pairs.select(*columns, *self.values)
+        return kept, pl.concat(lost) if lost else with_reason(pairs.clear(), "", "")
 
     def keys(self, pairs: pl.DataFrame) -> list[pl.DataFrame]:
         """The keys that each corpus filter wants of a batch."""

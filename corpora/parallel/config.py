@@ -36,7 +36,8 @@ class ParallelConfig(OfPair):
         pooling: ``mean``, ``max`` or ``cls``.
         dev_pairs: pairs held out as dev set, whole documents where they are known; at most a tenth.
         test_pairs: the same for the test set.
-        seed: of the split and of synthetic text.
+        audit: whether noise is planted into a sample of the corpus, to say in its card what the filters see.
+        seed: of the split, of planted noise and of synthetic text.
         cache: where downloads are kept.
         base_urls: ``opus`` or ``opus_store`` -> a mirror's address.
         num_samples: kept and dropped pairs shown in the card, per reason.
@@ -58,6 +59,7 @@ class ParallelConfig(OfPair):
     pooling: str = "mean"
     dev_pairs: int = 1000
     test_pairs: int = 1000
+    audit: bool = True
     seed: int = 1
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)

@@ -115,7 +115,7 @@ class Lexicon:
             self.batches.append(Batch(group, e, np.ascontiguousarray(table[:, :, 1:]), nulls))
 
     def _keys(self, e: Ints, f: Ints) -> Longs:
-        """Pair keys (J, B, 1 + I): NULL first, then the source words; -1 on padding."""
+        """Return pair keys (J, B, 1 + I): NULL first, then the source words; -1 on padding."""
         with_null = np.concatenate([np.zeros((len(e), 1), np.int64), e.astype(np.int64)], axis=1)
         return np.where(f[:, :, None] > 0, with_null[None] * self.num_tgt + f[:, :, None], -1)
 
@@ -131,7 +131,7 @@ class Lexicon:
 def padded(
     src: Ragged, tgt: Ragged, rows: Int64[np.ndarray, " batch"]
 ) -> tuple[Int32[np.ndarray, "batch src"], Int32[np.ndarray, "tgt batch"]]:
-    """Source ids (B, I) of sentences of one source length, target ids (J, B) padded with 0."""
+    """Return source ids (B, I) of sentences of one source length, target ids (J, B) padded with 0."""
     e = src.ids[src.starts[rows][:, None] + np.arange(int(src.lengths[rows[0]]))]
     widths = tgt.lengths[rows]
     places = np.arange(int(widths.max()))[:, None]
@@ -160,7 +160,7 @@ def group_by_length(
 def posterior(
     batch: Batch, probs: Float32[np.ndarray, " parameters"], null_prior: float
 ) -> tuple[Float32[np.ndarray, "tgt batch src"], Float32[np.ndarray, "tgt batch"]]:
-    """Posterior (J, B, I) of the source words and (J, B) of NULL under model 1."""
+    """Return posterior (J, B, I) of the source words and (J, B) of NULL under model 1."""
     real = probs[batch.cells] * np.float32((1 - null_prior) / batch.cells.shape[2])
     null = probs[batch.nulls] * np.float32(null_prior)
     total = real.sum(axis=2) + null

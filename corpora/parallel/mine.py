@@ -157,7 +157,7 @@ def _answer(out: Path, text: str = "") -> Answer:
 
 
 def first_of_each(texts: Sequence[str]) -> Int64[np.ndarray, " sentences"]:
-    """Line numbers of the first occurrence of every non-empty sentence."""
+    """Return line numbers of the first occurrence of every non-empty sentence."""
     seen: dict[str, int] = {}
     for number, text in enumerate(texts):
         if text.strip():
@@ -166,7 +166,7 @@ def first_of_each(texts: Sequence[str]) -> Int64[np.ndarray, " sentences"]:
 
 
 def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> Vectors:
-    """Vectors of the chosen lines, of length 1."""
+    """Return vectors of the chosen lines, of length 1."""
     if cfg.checkpoint:
         encoder = encoder_of(cfg.checkpoint)
         found = encoder.embed([texts[i] for i in chosen], cfg.langs[side], cfg.layer, cfg.pooling)
@@ -192,7 +192,7 @@ def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> V
 
 
 def normalised(vectors: Real[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    """Vectors (n, dim) of length 1, so that inner products are cosines; float32."""
+    """Return vectors (n, dim) of length 1, so that inner products are cosines; float32."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.ascontiguousarray(vectors / np.maximum(norms, 1e-9), dtype=np.float32)
 
@@ -205,7 +205,7 @@ def nearest(
     block: int = 131_072,
     threads: int = 0,
 ) -> tuple[Float32[np.ndarray, "queries neighbours"], Int64[np.ndarray, "queries neighbours"]]:
-    """The k keys with the largest inner product for each query, block by block.
+    """Return the k keys with the largest inner product for each query, block by block.
 
     Args:
         queries: (num_queries, dim), of length 1.
@@ -244,7 +244,7 @@ def nearest(
 
 
 def _clusters(keys: Vectors) -> Any:
-    """A trained inverted file: about 4 sqrt(n) clusters, of which 4 % are searched for each query."""
+    """Return a trained inverted file: about 4 sqrt(n) clusters, of which 4 % are searched for each query."""
     import faiss
 
     num_cells = max(1, int(_CELLS_PER_ROOT * len(keys) ** 0.5))
@@ -316,7 +316,7 @@ def mine(
 
 
 def _margins(cosines: Vectors, own: Vectors, other: Vectors, ids: Ids, kind: str) -> Vectors:
-    """Margins (n, k) from cosines and the mean cosines of both sides' neighbourhoods; -inf in gaps."""
+    """Return margins (n, k) from cosines and the mean cosines of both sides' neighbourhoods; -inf in gaps."""
     around = (own + other) / np.float32(2)
     if kind == "ratio":
         scores: npt.NDArray[Any] = cosines / np.maximum(around, 1e-9)
@@ -331,7 +331,7 @@ def _best(ids: Ids, scores: Vectors) -> tuple[Ids, Vectors]:
 
 
 def _each_once(src: Ids, tgt: Ids, scores: Vectors, num_src: int, num_tgt: int) -> tuple[Ids, Ids, Vectors]:
-    """Pairs from the best down, leaving out those with a sentence that is taken."""
+    """Return pairs from the best down, leaving out those with a sentence that is taken."""
     src_free, tgt_free = np.ones(num_src, bool), np.ones(num_tgt, bool)
     kept = []
     for place in np.lexsort((tgt, src, -scores)):
@@ -349,7 +349,7 @@ def f1_at_best_threshold(
     scores: Float32[np.ndarray, " pairs"],
     gold: set[tuple[int, int]],
 ) -> tuple[float, float, float, float]:
-    """Precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first.
+    """Return precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first.
 
     BUCC chooses the threshold on its training set; on a test set choose it on another half (see the benchmark).
     """

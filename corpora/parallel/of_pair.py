@@ -42,5 +42,5 @@ class OfPair:
         return Path(self.out or f"{self.FOLDER}/{'-'.join(self.langs)}")
 
     def content(self) -> dict[str, Any]:
-        """The settings that decide what is published."""
+        """Return the settings that decide what is published."""
         return {key: value for key, value in config.to_dict(self).items() if key not in self.NOT_CONTENT}

@@ -23,7 +23,7 @@ class Span:
 
 
 def extract(links: set[Link], num_src: int, num_tgt: int, max_words: int = 4) -> Iterator[Span]:
-    """Phrase pairs of at most ``max_words`` words a side.
+    """Yield phrase pairs of at most ``max_words`` words a side.
 
     A pair is consistent when no word of either side is linked to a word outside and at least one link is inside.
     Words without a link may stand at the borders of the target side.
@@ -86,7 +86,7 @@ class Phrase:
 def table(
     pairs: Iterable[tuple[Sequence[str], Sequence[str], set[Link]]], max_words: int = 4, min_count: int = 1
 ) -> list[Phrase]:
-    """The phrase table of aligned sentence pairs, lower-cased, sorted by source and falling probability.
+    """Return the phrase table of aligned sentence pairs, lower-cased, sorted by source and falling probability.
 
     Args:
         pairs: source words, target words and links of each sentence pair.

@@ -21,12 +21,12 @@ class Clean:
 
     Attributes:
         pairs: all clean pairs, in order.
-        foreign: sentences in another language than both.
+        foreign: sentences in another language than both; empty where there are none.
         close: sentences in a language close to the target's; empty where there are none.
     """
 
     pairs: Sequence[Pair]
-    foreign: Sequence[str]
+    foreign: Sequence[str] = ()
     close: Sequence[str] = ()
 
 
@@ -112,6 +112,8 @@ def _half_untranslated(number: int, clean: Clean, random: np.random.Generator) -
 
 @KINDS.register("wrong language")
 def _wrong_language(number: int, clean: Clean, random: np.random.Generator) -> Pair | None:
+    if not clean.foreign:
+        return None
     return clean.pairs[number][0], clean.foreign[int(random.integers(len(clean.foreign)))]
 
 

@@ -20,13 +20,15 @@ from xling.core.parts import read_json, write_json
 from xling.core.sampling import rng
 from xling.corpora import card
 from xling.corpora.ledgers import ledger_from_json, ledger_to_json
+from xling.corpora.parallel import audit
 from xling.corpora.parallel.accounts import Accounts
 from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
 from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
-from xling.corpora.parallel.read import ACCOUNTS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
+from xling.corpora.parallel.read import ACCOUNTS, AUDIT, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.sources import READ, READ_REASONS
 from xling.corpora.tally import Tally
 from xling.text.document import Ledger
+from xling.text.pairs import SCHEMA
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -185,7 +187,7 @@ def _write(
                 )
                 count_passage(pairs, fate, chain, ledger)
                 accounts.dropped(lost)
-                rejects.add(lost)
+                rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
                     chosen = pairs.filter(fate["split"] == name)
                     tables[name].add(chosen)
@@ -234,6 +236,7 @@ def _stats(
         "inputs": inputs,
         "stages": [READ, *cfg.filters, SPLIT, CORPUS],
         "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
+        "audit": audit.rows(audit.merged([read_json(f / AUDIT) for f in folders if (f / AUDIT).is_file()])),
         "partial": [],
         "lm_note": "",
         "ledger": ledger_to_json(ledger),

@@ -15,6 +15,7 @@ from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.accounts import Accounts
+from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.filters.langid import PairLangId
@@ -24,7 +25,7 @@ from xling.text.encoders import encoder_of
 from xling.text.pairs import SIDES, near_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
-LEDGER, INPUTS, ACCOUNTS = "ledger.json", "inputs.json", "accounts.json"
+LEDGER, INPUTS, ACCOUNTS, AUDIT = "ledger.json", "inputs.json", "accounts.json", "audit.json"
 _SWAP_SAMPLE, _SWAP_SHARE = 400, 0.5
 
 Scorer = Callable[[pl.DataFrame], pl.Series]
@@ -75,6 +76,8 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
                 count_entered(batch, READ, ledger)
                 accounts.read(batch)
                 kept, lost = chain.run_batch(batch, ledger)
+                if cfg.audit and number == 0 and position == 0:
+                    write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))
                 if scorer and kept.height:
                     kept = kept.with_columns(scorer(kept).cast(pl.Float32).alias("score"))
                 accounts.dropped(lost)

@@ -94,7 +94,7 @@ class Sampler:
             self._count(batch, linked, fertility, 1)
 
     def _emissions(self, batch: Batch, linked: Ints) -> tuple[Floats, Floats]:
-        """Weights (J, B, I) and (J, B) of producing each target word, its own present link not counted."""
+        """Return weights (J, B, I) and (J, B) of producing each target word, its own present link not counted."""
         spread = np.float32(self.prior * self.lexicon.num_tgt)
         real = (self.pair_counts[batch.cells] + self.prior) / (self.src_counts[batch.src] + spread)[None]
         null = (self.pair_counts[batch.nulls] + self.prior) / (self.src_counts[0] + spread)
@@ -110,7 +110,7 @@ class Sampler:
         return real, null.astype(np.float32)
 
     def _fertility_ratios(self, batch: Batch, fertility: Longs) -> Floats:
-        """Weight (B, I, max + 1) of one more link for a source word that has 0, 1, ... max others."""
+        """Return weight (B, I, max + 1) of one more link for a source word that has 0, 1, ... max others."""
         counts = self.fertility_counts[batch.src]
         seen = np.minimum(fertility[:, :-1], _MAX_FERTILITY)[:, :, None]
         np.put_along_axis(counts, seen, np.take_along_axis(counts, seen, 2) - 1, 2)
@@ -189,19 +189,19 @@ def transition_matrix(
 def fertilities(
     linked: Int32[np.ndarray, "tgt batch"], num_src: int
 ) -> Int64[np.ndarray, " batch {num_src}+1"]:
-    """Links per source position (B, I + 1); the last column counts NULL and padding."""
+    """Return links per source position (B, I + 1); the last column counts NULL and padding."""
     counts = np.zeros((linked.shape[1], num_src + 1), np.int64)
     np.add.at(counts, (np.arange(linked.shape[1])[None], linked), 1)
     return counts
 
 
 def linked_parameters(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
-    """Parameter number (J, B) of each present link."""
+    """Return parameter number (J, B) of each present link."""
     real = np.take_along_axis(batch.cells, np.maximum(linked, 0)[:, :, None], axis=2)[:, :, 0]
     return np.where((linked >= 0) | (batch.nulls == PAD_NULL), real, batch.nulls)
 
 
 def linked_sources(batch: Batch, linked: Int32[np.ndarray, "tgt batch"]) -> Int32[np.ndarray, "tgt batch"]:
-    """Source word id (J, B) of each present link, 0 for NULL."""
+    """Return source word id (J, B) of each present link, 0 for NULL."""
     rows = np.arange(linked.shape[1])[None]
     return np.where(linked >= 0, batch.src[rows, np.maximum(linked, 0)], 0).astype(np.int32)

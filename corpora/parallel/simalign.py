@@ -27,7 +27,7 @@ def cosine(
 
 
 def argmax(similarity: Float[np.ndarray, "src tgt"]) -> set[Link]:
-    """Links that are the best of their row and of their column; the first of equal ones counts."""
+    """Return links that are the best of their row and of their column; the first of equal ones counts."""
     if not similarity.size:
         return set()
     of_row, of_column = similarity.argmax(axis=1), similarity.argmax(axis=0)

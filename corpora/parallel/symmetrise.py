@@ -43,12 +43,12 @@ def grow_diag_final_and(forward: set[Link], backward: set[Link]) -> set[Link]:
 
 
 def intersection(forward: set[Link], backward: set[Link]) -> set[Link]:
-    """Links of both directions: precise, sparse."""
+    """Return links of both directions: precise, sparse."""
     return forward & backward
 
 
 def union(forward: set[Link], backward: set[Link]) -> set[Link]:
-    """Links of either direction: complete, noisy."""
+    """Return links of either direction: complete, noisy."""
     return forward | backward
 
 
@@ -56,7 +56,7 @@ METHODS = {"grow-diag-final-and": grow_diag_final_and, "intersection": intersect
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:
-    """Links as ``0-0 1-2``, sorted by source then target position, from 0."""
+    """Return links as ``0-0 1-2``, sorted by source then target position, from 0."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
@@ -74,7 +74,7 @@ def parse_pharaoh(line: str) -> set[Link]:
 
 
 def alignment_error_rate(found: set[Link], sure: set[Link], possible: set[Link]) -> float:
-    """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), 0 is perfect; ``possible`` includes ``sure``.
+    """Return AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), 0 is perfect; ``possible`` includes ``sure``.
 
     Source: Och and Ney 2003, equation 26.
     """

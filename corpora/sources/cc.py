@@ -20,7 +20,7 @@ _DUMP = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
 @SOURCES.register("cc")
 class CommonCrawl(Source):
-    """A seeded choice of ``size`` WET files of a dump; with a larger ``size`` the smaller choice is kept.
+    """A random choice of ``size`` WET files of a dump; a larger ``size`` extends the smaller choice.
 
     Each file is a random sample of the dump, about 70 MB compressed in dumps of 2024.
     """

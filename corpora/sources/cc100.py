@@ -15,7 +15,10 @@ from xling.text.document import Document, Ledger
 
 @SOURCES.register("cc100")
 class CC100(Source):
-    """One xz file a language, in the format of `xling.corpora.sources.text`; ``cc100:NAME`` picks another file."""
+    """One xz file per language, in the format of `xling.corpora.sources.text`.
+
+    ``cc100:NAME`` selects another file.
+    """
 
     licence = "Common Crawl terms of use (CC-100 claims no rights of its own)"
     bare = True

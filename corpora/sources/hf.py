@@ -27,7 +27,7 @@ _MC4 = {"he": "iw", "nb": "no", "tl": "fil"}
 
 @dataclass(frozen=True)
 class _Known:
-    """Where a documented data set is on the hub; its code of the language is filled in."""
+    """Location of a documented data set on the Hub; its code of the language is filled in."""
 
     path: str
     config: str = ""
@@ -52,7 +52,7 @@ _KNOWN = {
 
 @SOURCES.register("hf")
 class HuggingFace(Source):
-    """Rows of a streamed data set with a text field; a shard for each of its files, at most ``size``."""
+    """Rows of a streamed data set with a text field; one shard per file, at most ``size``."""
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)

@@ -1,4 +1,4 @@
-"""``jsonl:GLOB``: one JSON object a line with a ``text`` field, plain or compressed."""
+"""Source ``jsonl:GLOB``: one JSON object per line with a ``text`` field, plain or compressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lines:GLOB``: a document a line."""
+"""Source ``lines:GLOB``: one document per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xling.text.stored import lines
 
 @SOURCES.register("lines")
 class Lines(LocalFiles):
-    """Text whose lines have nothing to do with each other, such as isolated sentences."""
+    """Text with unrelated lines, such as isolated sentences."""
 
     @classmethod
     def example(cls) -> SourceExample:

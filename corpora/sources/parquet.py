@@ -17,7 +17,7 @@ _BATCH_ROWS = 512
 
 @SOURCES.register("parquet")
 class Parquet(LocalFiles):
-    """Rows of Parquet files, read a batch at a time; the fields are those of `xling.corpora.sources.jsonl`."""
+    """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
 

@@ -1,8 +1,9 @@
-"""WARC framing, forgiving: records are found again after a wrong length or a damaged stretch.
+"""Fault-tolerant reading of WARC records: reading resumes after a wrong length or a damaged stretch.
 
-Library readers stop without a word at header lines that end in LF, at a truncated gzip member and at a
-Content-Length that lies; crawls hold all three. Every byte is accounted for: framing, a record's block, or lost for
-a reason. References: ISO 28500:2017 (WARC 1.1), section 4; the drafts 0.17 and 0.18 frame records in the same way.
+Library readers stop silently at header lines that end in LF, at a truncated gzip member and at a wrong
+Content-Length; crawls contain all three. Every byte is accounted for: framing, a record's block, or lost for
+a reason. References: ISO 28500:2017 (WARC 1.1), section 4; the drafts 0.17 and 0.18 frame records in the same
+way.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class _Buffer:
         self._ledger.account(UNPACKED, name, size)
 
     def skip_blank(self) -> bool:
-        """Move over line ends; False where nothing follows."""
+        """Skip line ends; return False if nothing follows."""
         while True:
             if blank := _BLANK.match(self.data, self.at):
                 self.take(blank.end() - self.at)
@@ -191,7 +192,7 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
     """Return the record with the content block at the read position; None, counting a loss, if it is too long."""
     length = record.headers.get("content-length", "")
     size = int(length) if _LENGTH.fullmatch(length) else -1
-    if size > _MAX_BODY_BYTES:  # or a wrong length: no further than to the next record
+    if size > _MAX_BODY_BYTES:  # or a wrong length: read only up to the next record
         _, num = buffer.until_start(0, size)
         ledger.lose("record over 64 MiB", num, UNPACKED)
         return None
@@ -204,7 +205,9 @@ def _with_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
     if nested := _NESTED.search(body):
         ledger.note("WARC record inside another record's block")
         return _taken(buffer, record, nested.start(), nested.end())
-    if size and _TERMINATOR.match(buffer.data, buffer.at + size):  # what follows is damaged, not this one
+    if size and _TERMINATOR.match(
+        buffer.data, buffer.at + size
+    ):  # the following record is damaged, not this one
         return _taken(buffer, record, size, size)
     if len(body) < size:
         ledger.note("truncated WARC record")

@@ -1,4 +1,4 @@
-"""``routed:FOLDER``: one language of what `xling.corpora.mono.route` has read, repaired and identified."""
+"""Source ``routed:FOLDER``: one language of the output of `xling.corpora.mono.route`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xling.text.document import Document, Ledger
 
 INDEX, PARTS, PLAN = "index.json", "parts", "plan.json"
 _BATCH_ROWS = 256
-_CHARS_PER_BYTE = 2  # of text as stored, roughly; parts are grouped by it
+_CHARS_PER_BYTE = 2  # bytes per stored character, roughly; used to group parts
 
 
 @SOURCES.register("routed")

@@ -1,6 +1,6 @@
-"""What a source is: a URI that turns into shards, and shards that turn into documents.
+"""Interface of sources: a URI gives shards, and shards give documents.
 
-The scheme of the URI picks the source: ``wet:crawl/*.wet.gz``, ``wiki:sw.xml.bz2``, ``cc:CC-MAIN-2024-22``.
+The scheme of the URI selects the source: ``wet:crawl/*.wet.gz``, ``wiki:sw.xml.bz2``, ``cc:CC-MAIN-2024-22``.
 A damaged record, a truncated file or a wrong charset is counted in the ledger, never fatal and never silent.
 """
 
@@ -76,17 +76,17 @@ class Shard:
 
 @dataclass(frozen=True)
 class Context:
-    """What a source needs to know beside its URI.
+    """Information for a source besides its URI.
 
     Attributes:
-        lang: the language of the corpus, for sources that keep one file a language.
-        size: how many shards to take from an endless source such as Common Crawl; 0 takes all.
-        seed: which shards are drawn.
-        cache: where downloads are kept.
-        base_urls: scheme -> the address, or the local directory, that stands for the publisher's.
-        extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all that is seen.
+        lang: the language of the corpus, for sources with one file per language.
+        size: number of shards to take from an endless source such as Common Crawl; 0 takes all.
+        seed: seed of the choice of shards.
+        cache: folder of downloads.
+        base_urls: scheme -> address, or local directory, that replaces the publisher's.
+        extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text.
         max_docs: documents to take from a shard; 0 takes all.
-        max_chars: documents that are longer are dropped, so that a text without an end is cut before.
+        max_chars: longer documents are dropped, so that an endless text is cut early.
     """
 
     lang: str
@@ -127,11 +127,11 @@ class Context:
 
 @dataclass(frozen=True)
 class SourceExample:
-    """Input of a source and what it makes of it: the contract tests of all sources run on these.
+    """Input of a source and the expected result, for the contract tests of all sources.
 
     Attributes:
-        rest: what stands behind the scheme in the URI; ``{folder}`` is the folder of the files.
-        texts: of the documents, in order.
+        rest: the URI after the scheme; ``{folder}`` is the folder of the files.
+        texts: texts of the documents, in order.
         files: path -> content.
         lang: language of the corpus.
         base_urls: as in `Context`; ``{folder}`` is the folder of the files.
@@ -226,7 +226,7 @@ def is_url(location: str) -> bool:
 
 
 class LocalFiles(Source):
-    """A source whose shards are the local files that a path or a glob names."""
+    """Base of sources whose shards are the local files of a path or a glob."""
 
     licence = "as the files' own"
 

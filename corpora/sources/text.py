@@ -1,4 +1,4 @@
-"""``text:GLOB``: a paragraph a line, a blank line between documents."""
+"""Source ``text:GLOB``: one paragraph per line, a blank line between documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``toyworld``: synthetic documents of `xling.corpora.toyworld`; ``toyworld:NUM`` says how many."""
+"""Source ``toyworld``: synthetic documents of `xling.corpora.toyworld`; ``toyworld:NUM`` sets their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warc:GLOB``: raw crawl (WARC files), HTTP responses of HTML turned into text, local."""
+"""Source ``warc:GLOB``: local raw crawls (WARC files); HTML responses are converted to text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Text of HTML pages, within limits of depth, processor time and memory for each page.
+"""Text extraction from HTML pages, with limits of depth, processor time and memory for each page.
 
-A page of a few kilobytes can keep an extractor busy for hours: elements inside each other, attributes of one element,
-options of lists. Long pages are therefore read in a process of their own, which a limit ends without harm.
+A page of a few kilobytes can keep an extractor busy for hours: nested elements, many attributes of one
+element, options of lists. So long pages are processed in a helper process, which can be ended at a limit
+without harm.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from collections import Counter
 
 from resiliparse.extract.html2text import extract_plain_text
 
-SMALL_CHARS = 1 << 15  # at most so long, no page takes more than a second or two
+SMALL_CHARS = 1 << 15  # no page up to this length takes more than a second or two
 MAX_SECONDS = 10  # of processor time
 _MAX_MEMORY = 3 << 29
-# Extraction takes time by the square of the depth: 40 ms at 1,000, minutes at 100,000. Browsers stop at 512.
+# Extraction time is quadratic in the depth: 40 ms at 1,000, minutes at 100,000. Browsers stop at 512.
 _MAX_DEPTH = 1000
 TOO_DEEP, TOO_MUCH = "page nested too deep", "page takes too long to read"
 REASONS = {
@@ -36,7 +37,9 @@ _FLAT = (
     "track|wbr"
 )
 _FLAT_NAMES = frozenset(_FLAT.split("|"))
-_HEAD = struct.Struct("<BQ")  # main content or all, or whether the page was too deep; bytes that follow
+_HEAD = struct.Struct(
+    "<BQ"
+)  # main content or all, or whether the page was too deep; number of bytes that follow
 _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -84,7 +87,7 @@ def _depth(html: str) -> int:
             is_open[name] += 1
             depth += 1
             deepest = max(deepest, depth)
-        elif is_open[name]:  # an end tag of no open element means nothing
+        elif is_open[name]:  # an end tag without an open element has no effect
             is_open[name] -= 1
             depth -= 1
     return deepest
@@ -107,7 +110,7 @@ def _stop(pid: int) -> None:
         worker.kill()
         for pipe in (worker.stdin, worker.stdout):
             assert pipe, "a pipe was asked for"
-            with contextlib.suppress(BrokenPipeError):  # of what was not written yet
+            with contextlib.suppress(BrokenPipeError):  # for data that was not written yet
                 pipe.close()
         worker.wait()
 

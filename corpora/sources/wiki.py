@@ -32,7 +32,7 @@ _FILE, _CATEGORY, _MEDIA = "6", "14", "-2"
 
 @SOURCES.register("wiki")
 class Wiki(Source):
-    """Articles (namespace 0) as clean paragraphs; redirects and other pages are counted and left out.
+    """Articles (namespace 0) as clean paragraphs; redirects and other pages are counted and skipped.
 
     The dump itself says how its language names files and categories, so no table of languages is needed.
     """
@@ -116,7 +116,7 @@ def _not_an_article(page: ET.Element) -> str:
 
 
 class _Dump:
-    """The pages of a dump one at a time, and what its head says about the wiki.
+    """The pages of a dump one at a time, and the wiki's names from its header.
 
     Pages are found by their tags and parsed one by one, so that damage costs the pages that it touches.
     """

@@ -1,9 +1,9 @@
-"""Wikitext to running text in one pass over brackets, without an expander of templates.
+"""Conversion of wikitext to running text in one pass over brackets, without expanding templates.
 
-What is not prose goes: templates, tables, references, files, categories, galleries, formulas, markup. What a
-reader would see in the sentence stays: link labels, headings of sections that hold prose, list items, and the
-argument of the few templates that only wrap text (``lang``, ``nowrap``, ``convert``).
-Reference for the syntax: mediawiki.org, Help:Formatting, Help:Links, Help:Templates, Help:Tables.
+Non-prose is removed: templates, tables, references, files, categories, galleries, formulas, markup. What a
+reader would see in the sentence is kept: link labels, headings of sections that hold prose, list items, and
+the argument of the few templates that only wrap text (``lang``, ``nowrap``, ``convert``). Reference for the
+syntax: mediawiki.org, Help:Formatting, Help:Links, Help:Templates, Help:Tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SWITCH = re.compile(r"__[A-Z]{3,}__")
 _HEADING = re.compile(r"^(={1,6})\s*(.+?)\s*\1\s*$")
 _MARKER = re.compile(r"^[*#;:]+\s*")
 _HOLLOW = re.compile(r"[(\[（［][\s,;:،؛、，；：/–—-]*[)\]）］]")
-_HOLE = "\x04"  # where a template showed nothing; stops around it were written for what it showed
+_HOLE = "\x04"  # marks a removed template; punctuation around it belonged to its content
 _STOP_AT_HOLE = re.compile("[,;،؛、；] *\x04+ *(?=[,;،؛、；)）])|(?<=[(（]) *\x04+ *[,;،؛、；]? *")
 _LEADING_STOP = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
@@ -49,7 +49,7 @@ _SPACE_STOP = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$))")
 _FILE_NAME = re.compile(
     r"\.(?:jpe?g|png|svg|gif|tiff?|webp|xcf|og[gva]|opus|web[mp]|wav|mp3|midi?|pdf|djvu)$", re.I
 )
-# Categories and links to other wikis stand alone on their lines; a title has a space behind its colon.
+# Categories and links to other wikis are alone on their lines; a title has a space after its colon.
 _PREFIXED = re.compile(r"^[ \t]*\[\[[^\W\d_][\w .-]{1,29}:(?! )[^\[\]\n]*\]\][ \t]*$", re.M)
 _LANG_PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,12}){0,2}|simple")
 
@@ -92,7 +92,7 @@ def clean(wikitext: str, names: Names = Names()) -> str:
     last = text.lower().rfind("</nowiki>")
     closed = (
         last + len("</nowiki>") if last >= 0 else 0
-    )  # behind it every start would be sought an end in vain
+    )  # otherwise every start would search for an end in vain
     text = _NOWIKI.sub(keep, text[:closed]) + _EMPTY_NOWIKI.sub(keep, text[closed:])
     text = _without_gone(_EMPTY_TAG.sub("", text))
     text = _VARIANT.sub(lambda m: _variant(m[1]), text)
@@ -140,7 +140,7 @@ def _brackets(text: str, names: Names) -> str:
             opened[mark] += 1
             continue
         closes = {"}}": "{{", "]]": "[[", "|}": "{|"}[mark]
-        depth = len(stack) - 1 if opened[closes] else 0  # the search pays only for frames that it abandons
+        depth = len(stack) - 1 if opened[closes] else 0  # the search only visits frames that it closes
         while depth and stack[depth].opener != closes:
             depth -= 1
         # A link never spans a table or a template's end; a stray "]]" in one is text.
@@ -162,7 +162,7 @@ def _brackets(text: str, names: Names) -> str:
 def _abandon(stack: list[_Frame]) -> None:
     """Close the innermost frame without its closing bracket: its text belongs to the frame around it."""
     frame = stack.pop()
-    if frame.opener != "{|":  # the shorter goes to the longer, so that nesting costs no square
+    if frame.opener != "{|":  # append the shorter to the longer, so that nesting is not quadratic
         if len(stack[-1].pieces) < len(frame.pieces):
             frame.pieces.extendleft(reversed(stack[-1].pieces))
             stack[-1].pieces = frame.pieces

@@ -20,15 +20,15 @@ from xling.text.document import Document, Ledger
 
 @dataclass(frozen=True)
 class Example:
-    """A document and what a stage does to it: the contract tests of all stages run on these.
+    """A document and the expected result of a stage, for the contract tests of all stages.
 
     Attributes:
-        reason: why the document, or a part of it, is dropped; "" where all of it is kept.
-        text: of the document.
-        url: of the document.
-        lang: of the document.
-        meta: of the document.
-        settings: of the stage; a value that names one of ``files`` stands for its path.
+        reason: why the document, or a part of it, is dropped; "" if all of it is kept.
+        text: text of the document.
+        url: URL of the document.
+        lang: language of the document.
+        meta: metadata of the document.
+        settings: settings of the stage; a value that names one of ``files`` is replaced by its path.
         files: name -> content of files that the settings name.
     """
 
@@ -43,12 +43,12 @@ class Example:
 
 @dataclass(slots=True)
 class Verdict:
-    """What a stage does to one document.
+    """Result of a stage for one document.
 
     Attributes:
-        reason: why the document is dropped, with what `text` leaves of it; None where it stays.
-        text: what is left of the text; None where nothing is changed.
-        lost: partial reason -> the paragraphs that were cut out.
+        reason: why the document is dropped, with what `text` leaves of it; None if it is kept.
+        text: remaining text; None if it is unchanged.
+        lost: partial reason -> the removed paragraphs.
         notes: event -> count, for the ledger.
     """
 
@@ -64,9 +64,9 @@ class Stage:
     name: ClassVar[str]
     reasons: ClassVar[dict[str, str]]
     partial: ClassVar[frozenset[str]] = frozenset()
-    rewrites: ClassVar[bool] = False  # whether kept text may change beyond what is cut out of it
+    rewrites: ClassVar[bool] = False  # whether kept text may change apart from removed parts
     examples: ClassVar[tuple[Example, ...]] = ()
-    at_once: ClassVar[int] = 1  # documents that `edits` is given: more where many cost less than one by one
+    at_once: ClassVar[int] = 1  # number of documents per call of `edits`: more if batches are cheaper
 
     def judge(self, doc: Document) -> str | None:
         """Return the reason why ``doc`` is dropped, None if it is kept."""
@@ -90,7 +90,7 @@ class Stage:
             for event, count in verdict.notes.items():
                 ledger.note(event, count)
             for reason, parts in verdict.lost.items():
-                # The line break before each part went with it.
+                # The line break before each part was removed with it.
                 ledger.drop(self.name, reason, doc, "".join(f"\n{part}" for part in parts))
             if verdict.text is not None:
                 doc.text = verdict.text

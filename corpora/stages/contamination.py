@@ -1,7 +1,7 @@
-"""Removal of documents that overlap an evaluation set: n-grams shared with any file the user names.
+"""Removal of documents that overlap with an evaluation set: n-grams shared with any file the user names.
 
-The unit is the word, or the character in scripts without spaces; n = 13 follows Brown et al. 2020, appendix C.
-A text of the evaluation set shorter than n units is sought whole if it has at least ``min_units``.
+The unit is the word, or the character in scripts without spaces; n = 13 follows Brown et al. 2020, appendix
+C. A text of the evaluation set shorter than n units is searched as a whole if it has at least ``min_units``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from xling.corpora.stages import STREAMING, Example, Stage
 from xling.text.document import Document
 from xling.text.units import runs, units, unspaced_share
 
-# Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and what closes a quote.
+# Sentence ends of the world's scripts (Unicode property Sentence_Terminal), ellipsis, and closing quotes.
 _ENDS = tuple(".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏:;؛：；")
 _CLOSING = "\"'”’»›)]）］」』】〉》“‘"
 _ELLIPSES = ("…", "...", "‥", "……")
@@ -193,7 +193,7 @@ class Filters(Stage):
         return replace(self.limits, **exact)
 
 
-# Reason, statistic, its limit, and whether it is the least or the most; in the order in which a document is judged.
+# Reason, statistic, its limit, and whether it is a minimum or a maximum, in the order of checking.
 RULES = (
     ("too_few_words", "words", "min_words", "least"),
     ("too_many_words", "words", "max_words", "most"),
@@ -272,7 +272,7 @@ def _lines(lines: list[str], short_line: int) -> dict[str, float]:
     """Compute statistics of lines, that is of paragraphs."""
     num, unique = len(lines), set(lines)
     num_chars = sum(map(len, lines))
-    body = lines[1:] or lines  # the first is the title
+    body = lines[1:] or lines  # the first line is the title
     body_chars = sum(map(len, body)) or 1
     return {
         "bullets": sum(line.startswith(_BULLETS) for line in lines) / num,
@@ -303,7 +303,7 @@ def _repetition(text_units: list[str], lengths: NDArray[np.int64], per_word: int
         share = _repeated_run_chars(words, lengths, n * per_word) / total
         values["repeated_runs"] = max(values["repeated_runs"], share + (n - 5) / 100 if share else 0.0)
         if share + 0.05 <= values["repeated_runs"] or not share:
-            break  # longer repeated runs lie inside these
+            break  # longer repeated n-grams lie inside of these
     return values
 
 

@@ -1,4 +1,4 @@
-"""Language identification of documents and paragraphs: by `xling.corpora.identify`, or by a model of your own."""
+"""Stage of language identification of documents and paragraphs, by `xling.corpora.identify` or a custom model."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LangId(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Identify a document, and cut out its paragraphs in other languages; every language found is noted."""
-        if not (doc.lang and "lang_score" in doc.meta):  # else it was identified when it was routed
+        if not (doc.lang and "lang_score" in doc.meta):  # else it was identified during routing
             ranked = self._identifier.rank(body_of(doc.text))
             doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
             if len(ranked) > 1 and ranked[0][1] < SURE:

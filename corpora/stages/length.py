@@ -1,4 +1,4 @@
-"""Documents too short to keep, by the measure CCNet takes before deduplication."""
+"""Stage that drops documents too short to keep, by the measure CCNet uses before deduplication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Near-duplicate documents over any number of shards: MinHash with banding, optionally checked exactly.
+"""Near-duplicate detection over any number of shards: MinHash with banding, optionally verified exactly.
 
 The steps, each a function over files so that it can be an array element:
 
@@ -7,13 +7,14 @@ The steps, each a function over files so that it can be an array element:
 3. `shingle_shard` (map over shards, only with ``min_jaccard``) writes the shingles of the paired documents.
 4. `choose` (barrier) joins pairs into clusters and keeps the first document of each, in the order of the
    shards: the result depends neither on workers nor on the order in which parts end.
-5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each survivor.
+5. `drop_near_duplicates` (map over shards) drops the others and notes the size of its cluster with each
+survivor.
 
 Steps 3 and 5 read the slices of their own shard only.
 
 Sources: Broder 1997 (shingles, MinHash); Leskovec et al., Mining of Massive Datasets, chapter 3 (banding).
-With ``b`` bands of ``r`` rows a pair of Jaccard similarity ``s`` is found with probability ``1 - (1 - s^r)^b``:
-for 14 x 8, 56 % at 0.7, 92 % at 0.8, 99.95 % at 0.9.
+With ``b`` bands of ``r`` rows a pair of Jaccard similarity ``s`` is found with probability ``1 - (1 -
+s^r)^b``: for 14 x 8, 56 % at 0.7, 92 % at 0.8, 99.95 % at 0.9.
 """
 
 from __future__ import annotations
@@ -275,11 +276,11 @@ def drop_near_duplicates(
 
 @dataclass
 class _Drop(Stage):
-    """Drops documents of one shard, which come in its order, and says how many the others stand for.
+    """Drop documents of one shard, in its order, and store how many documents each kept one represents.
 
     Args:
-        sizes: position -> documents of the cluster; 0 for one that is dropped; absent for one without copies.
-        position: of the last document.
+        sizes: position -> size of the cluster; 0 for a dropped document; absent for one without copies.
+        position: position of the last document.
     """
 
     sizes: dict[int, int]

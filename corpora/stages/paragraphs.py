@@ -48,7 +48,7 @@ REPEATED = 0  # in the key file: the paragraph occurs earlier in its document
 COPIED = 1  # in the key file: the paragraph occurs in an earlier document of the shard
 _KEY_BYTES = 8
 _BATCH_CHARS = 100_000
-_CHECK_EVERY = 64  # documents whose first key is compared again; the number of paragraphs always is
+_CHECK_EVERY = 64  # one document in this many has its first key verified; the number of paragraphs always is
 _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 
 Keys = NDArray[np.uint64]
@@ -105,7 +105,7 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
             counts.num_docs += len(lengths)
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
-    # By range: what is needed of one range stands together, so that no other is read.
+    # The keys of one range are stored together, so that no other range is read.
     (work / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     work.rename(out_dir)

@@ -1,4 +1,4 @@
-"""Masking of personal data: e-mail addresses, telephone numbers, IP addresses; the counts go to the document."""
+"""Stage that masks personal data: e-mail addresses, telephone numbers, IP addresses; counts go to the document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IP = re.compile(
 _DIGIT_GROUPS = re.compile(r"(?<![\w+])[+(]{0,2}\d+(?:[ \u00a0.()/\-\u2010-\u2013]{1,3}\d+){0,8}(?!\w)")
 _AREA_CODE = re.compile(r"\(\+?\d{1,5}\)")
 _MIN_DIGITS, _MAX_DIGITS = 7, 15  # ITU-T E.164 allows 15
-# What announces a telephone number, in lower case; it may end in a colon or a dot.
+# Words that announce a telephone number, in lower case; they may end in a colon or a dot.
 _ANNOUNCED = (
     "tel", "phone", "telephone", "mobile", "mob", "cell", "fax", "whatsapp", "call", "telefon", "telefono",
     "teléfono", "telefone", "téléphone", "tél", "handy", "simu", "тел", "телефон", "τηλ", "هاتف", "تلفن", "फोन",
@@ -89,7 +89,7 @@ def mask(text: str) -> tuple[str, dict[str, int]]:
     return text, counts
 
 
-# Cheap signs without which the slower patterns cannot match.
+# Cheap checks without which the slower patterns cannot match.
 _MAYBE_IP = re.compile(r"\d\.\d{1,3}\.\d|:[0-9a-fA-F]{0,4}:")
 _MAYBE_PHONE = re.compile(r"\d[\d \u00a0.()/\-\u2010-\u2013]{5,}\d")
 

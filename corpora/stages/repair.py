@@ -1,4 +1,4 @@
-"""Unicode repair: one normal form, no control characters, mojibake turned back into text."""
+"""Stage of Unicode repair: one normal form, no control characters, mojibake decoded."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def repair(text: str) -> str:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return tidy(text)
     text = _BREAKS.sub("\n", text).replace("\t", " ")
-    # Mending may uncover another layer or a decomposed letter, hence until nothing changes. Only then may
-    # spaces go: the last byte of a letter may look like one.
+    # A repair may uncover another layer or a decomposed letter, hence repeat until nothing changes. Only then
+    # may spaces be removed: the last byte of a letter may look like one.
     while (mended := tidy(_mend(text))) != text:
         text = mended
     return text

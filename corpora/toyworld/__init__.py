@@ -35,7 +35,7 @@ The sentences of ner and nli mean the same in every language; mono is not parall
 
 @dataclass(frozen=True)
 class ToyworldConfig:
-    """What to write and how much of it.
+    """Settings of ``xling toyworld``.
 
     Attributes:
         out: directory to publish.
@@ -44,7 +44,7 @@ class ToyworldConfig:
         num_pairs: sentence pairs per pair of languages.
         num_ner: tagged training sentences per language; dev and test have a quarter of that each.
         num_nli: training pairs per language; dev and test have a fifth of that each.
-        seed: another seed gives other data.
+        seed: seed of the data.
     """
 
     out: str = "runs/toyworld/raw"

@@ -1,4 +1,4 @@
-"""What a sentence says, apart from any language."""
+"""Meanings of sentences, independent of any language."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Entity = Person | Org | Place | Role
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One clause.
+    """The meaning of one clause.
 
     Attributes:
         verb: an identifier of the world's verbs, or one of `SPECIAL`.

@@ -1,4 +1,4 @@
-"""Premise and hypothesis with a known relation.
+"""Generation of premise and hypothesis with a known relation.
 
 The convention of the toy world: an agent does one kind of thing to one kind of object at most once. Hence
 "Anna bought a car in Paris" contradicts "Anna bought a car in Rome", buying contradicts selling the same,

@@ -70,7 +70,7 @@ _ALL_NAMES = {group: free + held for group, (free, held) in _NAMES.items()}
 
 
 class Names:
-    """Where names come from.
+    """Pools that names are drawn from.
 
     Args:
         pool: ``all`` draws from every name, ``train`` from those that are not held out, ``test`` from the

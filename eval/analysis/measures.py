@@ -6,7 +6,7 @@ All of them are deterministic: splits are by the order of the rows, labels of co
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
 
 RIDGE = 1.0
+NUM_BINS = 10
 TOP_SHARE = 0.05
 """Share of the units of a layer that count as a language's own."""
 
@@ -45,6 +46,36 @@ def probe(
     y = np.hstack([(test - mean) / scale, np.ones((len(test), 1))])
     predicted: Int64[np.ndarray, " test"] = (y @ weights).argmax(axis=1).astype(np.int64)
     return predicted
+
+
+def classifier(
+    train: Float[np.ndarray, "train dim"], labels: Int64[np.ndarray, " train"]
+) -> Callable[[Float[np.ndarray, "test dim"]], Float[np.ndarray, "test classes"]]:
+    """Fit a logistic regression on standardised vectors; return a function that gives the probabilities of classes.
+
+    Args:
+        train: training vectors.
+        labels: their classes, from 0; each has to occur.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
+    fitted = LogisticRegression(C=0.1, max_iter=300, tol=1e-3).fit((train - mean) / scale, labels)
+    return lambda vectors: np.asarray(fitted.predict_proba((vectors - mean) / scale))
+
+
+def calibration_error(
+    probabilities: Float[np.ndarray, "rows classes"], labels: Int64[np.ndarray, " rows"]
+) -> float:
+    """Return the expected calibration error, 0 to 1, with ten bins of equal width (Guo et al. 2017, equation 3).
+
+    It is the mean distance of confidence and accuracy, over bins of the confidence in the likeliest class, weighted by
+    the number of rows in each.
+    """
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+    apart = np.bincount(bins, weights=confidence - right, minlength=NUM_BINS)
+    return float(np.abs(apart).sum() / len(labels))
 
 
 def control_labels(texts: Sequence[str], num_classes: int) -> Int64[np.ndarray, " texts"]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval import backend, embedding, results, retrieval
 from xling.eval.analysis import measures
+from xling.eval.report.why import BY_LAYER, KEYS, SHEETS, Row, figures, mean
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.pages import figure, page, sheet
@@ -26,16 +27,6 @@ from xling.text import vocab
 from xling.text.units import units
 
 SYSTEMS = ("pretrained", "random")
-BY_LAYER = (
-    "retrieval",
-    "cka",
-    "identity",
-    "identity without the mean",
-    "units shared",
-    "probe",
-    "control task",
-)
-"""Measures of a layer, in percent."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +131,6 @@ def _spread(rows: Sequence[Example], most: int) -> list[Example]:
     return [rows[place] for place in places.tolist()]
 
 
-Row = tuple[str, str, int, str, str, float]
-"""System, suite, layer, language or ``all``, measure, percent."""
-
-
 def _by_layer(name: str, texts: Sequence[Texts], cfg: AnalyseConfig) -> Iterator[Row]:
     settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
     for system in SYSTEMS:
@@ -173,6 +160,7 @@ def _measured(
 ) -> Iterator[tuple[str, str, float]]:
     """Yield language, measure and value from 0 to 1 of one layer."""
     everywhere = np.vstack(list(vectors.values())).mean(axis=0)
+    sure: dict[tuple[str, ...], Any] = {}
     for t in texts:
         own, other = vectors[t.lang], sources[t.lang]
         if t.lang != source:
@@ -182,7 +170,9 @@ def _measured(
             units = (measures.top_units(x, everywhere) for x in (own, other))
             yield t.lang, "units shared", measures.overlap(*units)
         if t.classes:
-            yield from _probed(t, own, other, "" if t.lang != source else " of the source")
+            where = "" if t.lang != source else " of the source"
+            yield from _probed(t, own, other, where)
+            yield t.lang, "calibration error" + where, _miscalibration(t, own, other, sure)
     if len(vectors) > 1:
         yield "all", "identity", measures.identity(vectors, centred=False)
         yield "all", "identity without the mean", measures.identity(vectors, centred=True)
@@ -200,6 +190,25 @@ def _probed(t: Texts, own: Any, other: Any, where: str) -> Iterator[tuple[str, s
     yield t.lang, "probe" + where, float((answers == classes[1::2]).mean())
     answers = measures.probe(other[::2], control[::2], own[::2])
     yield t.lang, "control task" + where, float((answers == control[::2]).mean())
+
+
+def _miscalibration(t: Texts, own: Any, other: Any, sure: dict[tuple[str, ...], Any]) -> float:
+    """Return the calibration error of a language, by a classifier learned like the probe.
+
+    ``sure`` keeps classifiers by the texts that they learned: those of the source are the same for most languages.
+    """
+    names = sorted(set(t.classes))
+    classes = np.array([names.index(x) for x in t.classes], dtype=np.int64)
+    learned = tuple(t.source[::2])
+    if learned not in sure:
+        known = np.unique(classes[::2])
+        sure[learned] = known, measures.classifier(other[::2], classes[::2]) if len(known) > 1 else None
+    known, probabilities = sure[learned]
+    if probabilities is None:
+        return 0.0
+    every = np.zeros((len(own[1::2]), len(names)))
+    every[:, known] = probabilities(own[1::2])
+    return measures.calibration_error(every, classes[1::2])
 
 
 def _surface(read: Mapping[str, Sequence[Texts]], cfg: AnalyseConfig) -> dict[str, tuple[float, float]]:
@@ -225,7 +234,7 @@ def _layers(rows: Sequence[Row]) -> Sheet:
     """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
-        values = [_mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
+        values = [mean(rows, system, suite, layer, measure) for measure in BY_LAYER]
         chosen = None if values[-2] is None or values[-1] is None else values[-2] - values[-1]
         table.append((suite, system, layer, *values, chosen))
     columns = (
@@ -239,13 +248,10 @@ def _layers(rows: Sequence[Row]) -> Sheet:
         "probe: a linear classifier learned on every second row of the source, tried on the others of a language. "
         "control task: the same with a class that a hash of the item decides, tried on the items learned, in the other "
         "language: what is right there was learned by heart. selectivity: the one less the other.",
+        "calibration error: mean distance of confidence and accuracy of a logistic regression learned like the probe, "
+        "in ten bins of confidence; the lower the better.",
     )
     return Sheet("layers", "By layer", columns, tuple(table), notes)
-
-
-def _mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
-    values = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
-    return float(np.mean(values)) if values else None
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
@@ -253,18 +259,35 @@ def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 
+def _beside(rows: Sequence[Row], lang: str, measure: str, by: str) -> float | None:
+    """Return a measure of the model at the layer and suite where ``by`` is highest."""
+    own = [r for r in rows if (r[0], r[3]) == (SYSTEMS[0], lang)]
+    places = [(r[5], r[1], r[2]) for r in own if r[4] == by]
+    values = [r[5] for r in own if places and (r[1], r[2], r[4]) == (*max(places)[1:], measure)]
+    return values[0] if values else None
+
+
 def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
     """Return results by language, at the best layer of the model."""
     wanted = ("retrieval", "cka", "units shared", "probe")
-    table = [(lang, *surface[lang], *(_best(rows, lang, m) for m in wanted)) for lang in sorted(surface)]
+    beside = {lang: _beside(rows, lang, "calibration error", "probe") for lang in surface}
+    table = [
+        (lang, *surface[lang], *(_best(rows, lang, m) for m in wanted), beside[lang])
+        for lang in sorted(surface)
+    ]
     columns = (
         ("language", ""),
         ("fertility", ".2f"),
         ("vocabulary shared %", ".1f"),
         *((m, ".1f") for m in wanted),
+        ("calibration error", ".1f"),
     )
     return Sheet(
-        "languages", "By language", columns, tuple(table), ("Measures at the best layer of the model.",)
+        "languages",
+        "By language",
+        columns,
+        tuple(table),
+        ("Measures at the best layer of the model; calibration error at the layer of the best probe.",),
     )
 
 
@@ -308,22 +331,14 @@ def _explained(
 
 
 def _files(rows: Sequence[Row], sheets: Sequence[Sheet]) -> dict[str, str]:
-    pictures = []
-    for suite in dict.fromkeys(r[1] for r in rows):
-        for measure in BY_LAYER:
-            series: dict[str, list[tuple[float, float]]] = {}
-            for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
-                if (value := _mean(rows, system, suite, layer, measure)) is not None:
-                    series.setdefault(system, []).append((float(layer), value))
-            if series:
-                pictures += figure.curves(series, f"{suite}, {measure} by layer", "percent", "layer")
     title = "Why does it transfer?"
-    body = [f"<main><h1>{title}</h1>", figure.grid(pictures), *map(sheet.html_table, sheets), "</main>"]
-    keys = ("system", "suite", "layer", "lang", "measure", "percent")
-    told = [dict(zip(keys, row, strict=True)) for row in rows]
+    pictures = figure.grid(figures(rows))
+    body = [f"<main><h1>{title}</h1>", pictures, *map(sheet.html_table, sheets), "</main>"]
+    told = [dict(zip(KEYS, row, strict=True)) for row in rows]
     return {
         "analysis.html": page.document(title, "\n".join(body)),
         "analysis.md": f"# {title}\n\n" + "\n".join(map(sheet.markdown, sheets)),
         "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
+        SHEETS: json.dumps([asdict(s) for s in sheets], ensure_ascii=False) + "\n",
         **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
     }

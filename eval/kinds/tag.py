@@ -20,7 +20,7 @@ class Tag(Kind):
     closed = True
 
     def is_label(self, row: Example) -> bool:
-        """As many tags as words."""
+        """Return whether the label has as many tags as there are words."""
         return is_texts(row.label) and len(row.label) == len(row.fields["tokens"])
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:

@@ -36,6 +36,8 @@ class Metric:
         higher_is_better: False for error rates.
         lowest: the lowest possible score, for scores that are higher when better.
         share: statistics (..., num_stats) -> count and total, for a score that is a share.
+        tokens: lang -> what is counted, if it depends on the language; no average is over scores of different tokens.
+        check: raises a UserError if something that the metric needs is missing.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Metric:
     higher_is_better: bool = True
     lowest: float = 0.0
     share: Callable[[Array], tuple[Array, Array]] | None = None
+    tokens: Callable[[str], str] | None = None
+    check: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", self.share or _SHARES.get(self.reduce))

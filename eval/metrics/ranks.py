@@ -80,7 +80,7 @@ def moments(
     x: Float64[np.ndarray, " rows"], y: Float64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, "rows 6"]:
     """Return statistics (1, x, y, xx, yy, xy) of pairs of numbers about their means, for `correlation`."""
-    x, y = x - x.mean(), y - y.mean()
+    x, y = (side - side.mean() if len(side) else side for side in (x, y))
     return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
 
 

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from xling.corpora.stages.langid import identify
 from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
 from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
 from xling.eval.suite import Example
+from xling.text.tokenisers import MECAB, bleu_tokeniser
 from xling.text.units import marks
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
 
-CHARACTER_LANGS = ("ja", "ko", "th", "lo", "km", "my", "bo", "dz")
-"""Languages whose BLEU is over characters: no spaces between words, or endings written to the word (ko)."""
+SPM_MODEL = "flores200sacrebleuspm"
+"""File of sacreBLEU's SentencePiece model of FLORES-200, in the folder ``models`` of its own folder."""
 
 _WORDS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
@@ -57,9 +59,38 @@ def scorer(name: str, lang: str) -> Any:
     from sacrebleu.metrics.ter import TER
 
     if name == "bleu":
-        tokenizer = "zh" if lang == "zh" else "char" if lang in CHARACTER_LANGS else "13a"
-        return BLEU(tokenize=tokenizer)
+        return BLEU(tokenize=bleu_tokeniser(lang))
+    if name == "spbleu":
+        check_spm()
+        return BLEU(tokenize="flores200")
     return CHRF(word_order=2) if name == "chrf" else TER(asian_support=lang in ("zh", "ja", "ko"))
+
+
+def check_spm() -> None:
+    """Check that sacreBLEU's SentencePiece model of FLORES-200 is present; nothing is downloaded.
+
+    Raises:
+        UserError: it is not.
+    """
+    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    path = Path(SACREBLEU_DIR) / "models" / SPM_MODEL
+    if not path.is_file():
+        raise UserError(
+            f"spBLEU needs sacreBLEU's SentencePiece model of FLORES-200, and {path} does not exist",
+            fix=f"download {SPM_MODELS['flores200']['url']} to it, or set the variable SACREBLEU to the folder above "
+            "models/; the suite flores has BLEU and chrF++ without it",
+        )
+
+
+def tokens(name: str, lang: str) -> str:
+    """Return what a metric of sacreBLEU counts in a language: scores of other words do not belong in one average."""
+    target = target_of(lang)
+    if name == "ter":
+        return "characters" if target in ("zh", "ja", "ko") else "words"
+    tokeniser = bleu_tokeniser(target)
+    return f"{tokeniser} (MeCab is not installed)" if tokeniser == "char" and target in MECAB else tokeniser
 
 
 def sacre_stats(
@@ -88,10 +119,10 @@ def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str
 
 def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float64[np.ndarray, " *rows"]:
     """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
-    metric = scorer(name, "en")
+    metric = scorer("bleu" if name == "spbleu" else name, "en")
     if sums.ndim == 1:
         return np.asarray(metric._aggregate_and_compute([_counts(sums)]).score, dtype=np.float64)
-    many = {"bleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
+    many = {"bleu": bleu_scores, "spbleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
     return many(metric, sums.reshape(-1, sums.shape[-1])).reshape(sums.shape[:-1])
 
 
@@ -191,10 +222,16 @@ def _rouge_signature(lang: str) -> str:
     return f"rouge_l:2|rouge-score:{version('rouge-score')}|tok:unicode|stemmer:none"
 
 
-for _name in ("bleu", "chrf", "ter"):
+for _name in ("bleu", "spbleu", "chrf", "ter"):
     _signature: Callable[[str], str] = partial(sacre_signature, _name)
     _metric = Metric(
-        _name, partial(sacre_stats, _name), partial(sacre_reduce, _name), _signature, _name != "ter"
+        _name,
+        partial(sacre_stats, _name),
+        partial(sacre_reduce, _name),
+        _signature,
+        _name != "ter",
+        tokens=partial(tokens, _name) if _name in ("bleu", "ter") else None,
+        check=check_spm if _name == "spbleu" else None,
     )
     METRICS.add(_name, _metric)
 METRICS.add("rouge_l", Metric("rouge_l", rouge_l, mean, _rouge_signature))

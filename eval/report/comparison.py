@@ -19,7 +19,7 @@ from xling.eval.metrics.base import Array, Metric
 from xling.eval.predictions import Scored
 from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Run
-from xling.eval.report.tables import published_of
+from xling.eval.report.averaged import published_of
 from xling.eval.results import CONTROLS
 from xling.eval.stats import Comparison, Paired
 from xling.eval.suite import data_folder
@@ -169,7 +169,7 @@ def tests(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
 
 
 def average_of(before: System, after: System) -> Test:
-    """Test the average over languages and seeds only.
+    """Test the average of two systems over languages and seeds.
 
     Raises:
         ValueError: the systems were scored on other rows, or have nothing in common.
@@ -181,7 +181,7 @@ def _versus(before: System, after: System, with_languages: bool = True) -> list[
     suite = after.suite
     pairs, scores, metric = _paired(before, after)
     langs = tuple(dict.fromkeys(key[0] for key in pairs))
-    averaged = tuple(published_of(suite, langs))
+    averaged = tuple(published_of(suite, langs, metric.name))
 
     def test(lang: str, chosen: Sequence[Key]) -> Test:
         name = f"{suite}/{before.name}/{after.name}/{lang}"

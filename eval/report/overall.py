@@ -23,8 +23,8 @@ def overall(
     """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
     Each number is followed by the rank of its group of systems that a test cannot distinguish
-    (`xling.eval.report.ranks`), and by the comparison with the suite's reference system, ``(a)``: better or
-    worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
+    (`xling.eval.report.ranks`). Then comes the comparison with the suite's reference system, ``(a)``: better
+    or worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
 
     Args:
         scores: scores of any number of suites and systems.
@@ -46,7 +46,7 @@ def overall(
         column = next((c for c in shown if (c.suite, names[c]) == (suite, system)), None)
         if column is None:
             return None
-        langs = tables.transferred(column, tables.averaged_of(table, suite)) or [column.source]
+        langs = tables.transferred(column, tables.averaged_of(table, column)) or [column.source]
         mean = tables.average(table[column], column, langs, tables._Holes(allow=False), ends)
         if mean.value is None:
             return None

@@ -18,7 +18,7 @@ from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval.published import FILE, beside
-from xling.eval.report import artifacts, browse, comparison, ranks, render, sections, tables
+from xling.eval.report import artifacts, browse, comparison, ranks, render, sections, tables, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
 from xling.eval.report.overall import by_weight, counted, overall
@@ -148,6 +148,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         sections.transfer(scores),
         sections.intervals(scores),
         sections.significance(tests, untested),
+        why.chapter(runs),
         sections.training(runs),
         sections.corpus(runs),
         sections.reproduction(runs),
@@ -335,7 +336,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     table = tables.by_column(scores)
     sentences: list[tuple[float, str]] = []
     for column in tables.sorted_columns(table):
-        langs = tables.transferred(column, tables.averaged_of(table, column.suite))
+        langs = tables.transferred(column, tables.averaged_of(table, column))
         if column.system in CONTROLS or not langs:
             continue
         mine = _complete_mean(table[column], langs)

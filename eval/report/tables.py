@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.report import sizes
+from xling.eval.report.averaged import published_of, set_note, token_note
 from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
 from xling.eval.suite import suites
 
@@ -139,7 +140,7 @@ def language_table(
         raise UserError("no scores to tabulate", fix="run an evaluation first, or give its scores.json")
     table = by_column(scores)
     columns = sorted_columns(table)
-    langs_of = {c: averaged_of(table, c.suite) for c in columns}
+    langs_of = {c: averaged_of(table, c) for c in columns}
     sources = {c.source for c in columns}
     langs = _ordered({lang for c in columns for lang in langs_of[c]}, sources)
     others = _ordered({lang for c in columns for lang in languages_of(table, c.suite)} - {*langs}, sources)
@@ -158,7 +159,12 @@ def language_table(
         groups=tuple(_column_groups(columns)),
         columns=tuple(column_name(c, columns) for c in columns),
         lines=(*by_lang[: len(langs)], *summaries, *by_lang[len(langs) :]),
-        notes=(*notes, *_set_notes(table, langs_of), *_interval_notes(summaries), *_hole_notes(holes)),
+        notes=(
+            *notes,
+            *_set_notes(table),
+            *_interval_notes(summaries),
+            *_hole_notes(holes),
+        ),
         synthetic=any(s.synthetic for s in scores),
     )
 
@@ -273,16 +279,9 @@ def _no_ends(column: Column, langs: Sequence[str], is_gap: bool) -> None:
     return None
 
 
-def averaged_of(table: Mapping[Column, Values], suite: str) -> list[str]:
-    """Return the languages of a suite's averages: those of the published suite, or all if none of them exists."""
-    return published_of(suite, languages_of(table, suite))
-
-
-def published_of(suite: str, langs: Sequence[str]) -> list[str]:
-    """Return the ``langs`` that the published suite has, or all if it has none of them."""
-    every = suites()
-    published = every[suite].languages if suite in every else ()
-    return [lang for lang in langs if lang in published] or list(langs)
+def averaged_of(table: Mapping[Column, Values], column: Column) -> list[str]:
+    """Return the languages of a column's averages; see `published_of`."""
+    return published_of(column.suite, languages_of(table, column.suite), column.metric)
 
 
 def transferred(column: Column, langs: Sequence[str]) -> list[str]:
@@ -290,16 +289,12 @@ def transferred(column: Column, langs: Sequence[str]) -> list[str]:
     return [lang for lang in langs if not languages.is_same(lang, column.source)]
 
 
-def _set_notes(table: Mapping[Column, Values], langs_of: Mapping[Column, Sequence[str]]) -> list[str]:
-    """Return the rows shown below the averages because the published suite lacks their language."""
-    notes = []
-    for suite in dict.fromkeys(c.suite for c in langs_of):
-        own = next(langs for c, langs in langs_of.items() if c.suite == suite)
-        if more := [lang for lang in languages_of(table, suite) if lang not in own]:
-            notes.append(
-                f"{suite}: averages are over languages of the published suite; not in them: {' '.join(more)}."
-            )
-    return notes
+def _set_notes(table: Mapping[Column, Values]) -> list[str]:
+    """Return which languages are shown but in no average, and why."""
+    notes = [set_note(suite, languages_of(table, suite)) for suite in dict.fromkeys(c.suite for c in table)]
+    kinds = dict.fromkeys((c.suite, c.metric) for c in table)
+    notes += [token_note(suite, metric, languages_of(table, suite)) for suite, metric in kinds]
+    return [note for note in notes if note]
 
 
 def average(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.eval.readers import lines, parallel
-from xling.eval.suite import SUITES, Layout, Row, Suite, recorded_files
+from xling.eval.suite import SUITES, Example, Layout, Row, Suite, recorded_files
 
 FILES = recorded_files(__name__)
 CODES = {f.lang: Path(f.path).name.split(".")[1] for f in FILES}
@@ -15,15 +15,34 @@ DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""
 
 
+def joined(paths: tuple[Path, ...]) -> Iterator[Row]:
+    """Read two texts that are each split in parts, which may be cut at other lines.
+
+    Raises:
+        UserError: the texts differ in their number of lines.
+    """
+    sides: dict[str, list[tuple[Path, int, str]]] = {}
+    for path in paths:
+        name = path.name.partition(".part")[0]
+        sides.setdefault(name, []).extend((path, number, text) for number, text in lines(path))
+    counts = {name: len(side) for name, side in sides.items()}
+    if len(set(counts.values())) > 1:
+        told = " and ".join(f"{name} {count}" for name, count in counts.items())
+        raise UserError(f"lines of the parts below {paths[0].parent}: {told}", "line-aligned texts")
+    for index, (own, other) in enumerate(zip(*sides.values(), strict=True)):
+        path, number, text = own
+        yield path, number, Example(str(index), {"text_a": text, "text_b": other[2]}, index)
+
+
 def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Return rows with their document, if the file of documents is beside the texts or above them."""
     beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
     listing = next((path for path in beside if path.is_file()), None)
     names = [text for _, text in lines(listing)] if listing else []
-    for path, number, row in parallel(paths):
-        if listing and number > len(names):
+    for path, number, row in parallel(paths) if len(paths) == 2 else joined(paths):
+        if listing and row.label >= len(names):
             raise UserError(f"{listing} has {len(names)} lines", f"one for each line of {path}")
-        document = {"document": names[number - 1]} if listing else {}
+        document = {"document": names[row.label]} if listing else {}
         yield path, number, replace(row, fields={**row.fields, **document})
 
 
@@ -38,7 +57,11 @@ SUITES.add(
         patterns=("ntrex/ntrex.{code}.txt",),
         pivot="en",
         codes=CODES,
-        official=(Layout(("NTREX/NTREX-128/newstest2019-???.{code}.txt",), codes=CODES),),
+        official=(
+            Layout(("NTREX/NTREX-128/newstest2019-???.{code}.txt",), codes=CODES),
+            Layout(("NTREX/NTREX-128/newstest2019-???.{code}.part1.txt",), codes=CODES, part="part"),
+            Layout(("ntrex/ntrex.{code}.part1.txt",), codes=CODES, part="part"),
+        ),
         files=FILES,
         metrics=("retrieval_accuracy",),
         is_parallel=True,

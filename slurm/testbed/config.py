@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bed:
-    """What the test bed is made of.
+    """Parameters of the test bed.
 
     Attributes:
         directory: holds the files of every daemon, with mode 0700.

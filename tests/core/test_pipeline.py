@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from xling.core import pipeline
 from xling.core.errors import UserError
+from xling.slurm.sweep import distinct, expand
 from xling.text.vocab import VocabConfig
 
 _TEXT = """
@@ -133,3 +134,37 @@ def test_any_graph_without_circles_is_ordered(tmp_path: Path, data: st.DataObjec
     order = list(pipeline.read(write(tmp_path, f"steps: {{{steps}}}")).steps)
     assert sorted(order) == names
     assert all(order.index(need) < order.index(name) for name in names for need in needs[name])
+
+
+def test_a_file_says_what_it_is_swept_over_and_a_scale_is_a_variable(tmp_path: Path) -> None:
+    text = """
+vars: {seed: 1, alpha: 0.5}
+sweep: {scale: [low, high], seed: [1, 2]}
+scales:
+  low: {vars: {alpha: 0.1}}
+  high: {vars: {alpha: 0.9}}
+steps:
+  vocab: {stage: vocab, config: {corpora: {en: a.txt}, out: "v/${scale}", alpha: "${alpha}"}}
+  other: {stage: vocab, after: [vocab], config: {corpora: {en: a.txt}, out: "o/${scale}-${seed}", seed: "${seed}"}}
+"""
+    path = write(tmp_path, text)
+    assert pipeline.axes(path) == {"scale": ("low", "high"), "seed": ("1", "2")}
+    words = expand([], pipeline.axes(path))
+    plans = [pipeline.read(path, each) for each in words]
+    assert [p.settings("other").out for p in plans] == ["o/low-1", "o/low-2", "o/high-1", "o/high-2"]
+    settings = distinct([p.settings("vocab") for p in plans])  # the same for every seed
+    assert [(s.out, s.alpha) for s in settings] == [("v/low", 0.1), ("v/high", 0.9)]
+    joined, configs = pipeline.merged(plans)
+    assert list(joined.steps) == ["vocab", "vocab#2", "other", "other#2", "other#3", "other#4"]
+    assert [joined.steps[name].after for name in joined.steps] == [
+        (), (), ("vocab",), ("vocab",), ("vocab#2",), ("vocab#2",),
+    ]  # fmt: skip
+    assert configs["other#3"].out == "o/high-1"
+    assert list(pipeline.merged(plans[:1])[0].steps) == ["vocab", "other"]
+    # What the words name is not swept as the file says.
+    assert len(expand(["seed=3"], pipeline.axes(path))) == 2
+    assert [w[0] for w in expand(["sweep.seed=7"], {"seed": ("1", "2")})] == ["seed=7"]
+    clashing = [pipeline.read(path, [*each, "vocab.out=v"]) for each in words]
+    for refused in (pipeline.merged, lambda them: distinct([p.settings("vocab") for p in them])):
+        with pytest.raises(UserError, match="writes to out=v more than once"):
+            refused(clashing)

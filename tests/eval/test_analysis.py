@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from xling.core.errors import UserError
 from xling.eval import results
 from xling.eval.analysis import measures, run
 from xling.eval.analysis.run import AnalyseConfig, Texts
+from xling.eval.report import stage, why
+from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.suite import Example
 
@@ -73,6 +77,42 @@ def test_a_language_is_predicted_from_the_others_alone() -> None:
     assert np.abs(noise - y).mean() > 0.8 * np.abs(y - y.mean()).mean()
 
 
+def test_the_calibration_error_is_the_distance_of_confidence_and_accuracy() -> None:
+    sure = np.array([[0.95, 0.05]] * 10)
+    assert measures.calibration_error(sure, np.zeros(10, dtype=np.int64)) == pytest.approx(0.05)
+    half = np.array([0, 1] * 5)
+    assert measures.calibration_error(sure, half) == pytest.approx(0.45)
+    # By the definition, bin by bin.
+    given = DRAW.dirichlet([1, 1, 1], size=500)
+    labels = DRAW.integers(3, size=500)
+    wanted = 0.0
+    for low in np.arange(10) / 10:
+        inside = (given.max(axis=1) >= low) & (given.max(axis=1) < low + 0.1)
+        if inside.any():
+            right = (given.argmax(axis=1) == labels)[inside].mean()
+            wanted += inside.mean() * abs(right - given.max(axis=1)[inside].mean())
+    assert measures.calibration_error(given, labels) == pytest.approx(wanted)
+    assert measures.calibration_error(np.ones((4, 1)), np.zeros(4, dtype=np.int64)) == 0, (
+        "full confidence is in a bin"
+    )
+
+
+def test_a_classifier_is_calibrated_where_it_learned_and_not_where_the_vectors_are_others() -> None:
+    names = [LABELS[i % 3] for i in range(600)]
+    texts = Texts("de", [f"a {i}" for i in range(600)], [f"b {i}" for i in range(600)], names)
+    vectors = np.eye(3)[np.arange(600) % 3] + DRAW.normal(scale=0.7, size=(600, 3))
+    turned = vectors[:, [1, 2, 0]]
+    alike, other = (run._miscalibration(texts, own, vectors, {}) for own in (vectors, turned))
+    assert alike < 0.1 < 0.4 < other
+    once: dict[tuple[str, ...], Any] = {}
+    assert run._miscalibration(texts, turned, vectors, once) == other
+    assert len(once) == 1 and run._miscalibration(texts, turned, turned * np.nan, once) == other, (
+        "learned once"
+    )
+    one = Texts("de", texts.own, texts.source, ["health"] * 600)
+    assert run._miscalibration(one, vectors, vectors, {}) == 0, "one class alone says nothing"
+
+
 def test_probes_of_a_sorted_file_see_every_class() -> None:
     names = [LABELS[i // 20] for i in range(60)]
     texts = Texts("de", [f"a {i}" for i in range(60)], [f"b {i}" for i in range(60)], names)
@@ -117,6 +157,21 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     assert "What explains zero-shot scores" in said and "| sib200 | accuracy |" in said
     text = (cfg.out / "analysis.html").read_text()
     assert text.count("<figure") == len(run.BY_LAYER) and "http://" not in text
+    languages = (cfg.out / "languages.csv").read_text().splitlines()
+    assert languages[0].endswith("calibration error")
+    assert all(line.rpartition(",")[2] for line in languages[1:] if not line.startswith("en,"))
+    report = stage.run(ReportConfig((str(cfg.out),), tmp_path / "report"))
+    page = (tmp_path / "report/report.html").read_text()
+    assert "Why does it transfer?" in page and page.count("<figure") >= len(run.BY_LAYER)
+    assert "What explains zero-shot scores" in (tmp_path / "report/report.md").read_text() and report
+    assert list((tmp_path / "report").glob("analysis_*_languages.csv"))
+    broken = tmp_path / "broken"
+    shutil.copytree(cfg.out, broken)
+    (broken / "sheets.json").unlink()
+    with pytest.raises(
+        UserError, match=r"holds no analysis that can be read: FileNotFoundError.*run xling analyse"
+    ):
+        why.read(broken)
     before = (cfg.out / "manifest.json").read_bytes()
     run.run(cfg)
     assert (cfg.out / "manifest.json").read_bytes() == before, "up to date"

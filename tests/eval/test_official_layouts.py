@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from xling.core.errors import UserError
-from xling.eval.suite import languages_at, load, scored_split, suites
+from xling.eval.suite import data_digest, languages_at, load, scored_split, suites
 
 CONLLU = """# newdoc id = n01
 # sent_id = n01001
@@ -167,6 +167,34 @@ def test_clones_of_official_repositories_are_read_as_they_are(
     assert split == "train" or scored_split(suite, lang, tmp_path, named) == split
     if name == "ntrex":
         assert row.fields["document"] == "bbc.1"
+
+
+@pytest.mark.parametrize("place", ["NTREX/NTREX-128/newstest2019-{kind}.{code}", "ntrex/ntrex.{code}"])
+def test_ntrex_is_read_whole_or_in_parts(place: str, tmp_path: Path) -> None:
+    parts = {"eng": ["one\ntwo\n", "three\n"], "cym": ["un\n", "dau\n", "tri\n"]}
+    for code, texts in parts.items():
+        for number, text in enumerate(texts, 1):
+            kind = "src" if code == "eng" else "ref"
+            path = tmp_path / f"{place.format(kind=kind, code=code)}.part{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    (path.parent / "DOCUMENT_IDS.tsv").write_text("a\na\nb\n")
+    suite = suites()["ntrex"]
+    assert languages_at(suite, "test", tmp_path) == ["cy"]
+    rows = load(suite, "cy", "test", tmp_path)
+    assert [(r.fields["text_a"], r.fields["text_b"]) for r in rows] == [
+        ("un", "one"),
+        ("dau", "two"),
+        ("tri", "three"),
+    ]
+    assert [r.fields["document"] for r in rows] == ["a", "a", "b"]
+    assert [(r.id, r.label) for r in rows] == [("0", 0), ("1", 1), ("2", 2)]
+    before = data_digest(suite, "cy", "test", tmp_path)
+    path.write_text("tri tri\n")
+    assert data_digest(suite, "cy", "test", tmp_path) != before, "every part is in the digest"
+    path.unlink()
+    with pytest.raises(UserError, match=r"2 and .*3; valid: line-aligned texts"):
+        load(suite, "cy", "test", tmp_path)
 
 
 def test_packed_files_are_discovered(tmp_path: Path) -> None:

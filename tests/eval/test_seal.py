@@ -175,8 +175,8 @@ def test_gold_that_differs_is_refused(sealed: tuple[Path, Path], tmp_path: Path)
         seal.verify(VerifyConfig(path, data))
     for text, told in (
         ("{", "not JSON"),
-        ("[]", "no sealed result"),
-        ('{"format": "x"}', "no sealed result"),
+        ("[]", "not a sealed result"),
+        ('{"format": "x"}', "not a sealed result"),
     ):
         path.write_text(text)
         with pytest.raises(UserError, match=told):

@@ -306,7 +306,7 @@ def test_card_tells_corpora_and_licences(model: Path, tmp_path: Path) -> None:
     text = card.write(tmp_path / "copy", settings)
     digest = hashlib.sha256(b"# Swahili").hexdigest()[:16]
     assert text.count(f"| `sw` | `{digest}` | CC BY 4.0 |") == 1
-    assert "others have trained" in text and "others have trained" not in card.write(model, settings)
+    assert "trained by others" in text and "trained by others" not in card.write(model, settings)
 
 
 def test_card_tells_the_manifests(model: Path, exported: Path, tmp_path: Path) -> None:

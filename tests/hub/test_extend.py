@@ -159,7 +159,7 @@ def test_what_cannot_be_added_is_refused(foreign: Path, swahili: Path, vocab: Pa
     (tmp_path / "bad.model").write_bytes(b"x")
     with pytest.raises(UserError, match="no piece that"):
         run_hf(replace(cfg, extend_vocab=vocab))
-    with pytest.raises(UserError, match="no SentencePiece model"):
+    with pytest.raises(UserError, match="not a SentencePiece model"):
         run_hf(replace(cfg, extend_vocab=tmp_path / "bad.model"))
     with pytest.raises(UserError, match="no SentencePiece model at"):
         run_hf(replace(cfg, extend_vocab=tmp_path))
@@ -167,7 +167,7 @@ def test_what_cannot_be_added_is_refused(foreign: Path, swahili: Path, vocab: Pa
     model = files.tokenizer.read_model(swahili / "spm.model")
     model.trainer_spec.model_type = 2
     (tmp_path / "bpe" / "spm.model").write_bytes(model.SerializeToString())
-    with pytest.raises(UserError, match="no unigram model"):
+    with pytest.raises(UserError, match="not a unigram model"):
         run_hf(replace(cfg, extend_vocab=tmp_path / "bpe"))
     with pytest.raises(UserError, match="init"):
         config.from_dict(ImportConfig, {"source": str(foreign), "out": str(out), "init": "median"})

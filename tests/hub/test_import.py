@@ -202,7 +202,7 @@ def fewer_pieces(folder: Path) -> None:
         (lambda folder: (folder / "config.json").unlink(), "no file"),
         (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
         (lambda folder: (folder / "sentencepiece.bpe.model").unlink(), "no SentencePiece model"),
-        (lambda folder: (folder / "sentencepiece.bpe.model").write_bytes(b"x"), "no SentencePiece model"),
+        (lambda folder: (folder / "sentencepiece.bpe.model").write_bytes(b"x"), "not a SentencePiece model"),
     ],
 )
 def test_what_does_not_belong_is_refused(

@@ -370,8 +370,8 @@ def test_code_in_a_checkpoint_of_fairseq_is_refused_and_not_run(vocab: Path, tmp
     state = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
     for wrong, said in (
         (state | {"more": Planted(tmp_path / "ran")}, "holds more than tensors"),
-        ({"model": {}}, "no RoBERTa or mBART"),
-        (state | {"args": None}, "no RoBERTa or mBART"),
+        ({"model": {}}, "not a RoBERTa or mBART"),
+        (state | {"args": None}, "not a RoBERTa or mBART"),
     ):
         torch.save(wrong, tmp_path / "out" / "model.pt")
         with pytest.raises(UserError, match=said):

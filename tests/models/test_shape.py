@@ -12,6 +12,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.models import checkpoint, shape
 from xling.models.encoder import FFNS, NORMS, POSITIONS, EncoderConfig
+from xling.models.parts import PARTS
 from xling.models.seq2seq import Seq2SeqConfig
 from xling.models.setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, Shape
@@ -66,6 +67,7 @@ def test_sides_and_facts() -> None:
         "lang_adapter",
         "invertible",
         "task_adapter",
+        *PARTS,
     }
     assert set(shape.names(own=True)) == {
         "dropout",

@@ -17,6 +17,7 @@ from xling.data import masking
 from xling.data.masking import MaskRule
 from xling.objectives import camlm, clpc, mmlm, multi, tlm, xmlm
 from xling.objectives.pairs import Pair
+from xling.text import shards
 
 VOCAB, MASK = 60, 59
 TOKENS = arrays.arrays(np.int64, st.integers(1, 80), elements=st.integers(0, MASK - 1))
@@ -312,3 +313,24 @@ def test_a_mix_goes_on_where_it_stood(build: Any) -> None:
         for epoch in (stop, stop + 1):
             after.go_to(epoch, before.position(epoch))
             assert epoch_of(after, epoch) == wanted[epoch - 1]
+
+
+def test_an_example_of_lines_is_one_paragraph_from_its_beginning(build: Any) -> None:
+    room = 16
+    _, task = build("mmlm", f"objectives.mmlm.tokens_per_sample={room}", "objectives.mmlm.lines=true")
+    dataset = task.build_dataset("valid")
+    paragraphs = set()
+    for lang in task.langs:
+        shard = shards.open_shard(task.data / lang / "valid")
+        for start, size in zip(shard.starts(), shard.sizes, strict=True):
+            if size > 1:
+                paragraphs.add(tuple(shard.tokens[start : start + size][: room - 1].tolist()))
+    seen = set()
+    for index in range(len(dataset)):
+        example = dataset[index]
+        tokens = example["tokens"].copy()
+        tokens[example["chosen"]] = example["target"]
+        assert len(tokens) == dataset.sizes[index] <= room
+        assert example["positions"].tolist() == list(range(len(tokens)))
+        seen.add(tuple(tokens[1:].tolist()))
+    assert seen == paragraphs

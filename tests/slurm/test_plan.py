@@ -10,6 +10,7 @@ import pytest
 from slurm_stages import COUNT, MEAN, SHARDS, CountConfig, MeanConfig, ShardConfig
 
 from xling import cli
+from xling.core.errors import UserError
 from xling.core.pipeline import Pipeline, Step
 from xling.core.stage import STAGES
 from xling.slurm import launch, queue
@@ -110,3 +111,26 @@ def test_the_plan_is_what_is_submitted(site: str, tmp_path: Path, monkeypatch: p
     assert queue.script(
         queue.small(tmp_path / "a b", "x", ("y",), launch.read_site(site).resources("collect"))
     )
+
+
+def test_a_swept_pipeline_is_one_array_a_step(site: str, tmp_path: Path) -> None:
+    plans = [
+        Pipeline(
+            {
+                "first": Step("count", {"out": f"{tmp_path}/c{cell}"}),
+                "second": Step(
+                    "count", {"out": f"{tmp_path}/{cell}-{seed}", "seed": f"{seed}"}, after=("first",)
+                ),
+                "table": Step("mean", {"out": f"{tmp_path}/r"}, after=("second",)),
+            }
+        )
+        for cell in ("a", "b")
+        for seed in (1, 2, 3)
+    ]
+    facts = launch.submit_pipeline(plans, "plan", {"profile": site, "run": "grid"}).data
+    assert [sum(step["phases"].values()) for step in facts["steps"]] == [2, 6, 1]
+    shards = [
+        Pipeline({"parts": Step("shards", {"out": f"{tmp_path}/{n}", "num_parts": "4"})}) for n in range(2)
+    ]
+    with pytest.raises(UserError, match=r"a sweep over parts \(xling shards\); valid: steps of one part"):
+        launch.submit_pipeline(shards, "plan", {"profile": site, "run": "grid"})

@@ -215,7 +215,7 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"updates": -1}, "updates=-1; valid: numbers from 0"),
-        ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 learn nothing"),
+        ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
         ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
         ({"temperature": 0}, "temperature=0; valid: more than 0"),
@@ -229,7 +229,7 @@ def test_settings_out_of_range_are_refused(corpus: Path, changes: dict[str, obje
 
 def test_what_is_no_model_or_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "static.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"no static encoder.*run it again"):
+    with pytest.raises(UserError, match=r"not a static encoder.*run it again"):
         model.load(tmp_path)
     with pytest.raises(UserError, match="a share above 0"):
         static.run(training(corpus, tmp_path / "out", shares={"seed": 0.0}))

@@ -42,7 +42,7 @@ def _opening(cls: Any) -> str:
     """Return the docstring's text before its list of attributes, without a first line that only repeats the name."""
     text = inspect.cleandoc(cls.__doc__ or "")
     said = re.split(r"^(?:Attributes|Args):$", text, maxsplit=1, flags=re.M)[0].strip()
-    return re.sub(r"\ASettings of [`\w ]+\.\s*", "", said)
+    return re.sub(r"\ASettings of [`\w -]+\.\s*", "", said)
 
 
 def _key_lines(key: schema.Key) -> Iterator[str]:

@@ -16,12 +16,14 @@ Format::
 Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of one step, and
 ``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
 ``base: NAME.yaml`` is applied over that file of the same folder.
+``${scale}`` is the name of the scale. ``sweep: NAME: [VALUE, ...]`` names the values of variables, or the scales,
+for which a file runs, once for each combination.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -59,6 +61,7 @@ class Step:
 class _File:
     vars: dict[str, str] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
     steps_at_once: int = 1
 
 
@@ -112,7 +115,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             raise unknown("variable or step", name, [*variables, *steps])
     if file.steps_at_once < 1:
         raise UserError(f"{path}: {STEPS_AT_ONCE} is not a number of steps", "a whole number from 1")
-    known: dict[str, str] = {}
+    known = {"scale": scale}
     for name, text in variables.items():
         known[name] = _substitute(text, known, path)
     built = {
@@ -124,6 +127,50 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
     for step in built.values():
         STAGES[step.stage]
     return Pipeline({name: built[name] for name in _ordered(built, path)}, path, file.steps_at_once)
+
+
+def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
+    """Join pipelines of the same steps into one, and return it with the settings of each of its steps.
+
+    A step is there once for each of its different settings, as ``NAME`` or ``NAME#NUMBER``.
+
+    Raises:
+        UserError: two different settings of a step write to the same place.
+    """
+    steps: dict[str, Step] = {}
+    configs: dict[str, Any] = {}
+    for plan in pipelines:
+        own: dict[str, str] = {}
+        for name, step in plan.steps.items():
+            cfg, others = plan.settings(name), [key for key in steps if key.partition("#")[0] == name]
+            key = next(
+                (key for key in others if configs[key] == cfg),
+                f"{name}#{len(others) + 1}" if others else name,
+            )
+            if key not in steps and any(_out(cfg) == _out(configs[other]) for other in others):
+                raise UserError(
+                    f"the sweep writes to out={_out(cfg)} more than once", "an out= with each swept key in it"
+                )
+            needed = (*(steps[key].after if key in steps else ()), *(own[before] for before in step.after))
+            steps[key], configs[key] = replace(step, after=(*dict.fromkeys(needed),)), cfg
+            own[name] = key
+    path = pipelines[0].path
+    order = _ordered(steps, path or Path())
+    joined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    return joined, {name: configs[name] for name in order}
+
+
+def _out(cfg: Any) -> Any:
+    return getattr(cfg, "out", None) or object()
+
+
+def axes(path: Path) -> dict[str, tuple[str, ...]]:
+    """The ``sweep`` of a pipeline file: variable, or ``scale`` -> its values.
+
+    Raises:
+        UserError: no such file, or no mapping of names to lists.
+    """
+    return config.from_dict(_File, config.scaled(_with_base(path), "", str(path)), str(path)).sweep
 
 
 def _with_base(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Settings of `xling.hub.export`.
+    """Settings of ``xling export``.
 
     Attributes:
         checkpoint: directory of ``xling pretrain`` or, for ``hf``, of ``xling finetune``.
@@ -24,7 +24,7 @@ class ExportConfig:
 
 @dataclass(frozen=True)
 class ImportConfig:
-    """Settings of `xling.hub.imports`.
+    """Settings of ``xling import``.
 
     Attributes:
         source: directory of the model, or for ``hf`` its name on the Hugging Face Hub.
@@ -52,7 +52,7 @@ class ImportConfig:
 
 @dataclass(frozen=True)
 class TrimConfig:
-    """Settings of `xling.hub.trim`.
+    """Settings of ``xling trim``.
 
     Attributes:
         checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
@@ -69,7 +69,7 @@ class TrimConfig:
 
 @dataclass(frozen=True)
 class QuantizeConfig:
-    """Settings of `xling.hub.quantize`.
+    """Settings of ``xling quantize``.
 
     Attributes:
         checkpoint: directory of ``xling pretrain``, ``xling import`` or ``xling finetune``.
@@ -82,7 +82,7 @@ class QuantizeConfig:
 
 @dataclass(frozen=True)
 class MergeConfig:
-    """Settings of `xling.hub.merge`.
+    """Settings of ``xling merge``.
 
     Attributes:
         checkpoints: directories of ``xling pretrain``, of one shape and vocabulary.

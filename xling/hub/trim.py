@@ -51,6 +51,11 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
     inputs = [cfg.checkpoint, *paths]
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
+    name = tune.TASK_FILE if (cfg.checkpoint / tune.TASK_FILE).is_file() else "model.pt"
+    kinds = (tune.TASK, *checkpoint.SHAPES)
+    if checkpoint.read_published(cfg.checkpoint / name, *kinds)["shape"].get("char_cnn"):
+        raise UserError(f"{cfg.checkpoint} has model.char_cnn", "a model with a vector for each piece",
+                        "it reads characters: there is little to trim")  # fmt: skip
     kept = kept_pieces(cfg.checkpoint, cfg.corpora, cfg.least)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -37,6 +37,7 @@ _KINDS[FOREIGN] = "an encoder computed by transformers, for eval, finetune and m
 INT8 = "int8"  # matrices written by `xling quantize`, as values and scales of rows
 BY_TOKEN = (
     "encoder.tokens.weight",
+    "encoder.tokens.bytes",
     "lm_head.bias",
     "decoder.head.bias",
     "decoder.head.weight",
@@ -187,7 +188,9 @@ def _load(
     shape = from_dict(SHAPES[kind], settings, str(path))
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     model = model_class(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)  # type: ignore[arg-type]
-    if random_init:
+    if random_init:  # how pieces are spelled is not learned
+        spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
+        model.load_state_dict(spelling, strict=False)
         return model, state["langs"]
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)

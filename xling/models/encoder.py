@@ -219,6 +219,7 @@ class Encoder(nn.Module):
         self.final_norm = make_norm(cfg, cfg.pre_norm)
         initialise_all(self, cfg)
         self.invertible = adapters.Invertible(cfg.dim) if cfg.invertible else None
+        self.inputs = nn.ModuleList()  # of parts: (x, positions, langs) -> x, before the embeddings' norm
         adapters.add(self, adapters.LANG, cfg.lang_adapter)
         adapters.add(self, adapters.TASK, cfg.task_adapter)
         parts.attach(self)
@@ -283,6 +284,8 @@ class Encoder(nn.Module):
             x = x + self.langs(langs)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        for change in self.inputs:
+            x = change(x, positions, langs)
         x = dropout(self.norm(x), self.cfg.dropout, self.training)
         x = x if self.invertible is None else self.invertible(x)
         yield x
@@ -391,6 +394,8 @@ class EncoderModel(BaseFairseqModel):  # type: ignore[misc]
     def build_model(cls, cfg: EncoderConfig, task: Any) -> EncoderModel:
         """Build the model for a task that has a ``dictionary`` and ``langs``."""
         model = cls(cfg, len(task.dictionary), len(task.langs) if cfg.lang_embeddings else 0)
+        if spell := getattr(model.encoder.tokens, "spell", None):  # words of characters
+            spell(task.dictionary.symbols)
         return model.to(working_dtype(cfg.precision))
 
     def forward(

@@ -143,6 +143,15 @@ class _Settings:
             raise UserError(f"model.invertible with model.dim={self.dim}", "an even width")
 
 
+def _with_parts(told: str) -> str:
+    """The docstring of the settings, with the sentence of every part."""
+    return (
+        told.rstrip()
+        + "".join(f"\n        {name}: {part.__doc__}" for name, part in PARTS.items())
+        + "\n    "
+    )
+
+
 if TYPE_CHECKING:
     ModelConfig = _Settings
 else:
@@ -150,7 +159,7 @@ else:
         "ModelConfig",
         [(name, type(part.setting.default), part.setting) for name, part in PARTS.items()],
         bases=(_Settings,),
-        namespace={"__module__": __name__, "__doc__": _Settings.__doc__},
+        namespace={"__module__": __name__, "__doc__": _with_parts(_Settings.__doc__ or "")},
         frozen=True,
     )
 

@@ -23,7 +23,7 @@ from xling.core.stage import load
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a thing and its test are in a checkout, and the registry that finds it."""
+    """Paths of an extension and its test in a checkout, and the registry that finds it."""
 
     folder: str
     tests: str

@@ -66,10 +66,13 @@ class MmlmConfig(MaskConfig):
         final_mask_prob: share of the tokens that is predicted at the end of the annealing.
         mask_anneal_epochs: epochs in which the share moves linearly from ``mask_prob`` to
             ``final_mask_prob``, batch by batch; 0 for no annealing.
+        lines: an example is one paragraph, cut to ``tokens_per_sample``, in place of a block of the stream. All begin
+            at position 0 (Dufter & Schütze 2020, ``line_by_line`` of their code).
     """
 
     final_mask_prob: float = 0.15
     mask_anneal_epochs: float = 0.0
+    lines: bool = False
 
 
 def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
@@ -120,12 +123,17 @@ class BlockDataset(DrawnDataset):
         self._cfg, self._split, self._langs, self._build = cfg, split, langs, build
         self._streams = self.open_streams(data)
         self._length = self.stream_tokens(cfg.tokens_per_sample)
+        self._cuts = (
+            [self._cut(data / lang / split) for lang in langs] if getattr(cfg, "lines", False) else []
+        )
         num_tokens = {lang: len(stream) for lang, stream in self._streams.items()}
         if split == "train" and (empty := [lang for lang, n in num_tokens.items() if n == 0]):
             raise UserError(
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
             )
         num_items = {lang: -(-n // self._length) for lang, n in num_tokens.items()}
+        if self._cuts:
+            num_items = {lang: len(sizes) for lang, (_, sizes) in zip(langs, self._cuts, strict=True)}
         super().__init__(cfg, split, name, num_items, num_tokens)
 
     def tokens_of(self, draw: mixer.Draw) -> Integer[np.ndarray, " draws"]:
@@ -133,12 +141,20 @@ class BlockDataset(DrawnDataset):
 
         The last block of a stream may be shorter.
         """
+        if self._cuts:
+            return draw.of_items(sizes for _, sizes in self._cuts)
         whole = np.array(list(self.num_tokens_of.values()))[draw.langs]
         return np.minimum(self._length, whole - draw.items * self._length)
 
     def open_streams(self, data: Path) -> dict[str, Integer[np.ndarray, " _"]]:
         """Open the streams by name; here one per language."""
         return {lang: shards.open_shard(data / lang / self._split).tokens for lang in self._langs}
+
+    def _cut(self, shard: Path) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
+        """Starts and lengths of the paragraphs of a shard, int64 (num_items,), as far as an example has room."""
+        opened = shards.open_shard(shard)
+        text = opened.sizes > 1  # the others are ends of documents
+        return opened.starts()[text], np.minimum(opened.sizes[text], self._length).astype(np.int64)
 
     def stream_tokens(self, room: int) -> int:
         """Return how many tokens of a stream go into an example of at most ``room`` tokens."""
@@ -154,8 +170,10 @@ class BlockDataset(DrawnDataset):
 
     def __getitem__(self, index: int) -> Example:
         stream = int(self._draw.langs[index])
-        start = int(self._draw.items[index]) * self._length
-        text = list(self._streams.values())[stream][start : start + self._length]
+        start, length = int(self._draw.items[index]) * self._length, self._length
+        if self._cuts:
+            start, length = (int(part[self._draw.items[index]]) for part in self._cuts[stream])
+        text = list(self._streams.values())[stream][start : start + length]
         langs = self.langs_of(stream, start, len(text))
         block = Block(
             np.concatenate([[BOS], text]).astype(np.int64),

@@ -1,4 +1,4 @@
-"""What a page does beyond being read: sorting, filtering and copying its tables. It is readable without.
+"""Script of a page: sorting, filtering and copying of its tables; the page is readable without it.
 
 The script is part of the page and asks for nothing else. Everything it adds is a button, a list or a field of the
 browser's own, so that the keyboard alone is enough.

@@ -30,7 +30,7 @@ SPM, WORDPIECE, FOREIGN, DICTIONARY = "spm.model", "wordpiece.json", "foreign.js
 
 @dataclass(frozen=True)
 class VocabConfig:
-    """Settings of `run`.
+    """Settings of ``xling vocab``.
 
     Attributes:
         corpora: language -> files, globs or corpus directories.

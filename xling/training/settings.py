@@ -38,11 +38,12 @@ class TrainConfig:
         final_lr: learning rate at the end of a decay, as a share of ``lr``; 0 for ``linear``.
         clip: largest gradient norm, 0 for no clipping.
         log_every, valid_every, save_every: in updates.
-        keep: number of checkpoints to keep.
+            keep: number of checkpoints to keep.
+        snapshots: updates after which the model is also kept, in ``OUT/snapshots/UPDATES``, for ``xling watch``.
         max_skipped: training stops after this many successive updates were skipped for gradients that are not
             finite.
         sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2).
-        threads: CPU threads of torch, 0 for its own choice.
+            threads: CPU threads of torch, 0 for its own choice.
         workers: processes that prepare batches, 0 for none; they keep a GPU busy. The batches do not depend
             on the number.
     """
@@ -69,6 +70,7 @@ class TrainConfig:
     valid_every: int = ranged(500, COUNT)
     save_every: int = ranged(500, COUNT, UNCHANGED)
     keep: int = ranged(2, COUNT, UNCHANGED)
+    snapshots: tuple[int, ...] = ()
     max_skipped: int = ranged(10, COUNT)
     sharding: Literal["none", "full"] = "none"
     threads: int = ranged(0, NOT_NEGATIVE, UNCHANGED)
@@ -83,6 +85,9 @@ class TrainConfig:
         ranges.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
             raise UserError(f"train.final_lr={self.final_lr} with train.schedule=linear", "cosine or wsd")
+        if any(not 0 < number <= self.updates for number in self.snapshots):
+            given = ",".join(map(str, self.snapshots))
+            raise UserError(f"train.snapshots={given}", f"updates from 1 to train.updates={self.updates}")
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ class PhaseConfig:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Settings of `run`.
+    """Settings of ``xling pretrain``.
 
     Attributes:
         data: binarised directory.

@@ -43,7 +43,7 @@ class LatentConfig:
 
 @dataclass(frozen=True)
 class StaticTraining:
-    """Settings of `run`.
+    """Settings of ``xling pretrain static``.
 
     Attributes:
         data: output of ``xling corpus nway``.

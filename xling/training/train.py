@@ -40,7 +40,7 @@ __all__ = ["run"]
 
 STAGE = "pretrain"
 assert STAGE in STAGES
-SELECTED = "selected.pt"
+SELECTED, SNAPSHOTS = "selected.pt", "snapshots"
 DIRECTORIES = (
     "data",
     "teacher",
@@ -113,6 +113,8 @@ def _train_and_publish(
         return
     with manifest.publish(out, STAGE, given, inputs) as publication:
         vocab.copy(data, publication.path)
+        if (kept := partial / SNAPSHOTS).is_dir():
+            shutil.copytree(kept, publication.path / SNAPSHOTS)
         shutil.copy(partial / "log.jsonl", publication.path / "log.jsonl")
         if (selected := partial / SELECTED).is_file():
             shutil.copy(selected, publication.path / "model.pt")
@@ -171,6 +173,8 @@ def _train(
                 if done % cfg.train.valid_every == 0 or last or course.ends(done):
                     losses = validate(trainer, updates)
                     log.write_valid(trainer, losses, watch(trainer, partial) if watch else {})
+                if done in cfg.train.snapshots:
+                    _keep_snapshot(cfg, trainer, course, partial / SNAPSHOTS / str(done))
                 if turns := course.ends(done):
                     epoch_itr = course.turn(done, text_seen(trainer, epoch_itr))
                 if done % cfg.train.save_every == 0 or last or stop or turns:
@@ -226,6 +230,18 @@ def _save(writer: running.Writer, trainer: Trainer, epoch_itr: Any, run_key: dic
         objective.before_save(trainer.get_model())
     if ddp.rank() == 0 or ddp.is_sharded(trainer.get_model()):
         writer.save(trainer, epoch_itr, run_key)
+
+
+def _keep_snapshot(cfg: PretrainConfig, trainer: Trainer, course: Course, out: Path) -> None:
+    """Write the model as it is; every process takes part, since each may keep a share of the weights."""
+    model, data = trainer.get_model(), Path(cfg.data)
+    state = running.snapshot(model.state_dict(), {}) if ddp.is_sharded(model) else None
+    if ddp.rank() > 0:
+        return
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    vocab.copy(data, out)
+    checkpoint.save_model(out / "model.pt", model, course.langs(trainer.task.langs), data, state)
 
 
 def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from xling.core import languages, manifest
+from xling.core import manifest
 from xling.core.languages import split_pair
 from xling.core.progress import Progress
 from xling.models import checkpoint
@@ -23,6 +23,7 @@ from xling.models import shape as shapes
 from xling.models.shape import ModelConfig
 from xling.objectives.seq2seq import pairs_of_directions
 from xling.text import shards
+from xling.text.tokenisers import bleu_tokeniser
 from xling.training.settings import PretrainConfig
 from xling.transfer import trained
 from xling.transfer.settings import MtConfig
@@ -84,8 +85,7 @@ def score(
 ) -> dict[str, object]:
     """Score a test set by BLEU and chrF with sacreBLEU's signature; write the translations to ``folder``.
 
-    Words are split by 13a, for Chinese by sacreBLEU's own tokeniser, for other scripts without spaces by
-    characters.
+    Words are split as `xling.text.tokenisers.bleu_tokeniser` says.
     """
     src, tgt = split_pair(pair)
     parts = [
@@ -99,24 +99,13 @@ def score(
 
 def scores_of(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
     """Return BLEU and chrF of texts in a language, 0 to 100, with sacreBLEU's signature of the former."""
-    bleu = BLEU(tokenize=tokeniser(lang))
+    bleu = BLEU(tokenize=bleu_tokeniser(lang))
     return {
         "bleu": bleu.corpus_score(list(outputs), [list(references)]).score,
         "chrf": CHRF().corpus_score(list(outputs), [list(references)]).score,
         "lines": len(outputs),
         "signature": str(bleu.get_signature()),
     }
-
-
-def tokeniser(lang: str) -> str:
-    """Return sacreBLEU's tokeniser.
-
-    Words for most languages, characters for scripts without spaces, ``zh`` for Chinese.
-    """
-    known = languages.get(lang)
-    if known.base == "zh":
-        return "zh"
-    return "13a" if known.spaces else "char"
 
 
 def _back_pairs(cfg: MtConfig) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from xling.core import manifest
+from xling.core import languages, manifest
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
@@ -31,7 +31,7 @@ from xling.objectives.seq2seq import example, sequence_loss
 from xling.text import vocab
 from xling.training import track
 from xling.training.assemble import freeze
-from xling.transfer.mt import scores_of, tokeniser
+from xling.transfer.mt import scores_of
 from xling.transfer.settings import FitConfig, GenerateConfig, Side
 from xling.transfer.translate import Translator
 
@@ -197,7 +197,7 @@ def write_and_score(
     with Progress(f"write {lang}", len(rows), "rows") as progress:
         outputs = translator(sources, lang, lang, lambda num, _: progress.update(num))
     (folder / f"test.{lang}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    scorer = RougeScorer(["rougeL"], tokenizer=_Words(tokeniser(lang) != "13a"))
+    scorer = RougeScorer(["rougeL"], tokenizer=_Words(not languages.get(lang).spaces))
     rouge = [scorer.score(ref, out)["rougeL"].fmeasure for ref, out in zip(references, outputs, strict=True)]
     return {"rouge_l": 100 * float(np.mean(rouge)), **scores_of(outputs, references, lang)}
 

@@ -102,7 +102,7 @@ class CollapseConfig:
 
 @dataclass(frozen=True)
 class MtConfig:
-    """Settings of `run`.
+    """Settings of ``xling finetune mt``.
 
     Attributes:
         data: binarised directory with pairs.
@@ -148,7 +148,7 @@ class MtConfig:
 
 @dataclass(frozen=True)
 class UmtConfig:
-    """Settings of `run`.
+    """Settings of ``xling umt``.
 
     Attributes:
         data: binarised directory with monolingual text of the languages.
@@ -228,7 +228,7 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class GenerateConfig:
-    """Settings of `run`.
+    """Settings of ``xling finetune generate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -259,7 +259,7 @@ class GenerateConfig:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Settings of `run`.
+    """Settings of ``xling translate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -286,7 +286,7 @@ class TranslateConfig:
 
 @dataclass(frozen=True)
 class BackTranslateConfig:
-    """Settings of `phases` and `run_part`.
+    """Settings of ``xling back-translate``.
 
     Attributes:
         checkpoint: directory with a model that has a decoder.
@@ -353,7 +353,7 @@ class BackTranslateConfig:
 
 @dataclass(frozen=True)
 class SwapConfig:
-    """Settings of `run`; at least one of ``embeddings`` and ``adapters`` is given.
+    """Settings of ``xling swap``; at least one of ``embeddings`` and ``adapters`` is given.
 
     Attributes:
         task: directory of `xling finetune`.
@@ -366,3 +366,20 @@ class SwapConfig:
     out: str
     embeddings: str = ""
     adapters: str = ""
+
+
+@dataclass(frozen=True)
+class BitsConfig:
+    """Settings of ``xling analyse bits``.
+
+    Attributes:
+        checkpoint: model of the objective ``bilm``.
+        text: language -> text files that the model has not seen.
+        out: directory to publish: ``bits.json``.
+        lines: lines of each language, the first ones; 0 for all.
+    """
+
+    checkpoint: Path
+    text: dict[str, tuple[str, ...]]
+    out: Path
+    lines: int = 1000

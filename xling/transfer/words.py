@@ -44,7 +44,7 @@ class CheckpointEncoder:
 
 
 def word_vectors(
-    ckpt: Path, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1
+    ckpt: Path, sentences: Sequence[Sequence[str]], lang: str, layer: int = -1, random_init: bool = False
 ) -> list[Float32[np.ndarray, "_ dim"]]:
     """Compute contextual word vectors: the mean of each word's sub-word states.
 
@@ -53,6 +53,7 @@ def word_vectors(
         sentences: words of each sentence.
         lang: their language, for models with language embeddings.
         layer: number of layers, 0 for the input embeddings, -1 for the last.
+        random_init: take fresh weights of the same shape: the control.
 
     Returns:
         For each sentence float32 (num_words, dim); zeros for words beyond the model's positions.
@@ -61,7 +62,7 @@ def word_vectors(
         UserError: a layer that the model does not have.
     """
     torch.manual_seed(1)
-    model, langs = checkpoint.load_model(ckpt)
+    model, langs = checkpoint.load_model(ckpt, random_init=random_init)
     model = model.to(working_dtype("fp32")).eval()
     processor = vocab.load(ckpt)
     depth, room = len(model.encoder.layers), model.encoder.cfg.max_positions

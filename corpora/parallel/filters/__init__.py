@@ -1,9 +1,10 @@
 """Filters of sentence pairs, one file each, by name.
 
 A filter is a frozen dataclass of its settings on `PairFilter`, registered in `PAIR_FILTERS`; ``reasons`` says what
-it drops and why, ``examples`` shows each reason. Its ``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers
-with a reason for each pair, null where it may stay. A `CorpusFilter` first reduces each batch to ``keys`` and judges
-those of the whole corpus at once, so that text never has to be in memory together.
+it drops and why, ``examples`` shows each reason, ``values`` names the columns that it leaves with each pair. Its
+``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers with a reason for each pair, null where it may stay.
+A `CorpusFilter` first reduces each batch to ``keys`` and judges those of the whole corpus at once, so that text
+never has to be in memory together.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class PairExample:
         before: pairs that stand before it in the corpus.
         heldout: lines of a dev or test set.
         score: of the pair, from a model or a file.
+        corpus: pairs of the toy world that stand before it, for filters that learn from the corpus.
     """
 
     reason: str
@@ -69,6 +71,7 @@ class PairExample:
     before: tuple[tuple[str, str], ...] = ()
     heldout: tuple[str, ...] = ()
     score: float | None = None
+    corpus: int = 0
 
 
 class PairFilter:
@@ -76,7 +79,16 @@ class PairFilter:
 
     name: ClassVar[str]
     reasons: ClassVar[dict[str, str]]
+    values: ClassVar[dict[str, str]] = {}
     examples: ClassVar[tuple[PairExample, ...]] = ()
+
+    def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
+        """The filter with what it learns from the first batch that reaches it; most learn nothing."""
+        return self
+
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """``pairs`` with the columns ``values``, and perhaps others that ``judge`` alone reads, which are cut off."""
+        return pairs
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """A reason for each pair of the batch, null where it may stay."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
+from xling.corpora.parallel.near import MIN_WORDS, one_word_apart, sums, whole_words
 from xling.text.pairs import SIDES, near_key
 
 _BEFORE = (("A cat.", "Eine Katze."),)
+_LONG = (("A small cat sleeps in the house.", "Eine kleine Katze schläft im Haus."),)
+_LOOK_BACK = 8  # earlier pairs with an equal side that a pair is compared with
 
 
 @PAIR_FILTERS.register("duplicates")
@@ -18,7 +23,8 @@ _BEFORE = (("A cat.", "Eine Katze."),)
 class Duplicates(CorpusFilter):
     """Keep the first of pairs that are equal.
 
-    Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces.
+    Nearly equal are texts with the same letters, in any case and with any digits, punctuation and spaces. So are
+    pairs one side of which is equal in that way while the other, of at least four words, has one more or less.
 
     Args:
         near: whether nearly equal pairs are dropped too.
@@ -32,6 +38,7 @@ class Duplicates(CorpusFilter):
     reasons: ClassVar[dict[str, str]] = {
         "exact_pair": "both sides are those of an earlier pair",
         "near_pair": "both sides have the letters of an earlier pair",
+        "word_more": "one side has the letters of an earlier pair, the other one word more or less",
         "src_again": "the source side is that of an earlier pair",
         "tgt_again": "the target side is that of an earlier pair",
     }
@@ -39,15 +46,30 @@ class Duplicates(CorpusFilter):
         PairExample("", "A cat.", "Kater", before=_BEFORE),
         PairExample("exact_pair", "A cat.", "Eine Katze.", before=_BEFORE),
         PairExample("near_pair", "A CAT!", "eine Katze 2", before=_BEFORE),
+        PairExample("word_more", _LONG[0][0], "Eine kleine Katze schläft im im Haus.", before=_LONG),
+        PairExample("word_more", "A small cat sleeps in house.", _LONG[0][1], before=_LONG),
+        PairExample("", _LONG[0][0], "Eine kleine Maus schläft im Haus.", before=_LONG),
         PairExample("src_again", "A cat.", "Kater", settings={"sides": "src"}, before=_BEFORE),
         PairExample("tgt_again", "Tom", "Eine Katze.", settings={"sides": "either"}, before=_BEFORE),
     )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """64-bit hashes of both sides, as they are and by their letters; collisions are negligible."""
+        """64-bit hashes of both sides, as they are, by their letters and by their words; collisions are negligible."""
         exact = [pl.col(side).hash(1).alias(f"exact_{side}") for side in SIDES]
         near = [near_key(side).hash(2).alias(f"near_{side}") for side in SIDES]
-        return pairs.select(*exact, *near)
+        hashes = pairs.select(*exact, *near)
+        if not self.near:
+            return hashes
+        columns = []
+        for side in SIDES:
+            words = whole_words(pairs[side])
+            first, second = sums(words)
+            few = words.lengths < MIN_WORDS
+            columns += [
+                pl.Series(f"words_{side}", np.where(few, 0, first)),
+                pl.Series(f"mixed_{side}", second),
+            ]
+        return hashes.with_columns(columns)
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.CorpusFilter`."""
@@ -58,6 +80,8 @@ class Duplicates(CorpusFilter):
                 again = ~pl.col(f"{kind}_{side}").is_first_distinct()
                 answer = pl.when(again).then(pl.lit(f"{side}_again")).otherwise(answer)
         if self.near:
+            more = pl.Series(_word_more(keys, "src", "tgt") | _word_more(keys, "tgt", "src"))
+            answer = pl.when(more).then(pl.lit("word_more")).otherwise(answer)
             answer = pl.when(~_first("near")).then(pl.lit("near_pair")).otherwise(answer)
         answer = pl.when(~_first("exact")).then(pl.lit("exact_pair")).otherwise(answer)
         return keys.select(answer.alias("reason"))["reason"]
@@ -65,3 +89,16 @@ class Duplicates(CorpusFilter):
 
 def _first(kind: str) -> pl.Expr:
     return pl.struct(f"{kind}_src", f"{kind}_tgt").is_first_distinct()
+
+
+def _word_more(keys: pl.DataFrame, equal: str, other: str) -> npt.NDArray[np.bool_]:
+    """Which pairs follow one with the letters of the side ``equal`` and one word more or less on the other."""
+    alike = keys[f"near_{equal}"].to_numpy()
+    order = np.argsort(alike, kind="stable")
+    alike = alike[order]
+    both = keys.select(f"words_{other}", f"mixed_{other}").to_numpy().T[:, order]
+    repeated = np.zeros(len(order), bool)
+    for back in range(1, min(_LOOK_BACK, len(order) - 1) + 1):
+        rows = np.flatnonzero((alike[back:] == alike[:-back]) & (both[0, back:] > 0) & (both[0, :-back] > 0))
+        repeated[order[rows + back]] |= one_word_apart(both[:, rows + back], both[:, rows])
+    return repeated

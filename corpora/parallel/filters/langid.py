@@ -76,7 +76,7 @@ class PairLangId(PairFilter):
         return pl.Series("reason", found).replace("", None)
 
     def _side(self, texts: pl.Series, expected: Language, opposite: Language) -> npt.NDArray[np.int8]:
-        """_OK, _OTHER or _LIKE_OPPOSITE for each text, int8 (num_texts,)."""
+        """Return _OK, _OTHER or _LIKE_OPPOSITE for each text, int8 (num_texts,)."""
         answer = np.zeros(len(texts), np.int8)
         sample = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
         seen = self._ask(texts, sample, expected)
@@ -170,7 +170,7 @@ class Usage:
         return answer
 
     def _share(self, found: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> float:
-        """Share of runs that others of the file have."""
+        """Return share of runs that others of the file have."""
         if not len(found):
             return 1.0
         places = np.minimum(np.searchsorted(self.known, found), len(self.known) - 1)
@@ -178,7 +178,7 @@ class Usage:
 
 
 def grams(text: str, length: int) -> UInt64[np.ndarray, " runs"]:
-    """Hashes of the different runs of ``length`` characters of a text in lower case, uint64 (num_runs,)."""
+    """Return hashes of the different runs of ``length`` characters of a text in lower case, uint64 (num_runs,)."""
     spaced = f" {' '.join(text.lower().split())} "
     return np.unique(runs(np.frombuffer(spaced.encode("utf-32-le"), np.uint32).astype(np.uint64), length))
 
@@ -189,7 +189,7 @@ def _size(found: npt.NDArray[np.uint64]) -> int:
 
 @cache
 def is_close(expected: Language, label: str) -> bool:
-    """Whether a language is of the branch and script of another, so that the two are taken for each other."""
+    """Return whether a language is of the branch and script of another, so that the two are taken for each other."""
     try:
         other = languages.get(label)
     except UserError:
@@ -198,13 +198,13 @@ def is_close(expected: Language, label: str) -> bool:
 
 
 def _identify(text: str, second_opinion: bool = False) -> tuple[str, float]:
-    """Language without its script, "" where none can be told, and the score."""
+    """Return language without its script, "" where none can be told, and the score."""
     code, score = identify(text, second_opinion)
     return code.partition("_")[0], score
 
 
 def _trusted_words(lines: pl.Series, right: npt.NDArray[np.bool_]) -> pl.Series:
-    """Words of a sample of split lines that stand almost only in lines identified as right."""
+    """Return words of a sample of split lines that stand almost only in lines identified as right."""
     table = pl.DataFrame({"word": lines, "right": right}).explode("word").group_by("word")
     counts = table.agg(pl.len().alias("n"), pl.col("right").mean())
     kept = (pl.col("n") >= _MIN_COUNT) & (pl.col("right") >= _MIN_TRUST)
@@ -212,7 +212,7 @@ def _trusted_words(lines: pl.Series, right: npt.NDArray[np.bool_]) -> pl.Series:
 
 
 def _mostly_trusted(lines: pl.Series, trusted: pl.Series) -> npt.NDArray[np.bool_]:
-    """Which split lines hold mostly trusted words, bool (num_lines,)."""
+    """Return which split lines hold mostly trusted words, bool (num_lines,)."""
     lengths = lines.list.len().to_numpy().astype(np.int64)
     hits = lines.explode().is_in(trusted.implode()).fill_null(False).to_numpy()
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])

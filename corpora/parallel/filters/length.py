@@ -82,5 +82,5 @@ class Length(PairFilter):
 
 
 def _alphabetic_chars(side: str, lang: Language) -> pl.Expr:
-    """Length of a side in characters of an alphabetic script, with the surrounding spaces."""
+    """Return length of a side in characters of an alphabetic script, with the surrounding spaces."""
     return pl.col(side).str.len_chars() * (100 / _DENSITY.get(lang.script, 100))

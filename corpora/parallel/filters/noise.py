@@ -76,6 +76,10 @@ class Noise(PairFilter):
         PairExample("markup", "Fish &amp; chips", "Fisch und Pommes"),
         PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
         PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
+        PairExample("", "He met J. R. R. T. at 3.5 p.m.", "Er traf ihn um halb vier."),
+        PairExample(
+            "punctuation", "It is late now, let us go.", "Es ist spät, gehen wir nach Hause. !!! ***"
+        ),
         PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
     )
 
@@ -91,7 +95,8 @@ class Noise(PairFilter):
         }
         if self.casing and context.src.script in _CASED and context.tgt.script in _CASED:
             tests["casing"] = _shouts("src") != _shouts("tgt")
-        tests["punctuation"] = (_marks("src") - _marks("tgt")).abs() > self.max_marks
+        many = (_marks("src") - _marks("tgt")).abs() > self.max_marks
+        tests["punctuation"] = many | ((_strings("src") - _strings("tgt")).abs() > 1)
         return first_reason(pairs, tests)
 
     def _few_letters(self, side: str) -> pl.Expr:
@@ -108,7 +113,7 @@ def _lost(side: str) -> pl.Expr:
 
 
 def _spaced(side: str, lang: Language) -> pl.Expr:
-    """Whether most words of a side are single letters, in a language with spaces between words."""
+    """Return whether most words of a side are single letters, in a language with spaces between words."""
     if not lang.spaces:
         return pl.lit(False)
     lone = pl.col(side).str.count_matches(r"\b\p{L}\p{M}*\b")
@@ -116,11 +121,19 @@ def _spaced(side: str, lang: Language) -> pl.Expr:
 
 
 def _shouts(side: str) -> pl.Expr:
-    """Whether a side has no lower-case letter and several capitals."""
+    """Return whether a side has no lower-case letter and several capitals."""
     return ~pl.col(side).str.contains(r"\p{Ll}") & pl.col(side).str.contains(
         r"\p{Lu}.*\p{Lu}.*\p{Lu}.*\p{Lu}"
     )
 
 
 def _marks(side: str) -> pl.Expr:
-    return pl.col(side).str.count_matches(r"[.!?。！？؟।]+").cast(pl.Int32)
+    """Sentence marks behind words; those of initials and decimal numbers are none."""
+    return pl.col(side).str.count_matches(r"\p{L}\p{L}\p{M}*[\"'”’»)\]]*[.!?。！？؟।]+").cast(pl.Int32)
+
+
+def _strings(side: str) -> pl.Expr:
+    """Marks and signs that are written three times and more."""
+    return (
+        pl.col(side).str.count_matches(r"!{3,}|\?{3,}|\.{3,}|\*{3,}|-{3,}|={3,}|#{3,}|~{3,}").cast(pl.Int32)
+    )

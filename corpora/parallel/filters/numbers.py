@@ -121,7 +121,7 @@ class Numbers(PairFilter):
 
 
 def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
-    """Whether the numbers of two sentences cannot be translations of each other."""
+    """Return whether the numbers of two sentences cannot be translations of each other."""
     sides = [numbers(side) for side in (src, tgt)]
     only = [list((Counter(a) - Counter(b)).elements()) for a, b in (sides, reversed(sides))]
     if not all(only):
@@ -140,21 +140,21 @@ def contradict(src: str, tgt: str, max_missing: int = 2) -> bool:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of ``text`` as digits without leading zeros; a decimal number gives two."""
+    """Return the numbers of ``text`` as digits without leading zeros; a decimal number gives two."""
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
     plain = _GROUPS.sub(lambda m: re.sub(r"\D", "", m[0]), plain)
     return [number.lstrip("0") or "0" for number in _NUMBER.findall(_SCALED.sub(_scaled, plain))]
 
 
 def _scaled(match: re.Match[str]) -> str:
-    """``7万7000`` as 77000."""
+    """Return ``7万7000`` as 77000."""
     whole, part, scale, rest = match.groups()
     size = _SCALES[scale]
     return str(int(whole + (part or "").ljust(size, "0")[:size]) + int(rest or 0))
 
 
 def spelt(text: str) -> Iterator[str]:
-    """The values of small English number words and of months; of other languages it knows none."""
+    """Yield the values of small English number words and of months; of other languages it knows none."""
     for match in _WORD.finditer(text.lower()):
         yield _SPELT[match[1]]
 
@@ -173,7 +173,7 @@ def _alike(a: str, b: str, converted: bool) -> bool:
 
 
 def _digits(side: str) -> pl.Expr:
-    """The runs of digits of a side, sorted and joined."""
+    """Return the runs of digits of a side, sorted and joined."""
     plain = pl.col(side).str.replace_many(_NATIVE, _ASCII)
     return plain.str.extract_all(r"\d+").list.sort().list.join(" ")
 

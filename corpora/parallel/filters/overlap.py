@@ -8,9 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.near import MIN_WORDS, sums, whole_words, without_a_word
 from xling.corpora.stages.contamination import Stamped, stamped, texts_of
 from xling.text.leaks import read as read_leaks
 from xling.text.pairs import near_key
@@ -20,6 +23,8 @@ from xling.text.pairs import near_key
 @dataclass(frozen=True)
 class Overlap(PairFilter):
     """Drop pairs that hold a held-out sentence, whichever side or direction it comes from.
+
+    A sentence of five words and more is also found with one word more or less.
 
     Args:
         min_letters: held-out sentences with fewer letters are common phrases and do not count.
@@ -41,6 +46,13 @@ class Overlap(PairFilter):
         PairExample("", "Yes!", "Ja!", heldout=("Yes!",)),
         PairExample("heldout_src", "A sentence of the test.", "Etwas", heldout=("a SENTENCE, of the test",)),
         PairExample(
+            "heldout_src",
+            "One more a sentence of the test.",
+            "Etwas",
+            heldout=("one a SENTENCE, of the test",),
+        ),
+        PairExample("", "One more a text of the test.", "Etwas", heldout=("one a SENTENCE, of the test",)),
+        PairExample(
             "heldout_tgt",
             "A sentence of the test.",
             "Ein Satz aus dem Test.",
@@ -56,6 +68,8 @@ class Overlap(PairFilter):
             if context.heldout:
                 known = _heldout(stamped(context.heldout), self.min_letters)
                 found = near_key(side).is_in(known.implode())
+                nearly = _nearly(pairs[side], stamped(context.heldout), self.min_letters)
+                found |= pl.int_range(pl.len()).is_in(nearly)
             if self.leaks and self.block:
                 found |= pl.int_range(pl.len()).is_in(
                     sorted({place for place, _ in self._leaked(pairs[side])})
@@ -87,3 +101,23 @@ def _heldout(files: tuple[Stamped, ...], min_letters: int) -> pl.Series:
     )
     keys = texts.select(near_key("text").alias("text").unique(maintain_order=True))["text"]
     return keys.filter(keys.str.len_chars() >= min_letters)
+
+
+@lru_cache(maxsize=2)
+def _heldout_words(
+    files: tuple[Stamped, ...], min_letters: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Sums of the words of held-out sentences of five words and more, and of these with a word left out; sorted."""
+    texts = pl.Series([text for file, _ in files for text in texts_of(file)], dtype=pl.String)
+    words = whole_words(texts.filter(texts.str.count_matches(r"\p{L}") >= min_letters))
+    words = words.take(np.flatnonzero(words.lengths > MIN_WORDS))
+    return np.unique(sums(words)[0]), np.unique(without_a_word(words))
+
+
+def _nearly(texts: pl.Series, files: tuple[Stamped, ...], min_letters: int) -> list[int]:
+    """Numbers of the texts that are held-out sentences with one word more or less."""
+    known, shorter = _heldout_words(files, min_letters)
+    words = whole_words(texts)
+    less = (words.lengths >= MIN_WORDS) & np.isin(sums(words)[0], shorter)
+    more = words.owners[np.isin(without_a_word(words), known)]
+    return sorted({*np.flatnonzero(less).tolist(), *more.tolist()})

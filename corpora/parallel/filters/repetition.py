@@ -67,7 +67,7 @@ def _may_repeat(side: str) -> pl.Expr:
 
 
 def distinct_runs(texts: pl.Series) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
-    """Share of distinct runs of five characters of each text, 1 for a text without runs, and their number.
+    """Return share of distinct runs of five characters of each text, 1 for a text without runs, and their number.
 
     Returns:
         float64 (num_texts,) and int64 (num_texts,).

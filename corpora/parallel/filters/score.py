@@ -40,7 +40,7 @@ class Score(CorpusFilter):
     )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """The scores."""
+        """Return the scores."""
         return pairs.select("score")
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:

@@ -84,7 +84,7 @@ class Script(PairFilter):
 
 
 def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:
-    """The texts of a side without the capitalised words that the other side has too."""
+    """Return the texts of a side without the capitalised words that the other side has too."""
     texts = []
     for text, beside in pairs.select(side, other).iter_rows():
         names = set(_NAME.findall(beside)) & set(_NAME.findall(text))

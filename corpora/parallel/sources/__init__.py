@@ -73,7 +73,7 @@ class PairSource:
     licence: str = "not stated"
 
     def batches(self, ledger: Ledger, number: int = 0) -> Iterator[pl.DataFrame]:
-        """The pairs as frames of bounded size; line breaks and tabs inside a text become spaces."""
+        """Yield the pairs as frames of bounded size; line breaks and tabs inside a text become spaces."""
         rows: list[Row] = []
         chars = first = 0
         for row in self.rows(ledger):
@@ -115,7 +115,7 @@ class PairReader:
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """The sources behind a URI, whose scheme is cut off in ``rest``.
+        """Return the sources behind a URI, whose scheme is cut off in ``rest``.
 
         Raises:
             UserError: what it names is missing, damaged, or not to be had for these languages.
@@ -124,7 +124,7 @@ class PairReader:
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """A small input."""
+        """Return a small input."""
         raise NotImplementedError(f"{cls.__name__} has no example")
 
 
@@ -133,7 +133,7 @@ PAIR_SOURCES: Registry[type[PairReader]] = Registry("source of pairs", __name__,
 
 
 def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource]:
-    """The sources behind URIs, fetched where they are remote.
+    """Return the sources behind URIs, fetched where they are remote.
 
     Raises:
         UserError: no such scheme, or what the URI names is missing or damaged.
@@ -153,7 +153,7 @@ def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
 
 
 def existing(path: str) -> Path:
-    """The path of a file.
+    """Return the path of a file.
 
     Raises:
         UserError: there is none.
@@ -164,7 +164,7 @@ def existing(path: str) -> Path:
 
 
 def codes_of(lang: Language) -> list[str]:
-    """The codes by which files name a language, the likeliest first."""
+    """Return the codes by which files name a language, the likeliest first."""
     codes = [
         lang.code,
         lang.base,

@@ -20,7 +20,7 @@ _GRACE_BYTES = 1 << 24  # small archives may compress very well
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive whose members are all harmless.
+    """Provide a zip archive whose members are all harmless.
 
     Raises:
         UserError: no zip archive, cut off or damaged, or with a member that is a link, is encrypted, has a path

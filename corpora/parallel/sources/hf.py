@@ -56,7 +56,7 @@ class HuggingFace(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source; nothing is loaded before its rows are read."""
+        """Return one source; nothing is loaded before its rows are read."""
         name, _, tail = rest.partition(":")
         config, _, split = tail.partition(":")
         if not name:
@@ -81,7 +81,7 @@ class HuggingFace(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """A local folder of one file."""
+        """Return a local folder of one file."""
         rows = "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS)
         return PairSourceExample("{folder}", EXAMPLE_ROWS, {"train.jsonl": rows.encode()})
 
@@ -91,7 +91,7 @@ def _both_orders(config: str, a: str, b: str) -> list[str]:
 
 
 def _joined(known: _Known, split: str, context: SourceContext, uri: str) -> Iterator[Row]:
-    """Rows of two single-language configurations with equal numbering."""
+    """Yield rows of two single-language configurations with equal numbering."""
     sides = [
         _load(known.path, [known.config.format(lang=_code(lang, known.scheme, uri))], split, uri)
         for lang in (context.src, context.tgt)
@@ -110,7 +110,7 @@ def _code(lang: Language, scheme: str, uri: str) -> str:
 
 
 def _load(path: str, configs: list[str], split: str, uri: str) -> Iterator[dict[str, Any]]:
-    """The records of the first configuration that exists."""
+    """Yield the records of the first configuration that exists."""
     from datasets import load_dataset
     from datasets.exceptions import DatasetNotFoundError
 

@@ -37,7 +37,7 @@ class Moses(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source of two files."""
+        """Return one source of two files."""
         uri = f"moses:{rest}"
         if rest.endswith(".zip"):
             path = existing(rest)
@@ -53,7 +53,7 @@ class Moses(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Two files beside each other."""
+        """Return two files beside each other."""
         files = {
             f"a.{code}": "".join(f"{row[side]}\n" for row in EXAMPLE_ROWS)
             for side, code in enumerate(("en", "sw"))
@@ -62,7 +62,7 @@ class Moses(PairReader):
 
 
 def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
-    """The rows of two line-aligned files.
+    """Yield the rows of two line-aligned files.
 
     Raises:
         UserError: the files have different numbers of lines, or cannot be read.
@@ -71,7 +71,7 @@ def file_rows(src: Path, tgt: Path) -> Iterator[Row]:
 
 
 def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-    """The rows of all pairs of line-aligned members of an archive that have one stem.
+    """Yield the rows of all pairs of line-aligned members of an archive that have one stem.
 
     Members of either language without a counterpart are dropped by name.
 
@@ -98,7 +98,7 @@ def zip_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row
 
 
 def aligned(src: Iterator[str], tgt: Iterator[str], src_name: str, tgt_name: str) -> Iterator[Row]:
-    """Rows of two streams of lines.
+    """Yield rows of two streams of lines.
 
     Raises:
         UserError: one stream ends before the other; the message says how long both are.
@@ -123,7 +123,7 @@ def _beside(stem: str, lang: Language) -> Path:
 
 
 def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
-    """Stem -> member of one language, in the order of the archive; what macOS adds is no member.
+    """Return stem -> member of one language, in the order of the archive; what macOS adds is no member.
 
     Raises:
         UserError: no member is in the language, or two codes of it have one stem.

@@ -41,7 +41,7 @@ class Opus(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source a corpus, downloaded."""
+        """Return one source a corpus, downloaded."""
         name, _, version = rest.partition(":")
         found = list_corpora(context, name, version)
         sources = []
@@ -54,7 +54,7 @@ class Opus(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """An API and a store of one corpus."""
+        """Return an API and a store of one corpus."""
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w") as archive:
             for side, code in enumerate(("en", "sw")):
@@ -66,7 +66,7 @@ class Opus(PairReader):
 
 
 def list_corpora(context: SourceContext, name: str = "", version: str = "") -> list[dict[str, Any]]:
-    """The Moses archives that the API lists for the pair, smallest first, up to ``context.size`` pairs.
+    """Return the Moses archives that the API lists for the pair, smallest first, up to ``context.size`` pairs.
 
     Raises:
         UserError: the API cannot be reached or lists nothing of that name.
@@ -100,7 +100,7 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
 
 
 def _checked(entry: Any) -> dict[str, Any]:
-    """An entry of the listing, whose values come from another machine.
+    """Return an entry of the listing, whose values come from another machine.
 
     Raises:
         ValueError: a value is not of its type.
@@ -125,7 +125,7 @@ def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
 
 
 def _facts(url: str) -> tuple[int | None, str]:
-    """Length and ``md5:HEX`` of a file as far as its server states them before sending it."""
+    """Return length and ``md5:HEX`` of a file as far as its server states them before sending it."""
     try:
         with open_url(urllib.request.Request(url, method="HEAD"), _TIMEOUT_S) as answer:
             length, etag = answer.headers.get("Content-Length"), answer.headers.get("ETag", "")

@@ -24,7 +24,7 @@ class Event(NamedTuple):
 
 
 def events(handle: IO[bytes], name: str) -> Iterator[Event]:
-    """The events of a document, in order.
+    """Yield the events of a document, in order.
 
     Raises:
         UserError: it declares an entity, names one from outside, or is cut off or not well-formed.
@@ -63,7 +63,7 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
 
 
 def open_xml(path: Path) -> IO[bytes]:
-    """A file, through gzip where its name says so."""
+    """Return a file, through gzip where its name says so."""
     return cast(IO[bytes], gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 

@@ -45,7 +45,7 @@ class _Table(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source of one file."""
+        """Return one source of one file."""
         uri = f"{cls.kind}:{rest}"
         given, _, columns = rest.partition("#")
         named = [c for c in columns.split("+") if c]
@@ -56,18 +56,18 @@ class _Table(PairReader):
 
     @classmethod
     def rows(cls, path: Path, named: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-        """The pairs of a file."""
+        """Yield the pairs of a file."""
         raise NotImplementedError(f"{cls.__name__} has no rows")
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Two rows below the names of the columns."""
+        """Return two rows below the names of the columns."""
         name = f"a.{cls.kind}"
         return PairSourceExample(f"{{folder}}/{name}", EXAMPLE_ROWS, {name: cls.content()})
 
     @classmethod
     def content(cls) -> bytes:
-        """The file of the example, as fields between tabs."""
+        """Return the file of the example, as fields between tabs."""
         return "".join(f"{src}\t{tgt}\n" for src, tgt, _ in (("en", "sw", ""), *EXAMPLE_ROWS)).encode()
 
 
@@ -187,7 +187,7 @@ def _split_rows(
 def _places(
     header: list[str], named: list[str], context: SourceContext, path: Path
 ) -> tuple[list[int], bool]:
-    """Where the columns are, and whether the first row is a header."""
+    """Return where the columns are, and whether the first row is a header."""
     if named and all(name.isdecimal() and name not in header for name in named):
         if min(map(int, named)) < 1:
             raise UserError(f"column numbers {','.join(named)}", "numbers from 1")
@@ -202,7 +202,7 @@ def _places(
 
 
 def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext) -> list[str]:
-    """The names of the source, target and perhaps document column; none when a side is not found."""
+    """Return the names of the source, target and perhaps document column; none when a side is not found."""
     if named:
         return list(named) if set(named) <= set(header) else []
     sides = []
@@ -213,7 +213,7 @@ def _columns(header: Sequence[str], named: Sequence[str], context: SourceContext
 
 
 def from_record(record: dict[str, Any], named: list[str], context: SourceContext) -> Row | None:
-    """The pair in a record of named fields, None where a side is missing or no text."""
+    """Return the pair in a record of named fields, None where a side is missing or no text."""
     if not named and isinstance(record.get("translation"), dict):
         record = record["translation"]
     lowered = {key.lower(): value for key, value in record.items()}

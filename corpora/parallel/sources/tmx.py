@@ -34,13 +34,13 @@ class Tmx(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source of one file."""
+        """Return one source of one file."""
         path = existing(rest)
         return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Two units."""
+        """Return two units."""
         units = "".join(
             f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="sw"><seg>{tgt}</seg></tuv></tu>'
             for src, tgt, _ in EXAMPLE_ROWS
@@ -50,7 +50,7 @@ class Tmx(PairReader):
 
 
 def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
-    """The units that hold both languages; the others are dropped by name.
+    """Yield the units that hold both languages; the others are dropped by name.
 
     Raises:
         UserError: the file is cut off, not well-formed, or declares entities.

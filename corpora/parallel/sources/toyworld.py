@@ -25,7 +25,7 @@ class Toyworld(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source of seeded pairs."""
+        """Return one source of seeded pairs."""
         if rest and not rest.isdecimal():
             raise UserError(f"toyworld:{rest}", "toyworld or toyworld:NUMBER_OF_PAIRS")
         for lang in (context.src, context.tgt):
@@ -41,6 +41,6 @@ class Toyworld(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Two pairs."""
+        """Return two pairs."""
         rows = tuple((src, tgt, "") for src, tgt in toyworld.para("en", "sw", 2, seed=1))
         return PairSourceExample("2", rows)

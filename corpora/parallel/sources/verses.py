@@ -32,7 +32,7 @@ class Verses(PairReader):
 
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """One source of two files."""
+        """Return one source of two files."""
         given = rest.split("+")
         if len(given) != 2:
             raise UserError(f"verses:{rest}", "verses:SRC+TGT")
@@ -41,7 +41,7 @@ class Verses(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Two verses of a book."""
+        """Return two verses of a book."""
         rows = tuple((src, tgt, "GEN") for src, tgt, _ in EXAMPLE_ROWS)
         files = {
             name: "".join(f"GEN.1.{number}\t{row[side]}\n" for number, row in enumerate(rows, 1)).encode()
@@ -51,7 +51,7 @@ class Verses(PairReader):
 
 
 def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
-    """The verses that both files have, in the order of the source; the others are dropped by name."""
+    """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
     left, right = read_verses(src), read_verses(tgt)
     if not left.keys() & right.keys():
         raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
@@ -66,7 +66,7 @@ def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
 
 
 def read_verses(path: Path) -> dict[str, str]:
-    """Verse number in capitals -> text; parts of one verse are joined.
+    """Return verse number in capitals -> text; parts of one verse are joined.
 
     Raises:
         UserError: the file is damaged or holds no verse.

@@ -1,4 +1,4 @@
-"""One grammar a language behind ``render(meaning) -> list[Token]``."""
+"""Grammars, one per language, behind ``render(meaning) -> list[Token]``."""
 
 from __future__ import annotations
 

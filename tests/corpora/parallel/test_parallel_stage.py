@@ -49,6 +49,7 @@ def test_published_corpus_is_aligned_counted_and_carded(tmp_path, pairs):
     kept = pl.read_parquet(out / "shards" / "*.parquet")
     lost = pl.read_parquet(out / "rejects" / "*.parquet")
     assert kept.height + lost.height == len(pairs)
+    assert kept["align"].is_between(0, 1).all()
     assert found.counts["pairs"] == kept.height
     assert sum(found.counts["dropped"].values()) == lost.height
     for split in ("train", "dev", "test"):

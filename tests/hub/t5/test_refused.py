@@ -91,7 +91,7 @@ def other_tokens(folder: Path) -> None:
         (change_pieces(lambda p: drop(p, 120)), "512 embeddings, and its tokenizer 370 ids"),
         (change_pieces(lambda p: drop(p, 3) or p[0].__setattr__("piece", "<unk>")), "begins with <unk>"),
         (other_tokens, "differ: piece 0"),
-        (lambda folder: (folder / "spiece.model").write_bytes(b"no model"), "no SentencePiece model"),
+        (lambda folder: (folder / "spiece.model").write_bytes(b"no model"), "not a SentencePiece model"),
         (lambda folder: (folder / "spiece.model").unlink(), "has no SentencePiece model"),
         (set_config(feed_forward_proj="gated-silu"), "feed_forward_proj='gated-silu'"),
         (set_config(relative_attention_num_buckets=64), "relative_attention_num_buckets=64"),

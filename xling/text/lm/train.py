@@ -33,7 +33,7 @@ _MIN_TOKENS = 1000
 
 @dataclass(frozen=True)
 class LmConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus lm``.
 
     Attributes:
         lang: the language.

@@ -1,0 +1,103 @@
+"""The audit of a corpus: the share that its filters drop of noise planted into its own pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import NormalDist
+
+import polars as pl
+
+from xling.core.sampling import rng
+from xling.corpora.parallel.chain import Chain
+from xling.corpora.parallel.planted import COPIES, KINDS, Clean
+from xling.text.document import Ledger
+from xling.text.pairs import frame
+
+MIN_PAIRS = 1000
+CLEAN = "clean"
+_BACKGROUND, _A_KIND, _PAIRS_A_PLANTED = 1500, 40, 250
+_SURE = 0.9
+Counts = dict[str, list[int]]
+
+
+def audit(chain: Chain, read: pl.DataFrame, kept: pl.DataFrame, seed: int) -> Counts:
+    """Kind of noise -> [pairs dropped, pairs planted]; empty below `MIN_PAIRS` pairs.
+
+    Under `CLEAN` stand the pairs of a sample that the filter ``align`` is sure of, and how many of them other filters
+    drop; it is left out where there is no such filter.
+
+    Args:
+        chain: that has learned from the batch.
+        read: a batch as it was read.
+        kept: what the chain kept of it.
+        seed: of what is planted.
+    """
+    if kept.height < MIN_PAIRS:
+        return {}
+    random = rng(seed, "audit")
+    texts = list(kept.select("src", "tgt").iter_rows())
+    clean = Clean(texts)
+    number = min(_A_KIND, kept.height // _PAIRS_A_PLANTED)
+    background = min(_BACKGROUND, kept.height // 5)
+    rows = [("", *pair) for pair in texts[:background]]
+    for kind, damage in KINDS.items():
+        # A copy is noise behind the pair that it copies.
+        chosen = random.permutation(background if kind in COPIES else len(texts))[:number]
+        damaged = (damage(i, clean, random) for i in chosen.tolist())
+        rows += [(kind, *pair) for pair in damaged if pair]
+    kinds, src, tgt = zip(*rows, strict=True)
+    table = frame({"src": list(src), "tgt": list(tgt)}, "audit")
+    left, _ = chain.run_batch(table, Ledger())
+    _, reason = chain.judge_corpus(chain.keys(left))
+    stays = set(left["id"].filter(reason.is_null()) if chain.corpus else left["id"])
+    shares: Counts = {}
+    for kind, name in zip(kinds, table["id"], strict=True):
+        if kind:
+            counts = shares.setdefault(kind, [0, 0])
+            counts[0] += name not in stays
+            counts[1] += 1
+    return shares | _clean(chain, read.head(_BACKGROUND))
+
+
+def _clean(chain: Chain, read: pl.DataFrame) -> Counts:
+    """Pairs that ``align`` is sure of and that the chain drops."""
+    if "align" not in chain.learned:
+        return {}
+    believed = chain.learned["align"].measured(read, chain.context)["align"]
+    sure = read.filter(believed >= _SURE)
+    kept, _ = chain.run_batch(sure, Ledger())
+    return {CLEAN: [sure.height - kept.height, sure.height]}
+
+
+def merged(parts: list[Mapping[str, list[int]]]) -> Counts:
+    """The counts of several parts, added up."""
+    total: Counts = {}
+    for part in parts:
+        for kind, counts in part.items():
+            total[kind] = [a + b for a, b in zip(total.get(kind, [0, 0]), counts, strict=True)]
+    return total
+
+
+def interval(dropped: int, total: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share; (0, 1) where nothing was counted."""
+    if not total:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf(0.975)
+    share = dropped / total
+    middle = share + z * z / (2 * total)
+    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    scale = 1 + z * z / total
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def rows(counts: Mapping[str, list[int]]) -> list[list[str]]:
+    """A row a kind for the data card: pairs, share dropped and its interval."""
+    shares = []
+    for kind, (dropped, total) in counts.items():
+        if total:
+            low, high = interval(dropped, total)
+            shares.append(
+                [kind, f"{total:,}", f"{100 * dropped / total:.1f} %", f"{100 * low:.1f} to {100 * high:.1f}"]
+            )
+    return shares

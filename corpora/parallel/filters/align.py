@@ -1,0 +1,124 @@
+"""Pairs whose sides do not say the same, by the words that stand for each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from xling.core.errors import UserError
+from xling.corpora.parallel import judge
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.corpora.parallel.judge import GROUPS, Judge
+
+_load = lru_cache(maxsize=2)(Judge.load)
+_ENGLISH = "Carlos Smith showed an expensive hat in Poland on Saturday."
+_CORPUS = 1500
+
+
+@PAIR_FILTERS.register("align")
+@dataclass(frozen=True)
+class Align(PairFilter):
+    """Drop pairs that fit badly what the corpus teaches of its two languages.
+
+    The tables are trained on the first 20,000 pairs that reach the filter; below 200 pairs nothing is judged. The
+    column ``align`` holds the belief that a pair is whole, in [0, 1].
+
+    Args:
+        foreign_words: log odds from which a pair goes that is damaged in this way; more keeps more.
+        unrelated: likewise.
+        partial: likewise.
+        disordered: likewise.
+        tables: ``judge.npz`` that ``xling align`` has made; empty trains on the corpus itself.
+    """
+
+    foreign_words: float = 2.0
+    unrelated: float = 3.4
+    partial: float = 3.2
+    disordered: float = 4.0
+    tables: Path | None = None
+
+    name: ClassVar[str] = "align"
+    reasons: ClassVar[dict[str, str]] = {
+        "foreign_words": "the target side, or a part of it, is not in the words of the other target sides",
+        "unrelated": "the words of the sides do not stand for each other",
+        "partial": "one side says more than the other",
+        "disordered": "the words of the target side are in no order",
+    }
+    values: ClassVar[dict[str, str]] = {"align": "belief that the sides say the same, 0 to 1"}
+    examples = (
+        PairExample("", "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."),
+        PairExample(
+            "", _ENGLISH, "Carlos Smith hat am Samstag in Polen einen teuren Hut gezeigt.", corpus=_CORPUS
+        ),
+        PairExample(
+            "foreign_words",
+            _ENGLISH,
+            "Carlos Smith hat am an expensive hat in Poland on Saturday.",
+            corpus=_CORPUS,
+        ),
+        PairExample(
+            "unrelated", "Jordan has a factory.", "Thomas Berlin ist älter als Clara Mwangi.", corpus=_CORPUS
+        ),
+        PairExample("partial", _ENGLISH, "Carlos Smith hat am", corpus=_CORPUS),
+        PairExample(
+            "disordered",
+            _ENGLISH,
+            "Samstag gezeigt. einen am hat Hut in Smith teuren Carlos Polen",
+            corpus=_CORPUS,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say (UserError)."""
+        for kind in GROUPS:
+            if not math.isfinite(limit := getattr(self, kind)):
+                raise UserError(f"settings.align.{kind}={limit}", "a number")
+        if self.tables:
+            _load(self.tables)
+
+    def fitted(self, pairs: pl.DataFrame, context: Context) -> PairFilter:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        return Fitted(
+            _load(self.tables) if self.tables else judge.train(pairs),
+            tuple(getattr(self, kind) for kind in GROUPS),
+        )
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        item = self.fitted(pairs, context)
+        return item.judge(item.measured(pairs, context), context)
+
+
+@dataclass(frozen=True)
+class Fitted(PairFilter):
+    """The filter with its tables; without any it drops nothing."""
+
+    judge_of_pairs: Judge | None
+    limits: tuple[float, ...]
+
+    name: ClassVar[str] = Align.name
+    reasons: ClassVar[dict[str, str]] = Align.reasons
+    values: ClassVar[dict[str, str]] = Align.values
+
+    def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        if self.judge_of_pairs is None or not pairs.height:
+            empty = [pl.lit(None, pl.Float32).alias("align"), pl.lit(None, pl.String).alias("align_fault")]
+            return pairs.with_columns(empty)
+        odds = self.judge_of_pairs.odds(pairs)
+        over = odds >= np.array(self.limits)
+        names = np.array([*GROUPS, ""])[np.where(over.any(axis=1), odds.argmax(axis=1), len(GROUPS))]
+        return pairs.with_columns(
+            pl.Series("align", judge.beliefs(odds), pl.Float32),
+            pl.Series("align_fault", names).replace("", None),
+        )
+
+    def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
+        """See `xling.corpora.parallel.filters.PairFilter`."""
+        return pairs["align_fault"].alias("reason")

@@ -1,0 +1,103 @@
+"""The chapter of a report on what a model shares between languages, from runs of ``xling analyse``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xling.core.errors import UserError
+from xling.eval.report.artifacts import Run
+from xling.eval.report.sections import Chapter
+from xling.pages import figure
+from xling.pages.sheet import Sheet
+
+STAGE = "analyse"
+SHEETS = "sheets.json"
+BY_LAYER = (
+    "retrieval",
+    "cka",
+    "identity",
+    "identity without the mean",
+    "units shared",
+    "calibration error",
+    "probe",
+    "control task",
+)
+"""Measures of a layer, in percent."""
+
+Row = tuple[str, str, int, str, str, float]
+KEYS = ("system", "suite", "layer", "lang", "measure", "percent")
+"""System, suite, layer, language or ``all``, measure, percent."""
+
+
+def chapter(runs: Sequence[Run]) -> Chapter:
+    """Return the tables and pictures of every analysis among the runs; empty if there is none.
+
+    Raises:
+        UserError: an analysis cannot be read.
+    """
+    run_of = {item.path: run.name for run in runs for item in run.made if item.stage == STAGE}
+    section = Chapter(
+        "Why does it transfer?",
+        "What each layer of a model shares between languages, beside random weights of the same shape.",
+    )
+    for path, name in run_of.items():
+        rows, sheets = read(path)
+        section.figures.extend(figures(rows))
+        for sheet in sheets:
+            title = f"{sheet.title}, {name}" if len(run_of) > 1 else sheet.title
+            section.sheets.append(
+                replace(sheet, name=f"analysis_{name}_{sheet.name}".replace(" ", "_"), title=title)
+            )
+    return section
+
+
+def mean(rows: Sequence[Row], system: str, suite: str, layer: int, measure: str) -> float | None:
+    """Return the mean over languages of a measure of a layer, None if it was not taken."""
+    values = [r[5] for r in rows if r[:3] == (system, suite, layer) and r[4] == measure]
+    return float(np.mean(values)) if values else None
+
+
+def figures(rows: Sequence[Row]) -> list[str]:
+    """Return a picture of every measure by layer, for each suite, as HTML."""
+    pictures: list[str] = []
+    for suite in dict.fromkeys(r[1] for r in rows):
+        for measure in BY_LAYER:
+            series: dict[str, list[tuple[float, float]]] = {}
+            for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
+                if (value := mean(rows, system, suite, layer, measure)) is not None:
+                    series.setdefault(system, []).append((float(layer), value))
+            if series:
+                pictures += figure.curves(series, f"{suite}, {measure} by layer", "percent", "layer")
+    return pictures
+
+
+def _sheet(record: Mapping[str, Any]) -> Sheet:
+    columns = tuple((name, form) for name, form in record["columns"])
+    return Sheet(
+        record["name"], record["title"], columns, tuple(map(tuple, record["rows"])), tuple(record["notes"])
+    )
+
+
+def read(folder: Path) -> tuple[list[Row], list[Sheet]]:
+    """Return the measures and the tables of a published analysis.
+
+    Raises:
+        UserError: a file is missing, or was written by another version.
+    """
+    try:
+        told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
+        rows = [tuple(row[key] for key in KEYS) for row in told]
+        stored = json.loads((folder / SHEETS).read_text(encoding="utf-8"))
+        tables = [_sheet(s) for s in stored]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{folder} holds no analysis that can be read: {type(error).__name__} {error}",
+            fix="run xling analyse again",
+        ) from None
+    return rows, tables

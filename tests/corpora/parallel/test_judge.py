@@ -1,0 +1,114 @@
+"""The lexicon and the classifiers that a corpus gives itself: damage ranks below clean pairs, files are read back."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xling.core.errors import UserError
+from xling.core.sampling import rng
+from xling.corpora.parallel import judge, lexical, near
+from xling.corpora.parallel.filters import Context
+from xling.corpora.parallel.filters.align import Align
+from xling.corpora.parallel.judge import Judge
+from xling.corpora.parallel.planted import Clean, plant
+from xling.corpora.toyworld import para
+
+CONTEXT = Context.of_pair("en-de")
+KINDS = tuple(kind for kinds in judge.GROUPS.values() for kind in kinds)
+
+
+def table(pairs):
+    return pl.DataFrame(list(pairs), {"src": pl.String, "tgt": pl.String}, orient="row")
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    pairs = list(dict.fromkeys(para("en", "de", 1500, 1)))
+    rows = plant(Clean(pairs, ()), 0.2, rng(1, "test"), KINDS)
+    return np.array([row[0] for row in rows]), table(row[1:] for row in rows)
+
+
+@pytest.fixture(scope="module")
+def trained(noisy):
+    return judge.train(noisy[1])
+
+
+def area(clean, damaged):
+    """Probability that a clean pair has lower odds than a damaged one."""
+    return (clean[:, None] < damaged[None]).mean()
+
+
+def test_planted_damage_ranks_behind_clean_pairs(noisy, trained):
+    kinds, pairs = noisy
+    odds = trained.odds(pairs)
+    for place, own in enumerate(judge.GROUPS.values()):
+        for kind in own:
+            assert area(odds[kinds == "", place], odds[kinds == kind, place]) >= 0.95, kind
+
+
+def test_the_filter_drops_damage_and_keeps_clean_pairs(noisy):
+    kinds, pairs = noisy
+    gone = Align().judge(pairs, CONTEXT).is_not_null().to_numpy()
+    assert gone[kinds == ""].mean() <= 0.01
+    assert gone[kinds != ""].mean() >= 0.35
+
+
+def test_a_judge_is_read_back_and_gives_the_same_odds(noisy, trained, tmp_path):
+    trained.save(tmp_path / "judge.npz")
+    again = Judge.load(tmp_path / "judge.npz")
+    np.testing.assert_allclose(again.odds(noisy[1]), trained.odds(noisy[1]), rtol=1e-5, atol=1e-5)
+    frozen = Align(tables=tmp_path / "judge.npz").judge(noisy[1], CONTEXT)
+    assert frozen.equals(Align().judge(noisy[1], CONTEXT))
+
+
+def test_the_verdict_on_a_pair_does_not_depend_on_its_neighbours(noisy, trained):
+    whole = trained.odds(noisy[1])
+    parts = [trained.odds(noisy[1][first : first + 97]) for first in range(0, len(whole), 97)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-6, atol=1e-6)
+
+
+def test_few_pairs_are_not_judged(noisy):
+    assert judge.train(noisy[1].head(judge.MIN_PAIRS - 1)) is None
+    assert Align().judge(noisy[1].head(10), CONTEXT).null_count() == 10
+
+
+def test_wrong_settings_and_files(tmp_path):
+    with pytest.raises(UserError, match=r"partial=nan"):
+        Align(partial=float("nan"))
+    (tmp_path / "text").write_text("no arrays")
+    for name in ("text", "missing"):
+        with pytest.raises(UserError, match="no table"):
+            Align(tables=tmp_path / name)
+
+
+def test_texts_without_words_are_measured(trained):
+    odds = trained.odds(table([("", "Haus"), ("House", "..."), ("", "")]))
+    assert np.isfinite(odds).all()
+
+
+def test_tokens_are_the_beginnings_of_words_and_single_characters_of_unspaced_scripts():
+    for one, other in (("Translations", "translated"), ("a b", "A, b!"), ("安格 abc", "安 格 abc")):
+        found = lexical.tokens(pl.Series([one, other]))
+        assert found.ids[: found.starts[1]].tolist() == found.ids[found.starts[1] :].tolist()
+    assert lexical.tokens(pl.Series(["", "x y"])).lengths.tolist() == [0, 2]
+
+
+WORDS = st.lists(st.sampled_from(["ein", "Haus", "alt", "im", "im", "Wald", "茶"]), min_size=1, max_size=8)
+
+
+@given(WORDS, st.integers(0, 8), st.sampled_from(["neu", "im", "茶"]), WORDS)
+def test_one_word_more_is_found_in_any_place_and_nothing_else(words, place, extra, other):
+    longer = [*words[:place], extra, *words[place:]]
+    texts = pl.Series([" ".join(each) for each in (words, longer, other)])
+    found = near.sums(near.whole_words(texts))
+    for a, b in ((0, 1), (1, 0)):
+        assert near.one_word_apart(found[:, [a]], found[:, [b]])[0]
+    low = [sorted(w.lower() for w in each) for each in (words, other)]
+    apart = abs(len(low[0]) - len(low[1])) == 1 and any(
+        sorted(longest[:i] + longest[i + 1 :]) == min(low, key=len)
+        for longest in [max(low, key=len)]
+        for i in range(len(longest))
+    )
+    assert near.one_word_apart(found[:, [0]], found[:, [2]])[0] == apart

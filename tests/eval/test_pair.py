@@ -1,0 +1,112 @@
+"""Scores of a model of two languages: measures whose answer is known, rows in a made-up language, claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xling.core.errors import UserError
+from xling.eval.analysis import pair
+from xling.eval.analysis.pair import GridConfig, altered_row, both_ways, mean_of, table, verdict
+from xling.eval.suite import Example
+from xling.text.altered import Alteration, relettered
+
+
+def test_both_ways_count_each_direction() -> None:
+    a = np.eye(3, dtype=np.float32)
+    assert both_ways(a, a).tolist() == [[2, 2]] * 3
+    # Row 2 of the second side lies nearest to row 1 of the first.
+    b = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0.5]], dtype=np.float32)
+    assert both_ways(a, b).tolist() == [[2, 2], [2, 2], [1, 2]]
+
+
+def test_words_in_context_are_found_where_they_were_moved_to() -> None:
+    change = Alteration("own", "reversed")
+    first = np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32)
+    right = pair._in_context([first], [first[::-1]], ["a"], change)
+    wrong = pair._in_context([first], [first[[1, 0, 2, 4, 3]]], ["a"], change)
+    assert right.tolist() == [[10, 10]] and wrong[0, 0] < 10
+    beyond = first.copy()
+    beyond[4:] = 0  # the model had no room for the last word
+    assert pair._in_context([beyond], [first[::-1]], ["a"], change).tolist() == [[8, 8]]
+
+
+def test_tags_move_with_their_words() -> None:
+    row = Example("1", {"tokens": ("the", "cat", "sat")}, ("DET", "NOUN", "VERB"))
+    copy = altered_row(row, Alteration("own", "reversed"))
+    assert copy.fields["tokens"] == tuple(relettered(w) for w in ("sat", "cat", "the"))
+    assert copy.label == ("VERB", "NOUN", "DET")
+    texts = altered_row(
+        Example("1", {"text_a": "a b", "text_b": "c"}, "neutral"), Alteration("shared", "reversed")
+    )
+    assert (texts.fields, texts.label) == ({"text_a": "b a", "text_b": "c"}, "neutral")
+
+
+@pytest.mark.parametrize(
+    ("kind", "difference", "half", "said"),
+    [
+        ("lower", -9.0, 4.0, "holds"),
+        ("lower", 9.0, 4.0, "refuted"),
+        ("lower", 0.0, 1.0, "refuted"),
+        ("lower", -3.0, 9.0, "open"),
+        ("higher", 9.0, 4.0, "holds"),
+        ("same", 1.0, 2.0, "holds"),
+        ("same", 9.0, 2.0, "refuted"),
+        ("same", 4.0, 2.0, "open"),
+        ("lower", -9.0, float("inf"), "open"),
+    ],
+)
+def test_a_verdict_asks_the_interval(kind: str, difference: float, half: float, said: str) -> None:
+    assert verdict(kind, difference, half, 5.0) == said
+
+
+def test_the_interval_over_seeds_is_student_s() -> None:
+    mean, half = mean_of([{"x": 1.0}, {"x": 2.0}, {"x": 3.0}, {}], "x")
+    assert mean == 2 and half == pytest.approx(4.302653 / 3**0.5, rel=1e-5)
+    assert mean_of([{"x": 1.0}], "x") == (1.0, float("inf"))
+
+
+def cell(folder: Path, name: str, seed: int, value: float) -> None:
+    from xling.core import manifest
+
+    measured = {
+        "system": "pretrained",
+        "measure": "retrieval",
+        "layer": 0,
+        "value": value,
+        "low": 0,
+        "high": 100,
+    }
+    facts: dict[str, Any] = {
+        "seed": seed,
+        "losses": {"loss/mmlm/en": 2.0},
+        "measured": [measured, measured | {"system": "random"}],
+    }
+    with manifest.publish(folder / f"{name}-{seed}" / "pair", pair.STAGE, {}) as made:
+        (made.path / "pair.json").write_text(json.dumps(facts))
+
+
+def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        cell(tmp_path, "original", seed, 50 + seed)
+        cell(tmp_path, "own-positions", seed, 20 + seed)
+    claims = {
+        "a": "own-positions|lower|x (theirs 1)",
+        "b": "reversed|lower|y",
+        "c": "original,own-positions|same|z",
+    }
+    table(GridConfig(tmp_path, tmp_path / "grid", claims=claims))
+    grid = (tmp_path / "grid" / "grid.md").read_text()
+    assert grid.index("original") < grid.index("own-positions") and "52.0 ± 2.5" in grid
+    said = (tmp_path / "grid" / "claims.csv").read_text()
+    assert "x (theirs 1),own-positions - original,-30.0 ± 0.0,holds" in said
+    assert 'y,"reversed, original",,not run: reversed' in said or "not run: reversed" in said
+    assert "z,original - own-positions,+30.0 ± 0.0,refuted" in said
+    with pytest.raises(UserError, match=r"claims\.a=nothing"):
+        table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
+    with pytest.raises(UserError, match="no run in"):
+        table(GridConfig(tmp_path / "grid", tmp_path / "other"))

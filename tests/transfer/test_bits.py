@@ -1,0 +1,53 @@
+"""Bits a character of a forward and backward language model: by hand, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from xling.core import config
+from xling.core.errors import UserError
+from xling.models import checkpoint
+from xling.text import vocab as vocabulary
+from xling.training import train
+from xling.training.settings import PretrainConfig
+from xling.transfer.bits import run
+from xling.transfer.encode import BOS, EOS, pieces
+from xling.transfer.settings import BitsConfig
+
+
+def test_bits_are_those_of_the_losses_by_hand(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    words = [w for w in tiny if not w.startswith("objectives.")]
+    more = [
+        "objectives.bilm.tokens_per_sample=48",
+        "model.char_cnn=2",
+        "model.two_way=true",
+        "train.updates=2",
+    ]
+    train.run(config.load(PretrainConfig, None, [f"data={shards}", f"out={tmp_path}/model", *words, *more]))
+    (tmp_path / "text").write_text("a b c\nthe sea and the land\n", encoding="utf-8")
+    answer = run(BitsConfig(tmp_path / "model", {"en": (f"{tmp_path}/text",)}, tmp_path / "bits"))
+    model, _ = checkpoint.load_model(tmp_path / "model")
+    processor, nats, half = vocabulary.load(tmp_path / "model"), 0.0, model.cfg.dim // 2
+    for text in ("a b c", "the sea and the land"):
+        ids = torch.tensor([BOS, *pieces(processor, text), EOS])
+        with torch.no_grad():
+            states = model.eval()(ids, torch.arange(len(ids)), [(1, len(ids))])
+            ahead, back = states.clone(), states.clone()
+            ahead[:, half:], back[:, :half] = 0, 0
+            log = torch.log_softmax(model.lm_head.logits(torch.cat([ahead[:-1], back[2:]])).float(), -1)
+        wanted = torch.cat([ids[1:], ids[1:-1]])
+        nats -= float(log[torch.arange(len(wanted)), wanted].sum())
+    assert answer.data["en"]["characters"] == 27
+    assert answer.data["en"]["bits"] == pytest.approx(nats / 2 / math.log(2) / 27, rel=1e-4)
+    assert answer.data["en"]["low"] < answer.data["en"]["bits"] < answer.data["en"]["high"]
+
+
+def test_another_model_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"learned mmlm; valid: bilm"):
+        run(BitsConfig(model, {"en": (f"{model}/dict.txt",)}, tmp_path / "bits"))
+    with pytest.raises(UserError, match="no text is named"):
+        run(BitsConfig(model, {}, tmp_path / "bits"))

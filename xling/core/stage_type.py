@@ -1,0 +1,61 @@
+"""The parts of a command of the pipeline: its phases, and the names of what carries them out."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase called ``name`` with ``num_parts`` independent parts."""
+
+    name: str
+    num_parts: int = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command of the pipeline; its modules are imported only when it is used.
+
+    Args:
+        name: the words after ``xling``, for example ``corpus mono``.
+        config: ``module:Dataclass`` of the configuration.
+        run: ``module:function`` with signature ``run(cfg) -> Any``, for a stage with one part.
+        phases: ``module:function`` with ``phases(cfg) -> Sequence[Phase]``, for a stage with several parts;
+            called again after each phase, since the number of later parts may only be known then.
+        run_part: ``module:function`` with ``run_part(cfg, phase_name, index) -> Any``.
+        positional: field of the configuration that a bare argument fills; several fill a tuple field. Several
+            names separated by spaces are filled one by one.
+        reads: fields that name a file or a folder; they are checked before heavy imports.
+        help: one line for ``xling --help``.
+    """
+
+    name: str
+    config: str
+    run: str = ""
+    phases: str = ""
+    run_part: str = ""
+    positional: str = ""
+    reads: str = ""
+    help: str = ""
+
+
+def load(target: str) -> Any:
+    """Import ``module:attribute`` and return the attribute."""
+    module, _, attribute = target.partition(":")
+    loaded = getattr(importlib.import_module(module), attribute)
+    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
+    signal.siginterrupt(signal.SIGINT, True)
+    return loaded
+
+
+def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:
+    """Return the phases of ``stage`` under ``cfg``; a simple stage has one phase of one part, named ``run``."""
+    if not stage.phases:
+        return (Phase("run"),)
+    phases: Sequence[Phase] = load(stage.phases)(cfg)
+    return phases
