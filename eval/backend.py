@@ -30,6 +30,9 @@ class FitConfig:
         pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
             difference and product. ``align``: what one text says and the other does not, from the word
             vectors alone.
+        text_features: features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with the
+            largest and the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+        label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
         freeze_embeddings: do not train the word vectors, so that those of the source language do not
             drift away from the others.
         switch: language -> MUSE dictionary from the source language: words of the training rows are replaced
@@ -59,6 +62,8 @@ class FitConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Literal["cls", "match", "align"] = "cls"
+    text_features: Literal["cls", "concat"] = "cls"
+    label_smoothing: float = 0.0
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sparse
+import scipy  # its parts are loaded when they are used
 
 from xling.corpora.bitext.beads import Bead, Side, align, scale_of
 from xling.text.features import WINDOW, hashed, tokens
@@ -58,7 +58,7 @@ def words_of(sentences: Sequence[str]) -> Words:
     numbered = [[ids.setdefault(word, len(ids)) for word in _words(text)] for text in sentences]
     ends = np.cumsum([0, *map(len, numbered)])
     flat = np.array([i for row in numbered for i in row], dtype=np.int64)
-    counts = sparse.csr_matrix(
+    counts = scipy.sparse.csr_matrix(
         (np.ones(len(flat), np.float32), flat, ends), shape=(len(numbered), max(len(ids), 1))
     )
     counts.sum_duplicates()
@@ -67,7 +67,7 @@ def words_of(sentences: Sequence[str]) -> Words:
     rows = [np.unique(hashed(word) % COLUMNS) for word in ids] or [np.zeros(0, np.int64)]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.concatenate([np.full(len(row), max(len(row), 1) ** -0.5, np.float32) for row in rows])
-    hashes = sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
+    hashes = scipy.sparse.csr_matrix((values, np.concatenate(rows), starts), shape=(len(rows), COLUMNS))
     return Words(counts, weights, hashes)
 
 
@@ -83,12 +83,12 @@ def _words(text: str) -> Iterator[str]:
 def unit(matrix: Any) -> Any:
     """Sparse rows of length 1; empty rows stay."""
     norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    return (sparse.diags(1 / np.maximum(norms, 1e-9)) @ matrix).tocsr()
+    return (scipy.sparse.diags(1 / np.maximum(norms, 1e-9)) @ matrix).tocsr()
 
 
 def in_common(words: Words) -> Any:
     """Vectors of what sentences of two languages may share: names, numbers, loans; sparse (sentences, columns)."""
-    return unit((words.counts.minimum(1) @ sparse.diags(words.weights)) @ words.hashes)
+    return unit((words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) @ words.hashes)
 
 
 def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) -> Any:
@@ -106,7 +106,7 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
     ]
     shape = src.counts.shape[1], tgt.counts.shape[1]
     if not cells:
-        return sparse.csr_matrix(shape, dtype=np.float32)
+        return scipy.sparse.csr_matrix(shape, dtype=np.float32)
     s, t, row = (np.concatenate([cell[k] for cell in cells]).astype(np.int64) for k in range(3))
     known, number = np.unique(s * shape[1] + t, return_inverse=True)
     source, slot = known // shape[1], row * shape[1] + t
@@ -121,19 +121,19 @@ def translations(src: Words, tgt: Words, pairs: Int64[np.ndarray, "pairs 2"]) ->
         probabilities = expected / (norm[source] + 1.0)
     # A pair of words that one pair of sentences shows would only confirm that pair.
     sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
-    return sparse.csr_matrix(
+    return scipy.sparse.csr_matrix(
         (probabilities[sure].astype(np.float32), (source[sure], known[sure] % shape[1])), shape
     )
 
 
 def with_translations(src: Words, tgt: Words, forward: Any, backward: Any) -> tuple[Any, Any]:
     """Vectors of both sides: their words, those that translate the other's, and what they have in common."""
-    plain = [unit(words.counts.minimum(1) @ sparse.diags(words.weights)) for words in (src, tgt)]
-    there = unit(src.counts.minimum(1) @ sparse.diags(src.weights) @ forward)
-    back = unit(tgt.counts.minimum(1) @ sparse.diags(tgt.weights) @ backward)
+    plain = [unit(words.counts.minimum(1) @ scipy.sparse.diags(words.weights)) for words in (src, tgt)]
+    there = unit(src.counts.minimum(1) @ scipy.sparse.diags(src.weights) @ forward)
+    back = unit(tgt.counts.minimum(1) @ scipy.sparse.diags(tgt.weights) @ backward)
     shared = in_common(src), in_common(tgt)
-    left = sparse.hstack([_TRANSLATED * there, _TRANSLATED * plain[0], shared[0]])
-    right = sparse.hstack([_TRANSLATED * plain[1], _TRANSLATED * back, shared[1]])
+    left = scipy.sparse.hstack([_TRANSLATED * there, _TRANSLATED * plain[0], shared[0]])
+    right = scipy.sparse.hstack([_TRANSLATED * plain[1], _TRANSLATED * back, shared[1]])
     return unit(left.tocsr()), unit(right.tocsr())
 
 

@@ -201,15 +201,15 @@ def _paired(
 ) -> tuple[dict[Key, Paired], dict[Key, tuple[float, float]], Metric]:
     """Return the answers of both systems, their scores, and the metric."""
     suite = after.suite
-    keys = sorted(before.answers.keys() & after.answers.keys())
+    keys = _common(before, after)
     if not keys:
         raise ValueError(
             f"{suite}: {after.name} and {before.name} have no language, protocol and seed in common."
         )
     pairs: dict[Key, Paired] = {}
     scores: dict[Key, tuple[float, float]] = {}
-    for key in keys:
-        a, b = before.answers[key](), after.answers[key]()
+    for key, other in keys:
+        a, b = before.answers[key](), after.answers[other]()
         if a.rows != b.rows:
             raise ValueError(f"{suite} {key[0]}: {after.name} and {before.name} were scored on other rows.")
         seed = int(key[-1]) if len(key) > 1 else -1
@@ -218,6 +218,22 @@ def _paired(
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
     return pairs, scores, a.metric
+
+
+def _common(before: System, after: System) -> list[tuple[Key, Key]]:
+    """Return the keys under which both systems answered the same rows with the same seed.
+
+    Systems that learned in different ways have no protocol or source in common. Then language, split and seed count, if
+    each system has learned in one way.
+    """
+    if same := sorted(before.answers.keys() & after.answers.keys()):
+        return [(key, key) for key in same]
+    short = [
+        {(*key[:2], key[-1]): key for key in system.answers if len(key) > 1} for system in (before, after)
+    ]
+    if any(len(keys) < len(system.answers) for keys, system in zip(short, (before, after), strict=True)):
+        return []
+    return [(short[0][key], short[1][key]) for key in sorted(short[0].keys() & short[1].keys())]
 
 
 def holm(results: Sequence[Test]) -> list[Test]:

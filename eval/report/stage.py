@@ -18,7 +18,7 @@ from xling.core import languages, manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval.published import FILE, beside
-from xling.eval.report import artifacts, browse, comparison, ranks, render, sections, tables, why
+from xling.eval.report import artifacts, browse, comparison, frontier, ranks, render, sections, tables, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
 from xling.eval.report.overall import by_weight, counted, overall
@@ -144,6 +144,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     systems = comparison.systems_of(runs, cfg.data)
     tests, untested = comparison.tests(systems)
     every = [
+        frontier.chapter(runs, scores),
         browse.rows(systems, cfg.rows),
         sections.transfer(scores),
         sections.intervals(scores),

@@ -136,6 +136,27 @@ def test_other_formats(tmp_path: Path) -> None:
     ]
 
 
+def test_reviews_of_three_domains(tmp_path: Path) -> None:
+    item = (
+        "<item><rating>{}</rating><title>no</title><summary>{}</summary><text>gut\n &amp; neu</text></item>"
+    )
+    for domain, rating in (("books", "5.0"), ("dvd", "1.0"), ("music", "4")):
+        text = f"<items>{item.format(rating, domain)}</items>"
+        put(tmp_path / f"cls-acl10-unprocessed/jp/{domain}/test.review", text)
+    rows = load(suites()["cls"], "ja", "test", tmp_path)
+    assert [(row.id, row.fields["text"], row.label) for row in rows] == [
+        ("books/0", "books gut & neu", "positive"),
+        ("dvd/0", "dvd gut & neu", "negative"),
+        ("music/0", "music gut & neu", "positive"),
+    ]
+    put(tmp_path / "cls-acl10-unprocessed/jp/dvd/test.review", f"<items>{item.format('3.0', 'x')}</items>")
+    with pytest.raises(UserError, match=r"review 1 has the rating '3\.0'"):
+        load(suites()["cls"], "ja", "test", tmp_path)
+    put(tmp_path / "cls-acl10-unprocessed/jp/dvd/test.review", "<items><item>")
+    with pytest.raises(UserError, match="no XML"):
+        load(suites()["cls"], "ja", "test", tmp_path)
+
+
 def test_scored_split_is_test_and_dev_where_there_is_none(world: Path) -> None:
     assert scored_split(suites()["toy_ner"], "sw", world) == "test"
     (world / "ner/sw.test.tsv").unlink()

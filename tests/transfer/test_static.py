@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import torch
 
 from xling.core.errors import UserError
 from xling.core.manifest import publish
+from xling.eval import label
 from xling.eval.backend import FitConfig, build
 from xling.eval.run import EvalConfig
-from xling.eval.suite import Example, suites
+from xling.eval.suite import Example, load, suites
 from xling.models import static
 from xling.models.static import StaticEncoder
 from xling.models.static_config import StaticConfig
@@ -96,6 +98,92 @@ def test_classes_carry_over_and_a_fresh_table_does_not(ckpt: Path) -> None:
         found[name] = share_right(backend.predict(heads[2], suite, other, "de"), labels_of(other))
     assert found["pretrained"] > 0.85
     assert found["random"] < 0.7
+
+
+def written(folder: Path, name: str, rows: list[Example]) -> None:
+    """Rows of SIB-200 in the format that every suite is read from, low as politics and high as sports."""
+    topics = {"low": "politics", "high": "sports"}
+    folder.joinpath("rows/sib200").mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"id": r.id, "fields": r.fields, "label": topics[r.label]}) for r in rows]
+    folder.joinpath("rows/sib200", name).write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """English rows and German ones, whose training labels are all wrong, and a text of German lines."""
+    folder = tmp_path_factory.mktemp("data")
+    written(folder, "en.train.jsonl", classified("xz", 400, 1))
+    written(folder, "en.dev.jsonl", classified("xz", 50, 2))
+    swapped = {"low": "high", "high": "low"}
+    german = [replace(row, label=swapped[row.label]) for row in classified("qw", 100, 3)]
+    written(folder, "de.train.jsonl", german)
+    written(folder, "de.dev.jsonl", classified("qw", 40, 4))
+    written(folder, "de.test.jsonl", classified("qw", 40, 5))
+    lines = [row.fields["text"] for row in classified("qw", 200, 6) + classified("qw", 40, 5)]
+    folder.joinpath("text.txt").write_text("\n".join([*lines, "short"]) + "\n")
+    return folder
+
+
+def labelled_by(ckpt: Path, data: Path, out: Path, **settings: Any) -> Any:
+    given = {"lang": "de", "text": (str(data / "text.txt"),), "per_class": 30, **settings}
+    return label.run(label.LabelConfig("sib200", ckpt, out=out, data=data, **given))
+
+
+def test_a_teacher_labels_rows_and_text(ckpt: Path, data: Path, tmp_path: Path) -> None:
+    made = labelled_by(ckpt, data, tmp_path / "out")
+    suite = suites()["sib200"]
+    train, dev, test = (load(suite, "de", split, tmp_path / "out") for split in ("train", "dev", "test"))
+    assert made.counts["gold_accuracy"] < 20, "the labels at hand are wrong, and must not be read"
+    assert test == load(suite, "de", "test", data)
+    right = {row.id: row.label for row in load(suite, "de", "dev", data)}
+    assert np.mean([row.label == right[row.id] for row in dev]) > 0.8
+    more = [row for row in train if row.id.startswith("text/")]
+    assert len(train) - len(more) == 100 and len(more) == made.counts["of_text"] == 60
+    assert not {row.fields["text"] for row in more} & {row.fields["text"] for row in (*dev, *test)}
+    topics = {"low": "politics", "high": "sports"}
+    truth = {row.fields["text"]: topics[row.label] for row in classified("qw", 200, 6)}
+    sure = np.mean([row.label == truth[row.fields["text"]] for row in more])
+    assert sure >= np.mean([row.label == right[row.id] for row in dev]), (
+        "the surest lines are right more often"
+    )
+    texts = (tmp_path / "out/text.txt").read_text().splitlines()
+    assert texts == [row.fields["text"] for row in load(suite, "de", "train", data)]
+
+
+def test_a_rerun_keeps_the_labels_and_other_labels_at_hand_change_nothing(
+    ckpt: Path, data: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "out/rows/sib200/de.train.jsonl"
+    labelled_by(ckpt, data, tmp_path / "out")
+    rows, made_at = path.read_text(), path.stat().st_mtime_ns
+    labelled_by(ckpt, data, tmp_path / "out")
+    assert path.stat().st_mtime_ns == made_at
+    shutil.copytree(data, tmp_path / "data")
+    written(tmp_path / "data", "de.train.jsonl", classified("qw", 100, 3))
+    labelled_by(ckpt, tmp_path / "data", tmp_path / "other")
+    assert (tmp_path / "other/rows/sib200/de.train.jsonl").read_text() == rows
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lang": "en"}, "source=en"),
+        ({"lang": "fr"}, "no train rows in 'fr'|no test rows in 'fr'"),
+        ({"per_class": 0}, "per_class=0"),
+        ({"text": ("nowhere/*.txt",)}, "nothing to read"),
+    ],
+)
+def test_mistakes_in_labelling(
+    ckpt: Path, data: Path, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        labelled_by(ckpt, data, tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_texts_with_one_class_are_labelled(ckpt: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has pair rows"):
+        label.run(label.LabelConfig("xnli", ckpt, "de", tmp_path / "out", data))
 
 
 def tagged(lang: str, num_rows: int, seed: int) -> list[Example]:

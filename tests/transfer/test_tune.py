@@ -15,11 +15,11 @@ from xling.core.sampling import rng
 from xling.data.packing import pack
 from xling.eval.backend import FitConfig
 from xling.models import checkpoint
-from xling.models.encoder import EncoderModel
+from xling.models.encoder import Encoder, EncoderConfig, EncoderModel
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.backend import EncoderBackend
-from xling.transfer.heads import log_softmax_within, matched, unmatched
+from xling.transfer.heads import TaskModel, log_softmax_within, matched, summarised, unmatched
 from xling.transfer.settings import Features, TuneConfig
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.intent_slots import INTENT
@@ -248,6 +248,66 @@ def test_a_model_with_other_features_predicts_the_same_when_saved(
     assert answers == [made.predict([row])[0] for row in rows("pair", 40)]
     tune.save(made, tmp_path, model, ["ar", "en", "th"])
     assert tune.load(tmp_path).predict(rows("pair", 40)) == answers
+
+
+def test_summarised_states_worked_by_hand() -> None:
+    hidden = torch.tensor([[1.0, -3.0], [3.0, -1.0], [5.0, 0.0], [7.0, -2.0], [2.0, 9.0]])
+    assert summarised(hidden, [(2, 2), (1, 1)]).tolist() == [[3, -1, 2, -2], [7, 0, 6, -1], [2, 9, 2, 9]]
+
+
+def test_a_model_that_reads_all_states_predicts_the_same_when_saved(model: Path, tmp_path: Path) -> None:
+    train, others = rows("classify"), rows("classify", 40)
+    made, plain = (
+        tune.fit(model, "classify", LABELS, train, replace(FAST, epochs=8, text_features=features))[-1]
+        for features in ("concat", "cls")
+    )
+    answers = made.predict(others)
+    assert made.model.dense.in_features == 3 * plain.model.dense.in_features
+    once = replace(FAST, epochs=1, text_features="concat", pair_features="match")
+    pair = tune.fit(model, "pair", LABELS, rows("pair"), once)[-1]
+    assert pair.model.features == "match", "a pair has features of its own"
+    assert len(set(answers)) > 1
+    assert answers == [made.predict([row])[0] for row in others], "a row's answer depends on its batch"
+    tune.save(made, tmp_path, model, ["ar", "en", "th"])
+    assert tune.load(tmp_path).predict(others) == answers
+
+
+def test_label_smoothing_by_hand() -> None:
+    shape = EncoderConfig(layers=1, dim=8, heads=2, ffn_dim=8, max_positions=8, dropout=0.0)
+    log = torch.log_softmax(torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]), -1)
+    found = {
+        share: TaskModel(Encoder(shape, 9), "classify", LABELS, 0.0, label_smoothing=share).loss(
+            log, torch.tensor([0, 1])
+        )
+        for share in (0.0, 0.1, 0.9)
+    }
+    target = torch.tensor([[0.9 + 0.1 / 3, 0.1 / 3, 0.1 / 3], [0.1 / 3, 0.9 + 0.1 / 3, 0.1 / 3]])
+    torch.testing.assert_close(found[0.1], -(target * log).sum(1).mean())
+    torch.testing.assert_close(found[0.0], -(log[0, 0] + log[1, 1]) / 2)
+    assert found[0.9] > found[0.1] > found[0.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("classify", {"label_smoothing": 1.0}, "label_smoothing=1.0"),
+        ("span", {"label_smoothing": 0.1}, "answers are places"),
+    ],
+)
+def test_settings_that_the_head_cannot_follow(
+    model: Path, kind: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        tune.fit(model, kind, labels(kind), rows(kind), replace(FAST, **settings))
+
+
+def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.Tuned], model: Path) -> None:
+    others, backend = rows("classify", 40), EncoderBackend(model, "pretrained")
+    found = backend.probabilities(tuned["classify"], None, others, "en")  # type: ignore[arg-type]
+    assert found.shape == (40, 3)
+    assert found.sum(1) == pytest.approx(1, abs=1e-5)
+    answers = tuned["classify"].predict(others, lang="en")
+    assert [tuned["classify"].model.labels[i] for i in found.argmax(1)] == answers
 
 
 def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:

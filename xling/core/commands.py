@@ -210,6 +210,14 @@ COMMANDS: tuple[Stage, ...] = (
         help="translate text with a model, in parts, into pairs to train on",
     ),
     Stage(
+        "label",
+        config="xling.eval.label:LabelConfig",
+        run="xling.eval.label:run",
+        positional="suite",
+        reads="checkpoint",
+        help="label text of a language with a model that learned in another, for a student of that language",
+    ),
+    Stage(
         "swap",
         config="xling.transfer.settings:SwapConfig",
         run="xling.transfer.swap:run",
@@ -360,6 +368,13 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.hub.merge:run",
         positional="out",
         help="average or TIES-merge models that started from the same checkpoint",
+    ),
+    Stage(
+        "measure",
+        config="xling.hub.config:MeasureConfig",
+        run="xling.hub.measure:run",
+        positional="checkpoints",
+        help="measure size and latency of models on one core, for the Pareto plot of a report",
     ),
     Stage(
         "quantize",

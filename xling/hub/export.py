@@ -175,7 +175,8 @@ def _read_tuned(directory: Path) -> tuple[Model, list[str]]:
     model = tune.load(directory).model
     odd = []
     if model.features != "cls":
-        odd.append(f"the match features of pairs (fit.pair_features={model.features})")
+        whose = "text" if model.task.one_text else "pair"
+        odd.append(f"the {model.features} features (fit.{whose}_features={model.features})")
     if not model.task.xlmr_class:
         odd.append(f"a head for {model.task.name}")
     facts: dict[str, Any] = {"architectures": [model.task.xlmr_class]}

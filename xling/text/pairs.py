@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from xling.text.units import marks
+from xling.text.units import UNSPACED, marks
 
 # id: stable name; src, tgt: one line each; doc: document, "" if unknown; source: the URI read from; score: of
 # a model or a file, null if there is none.
@@ -19,11 +19,6 @@ SCHEMA: dict[str, pl.DataType] = {
     "score": pl.Float32(),
 }
 SIDES = ("src", "tgt")
-
-UNSPACED = (
-    "\u0e00-\u0eff\u0f40-\u0f6c\u1000-\u109f\u1780-\u17df\u3005-\u3007\u3041-\u30ff\u3105-\u312f\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
 _WORD = re.compile(
     f"[{UNSPACED}][{marks()}]*"
     rf"|\d+(?:[.,:]\d+)*"

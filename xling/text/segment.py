@@ -21,8 +21,8 @@ from itertools import pairwise
 
 import sentencepiece
 
-from xling.text.pairs import UNSPACED, spans
-from xling.text.units import marks
+from xling.text.pairs import spans
+from xling.text.units import UNSPACED, marks
 
 CHARACTERS_PER_PIECE = 10
 MIN_PIECES, MAX_PIECES = 200, 8000

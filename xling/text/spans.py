@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from xling.text.pairs import UNSPACED
+from xling.text.units import UNSPACED
 from xling.text.wordforms import whole
 
 OUTSIDE = "O"

@@ -149,6 +149,13 @@ class EncoderBackend:
             return list(self._writer.predict(checkpoint, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
+    def probabilities(
+        self, checkpoint: tune.Tuned, suite: TaskShape, rows: Sequence[Row], lang: str
+    ) -> Float32[np.ndarray, "rows labels"]:
+        """Return the probability of each label for rows with one class, (rows, labels)."""
+        logits = [parts[0][1][0] for parts in checkpoint.scores(rows, lang=lang)]
+        return torch.from_numpy(np.stack(logits)).softmax(1).numpy()
+
     @cached_property
     def _masked_lm(self) -> MaskedLM:
         """Return the encoder with its LM head, as it was published.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from xling.models.attention import Attention, Runs
 from xling.models.dropout import dropout
 from xling.models.encoder import Encoder
-from xling.transfer.settings import Features
+from xling.transfer.settings import Features, TextFeatures
 from xling.transfer.task import TASKS
 
 if TYPE_CHECKING:
@@ -32,17 +32,22 @@ class TaskModel(nn.Module):
         features: features of a pair. ``cls``: the state of ``<s>``. ``match``: with it the mean states u and v of
             the two texts, ``|u - v|`` and ``u * v`` (Conneau et al. 2017, section 3.1). ``align``: the output of
             `unmatched` on the word vectors alone, without the layers above them.
+            Features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with it the largest and
+            the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+        label_smoothing: share of the target distribution that is spread evenly over all labels.
     """
 
     def __init__(
-        self, encoder: Encoder, task: str, labels: Sequence[str], drop: float, features: Features = "cls"
-    ) -> None:
+        self, encoder: Encoder, task: str, labels: Sequence[str], drop: float,
+        features: Features | TextFeatures = "cls", label_smoothing: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         dim = encoder.cfg.dim
         self.encoder, self.labels, self.drop = encoder, tuple(labels), drop
         self.task = TASKS[task]
-        self.features: Features = features if self.task.two_texts else "cls"
-        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim}[self.features]
+        self.label_smoothing = label_smoothing
+        self.features = features if self.task.two_texts or self.task.one_text else "cls"
+        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim, "concat": 3 * dim}[self.features]
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
         # ModernBERT uses the head of its language model under every classifier: dense, gelu and norm without
         # biases.
@@ -83,6 +88,8 @@ class TaskModel(nn.Module):
             chosen = hidden[sample["chosen"]]
             if self.features == "match":
                 chosen = torch.cat([chosen, matched(hidden, sample["sides"], inputs["runs"])], 1)
+            elif self.features == "concat":
+                chosen = torch.cat([chosen, summarised(hidden, inputs["runs"])], 1)
             hidden = chosen
         if self.dense is not None:
             dense = self.dense(dropout(hidden, self.drop, self.training))
@@ -114,6 +121,8 @@ class TaskModel(nn.Module):
             right = (target[:, None] >> bits) & 1 == 1
             return -log_probabilities[right].mean()
         losses = -log_probabilities.gather(1, target[:, None]).squeeze(1)
+        if self.label_smoothing:
+            losses = torch.lerp(losses, -log_probabilities.mean(1), self.label_smoothing)
         return self.task.loss(losses, target, self.labels)
 
 
@@ -135,6 +144,24 @@ def log_softmax_within(
     shifted = logits - peak[groups]
     total = logits.new_zeros(shape).index_add(0, groups, shifted.exp())
     return shifted - total.log()[groups]
+
+
+def summarised(hidden: Float[Tensor, "tokens dim"], runs: Runs) -> Float[Tensor, " batch 2*dim"]:
+    """Return the largest and the mean state of each sequence, specials included.
+
+    Args:
+        hidden: (N, D) states of a packed batch of B sequences.
+        runs: of the batch.
+
+    Returns:
+        (B, 2 D).
+    """
+    rows, start = [], 0
+    for count, length in runs:
+        block = hidden[start : start + count * length].view(count, length, -1)
+        start += count * length
+        rows.append(torch.cat([block.amax(1), block.mean(1)], 1))
+    return torch.cat(rows)
 
 
 def matched(

@@ -58,12 +58,30 @@ def check(cfg: TuneConfig) -> None:
         raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
     if not 0 <= cfg.l2_start < float("inf"):
         raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
+    if not 0 <= cfg.label_smoothing < 1:
+        raise UserError(f"fit.label_smoothing={cfg.label_smoothing}", "0 to below 1, for example 0.1")
     if cfg.task_adapter < 0:
         raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
     if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
         raise UserError(
             "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
             "one of them: under a task adapter no pre-trained weight learns",
+        )
+
+
+def check_head(cfg: TuneConfig, model: TaskModel) -> None:
+    """Refuse settings that the head of a model cannot follow.
+
+    Raises:
+        UserError: one of them.
+    """
+    if cfg.task_adapter and model.features == "align":
+        raise UserError(
+            "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
+        )
+    if cfg.label_smoothing and model.task.pointers:
+        raise UserError(
+            f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places", "0"
         )
 
 

@@ -15,6 +15,7 @@ from xling.text import reader
 from xling.training.settings import TrainConfig
 
 Features = Literal["cls", "match", "align"]
+TextFeatures = Literal["cls", "concat"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class TuneConfig:
             noise on the word vectors (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: do not train the word vectors.
         pair_features: features of a pair; see `TaskModel`.
+        text_features: features of a single text with one class; see `TaskModel`.
+        label_smoothing: share of the target distribution that is spread evenly over all labels.
         switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced
             by its translations, with new draws every epoch (CoSDA-ML).
         switch_rate: probability that a word is replaced, if a dictionary has it.
@@ -51,6 +54,8 @@ class TuneConfig:
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
     pair_features: Features = "cls"
+    text_features: TextFeatures = "cls"
+    label_smoothing: float = 0.0
     switch: dict[str, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     layer_decay: float = 1.0

@@ -123,6 +123,13 @@ class StaticBackend:
         """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
         return _head_of(suite).predict(self, checkpoint, rows)
 
+    def probabilities(
+        self, checkpoint: Any, suite: TaskShape, rows: Sequence[Row], lang: str
+    ) -> Float32[np.ndarray, "rows labels"]:
+        """Return the probability of each label for single texts of one language, (rows, labels)."""
+        features = text_features(self.encoder, [row.fields["text"] for row in rows])
+        return np.asarray(checkpoint.probabilities(features).numpy())
+
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
     ) -> Float32[np.ndarray, "texts dim"]:

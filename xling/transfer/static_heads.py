@@ -132,9 +132,13 @@ class Classifier:
 
     def predict(self, features: Float32[Tensor, "rows features"]) -> list[str]:
         """Return the most likely class of each row."""
+        return [self.labels[i] for i in self.probabilities(features).argmax(1).tolist()]
+
+    def probabilities(self, features: Float32[Tensor, "rows features"]) -> Float32[Tensor, "rows labels"]:
+        """Return the probability of each class for each row, (num_rows, num_labels)."""
         with torch.inference_mode():
-            best = self.net.eval()((features - self.mean) / self.scale).argmax(1)
-        return [self.labels[i] for i in best.tolist()]
+            probabilities: Tensor = self.net.eval()((features - self.mean) / self.scale).softmax(1)
+        return probabilities
 
 
 def logistic(

@@ -45,6 +45,7 @@ class Task:
         pointers: the answer is one of the chosen tokens, which compete with each other; there are no labels.
         pooled: there is a dense layer before the classifier.
         together: all examples of a row compete.
+        one_text: a single text has one class; its features may be those of all its tokens.
         two_texts: the features may be those of a pair; see `xling.transfer.heads.TaskModel`.
         tags_words: a label per word, which moves with the word.
         open_labels: rows may have labels beside the suite's.
@@ -60,6 +61,7 @@ class Task:
     pointers: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     together: ClassVar[bool] = False
+    one_text: ClassVar[bool] = False
     two_texts: ClassVar[bool] = False
     tags_words: ClassVar[bool] = False
     open_labels: ClassVar[bool] = False

@@ -35,7 +35,7 @@ from xling.transfer.heads import TaskModel
 from xling.transfer.saved import Saves
 from xling.transfer.settings import TuneConfig
 from xling.transfer.switch import Switcher
-from xling.transfer.task import Task
+from xling.transfer.task import TASKS, Task, Windows
 
 R3F_NOISE = 1e-5
 Tell = Callable[[int, int, float], None]
@@ -72,7 +72,13 @@ class Tuned:
         return windows
 
     def predict(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Any]:
-        """Return an answer per row, in the form of its label, in the order of ``rows``.
+        """Return an answer per row, in the form of its label, in the order of ``rows``; see `scores`."""
+        decode, labels = self.model.task.decode, self.model.labels
+        windows = self.scores(rows, batch_tokens, lang)
+        return [decode(labels, row, parts) for row, parts in zip(rows, windows, strict=True)]
+
+    def scores(self, rows: Sequence[Row], batch_tokens: int = 8192, lang: str = "") -> list[Windows]:
+        """Return the windows of each row with their logits, float32 (chosen, labels), in the order of ``rows``.
 
         Args:
             rows: any number.
@@ -94,8 +100,7 @@ class Tuned:
         gathered: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
         for (owner, example), part in zip(windows, scores, strict=True):
             gathered[owner].append((example, part))
-        decode, labels = self.model.task.decode, self.model.labels
-        return [decode(labels, row, parts) for row, parts in zip(rows, gathered, strict=True)]
+        return list(gathered)
 
 
 def fit(
@@ -131,11 +136,10 @@ def fit(
     if isinstance(encoder, ForeignEncoder):
         regime.refuse_layers(cfg, ckpt)
     encoder = regime.with_task_adapter(encoder, cfg.task_adapter)
-    model = TaskModel(encoder, task, labels, cfg.dropout, cfg.pair_features).to(working_dtype(cfg.precision))
-    if cfg.task_adapter and model.features == "align":
-        raise UserError(
-            "fit.task_adapter with fit.pair_features=align", "cls or match", "align reads no layer"
-        )
+    features = cfg.text_features if TASKS[task].one_text else cfg.pair_features
+    model = TaskModel(encoder, task, labels, cfg.dropout, features, cfg.label_smoothing)
+    model = model.to(working_dtype(cfg.precision))
+    regime.check_head(cfg, model)
     longest = min(cfg.max_length, loaded.encoder.cfg.max_positions)
     code = langs.index(lang) if lang in langs else 0
     tuned = Tuned(model, vocab.load(ckpt), longest, code, tuple(langs))

@@ -176,6 +176,22 @@ def test_the_average_is_over_the_published_set() -> None:
     assert {test.lang for test in found[1:]} == {"de", "ko"}
 
 
+def test_systems_that_learned_in_different_ways_are_compared_if_each_has_one_way() -> None:
+    def system(name: str, right: int, *ways: tuple[str, str]) -> comparison.System:
+        stats = np.stack([np.arange(10) < right, np.ones(10)], axis=1).astype(np.float64)
+        made = comparison.Answers(METRICS["accuracy"], [(str(i), "") for i in range(10)], stats)
+        keys = {("de", "test", way, "last", source, "1"): lambda: made for way, source in ways}
+        return comparison.System(name, "xnli", keys)
+
+    teacher, student = system("a", 4, ("zero_shot", "en")), system("b", 7, ("in_language", "de"))
+    (found, *_), notes = comparison.tests([teacher, student])
+    assert not notes
+    assert (found.scores, found.comparison.difference) == ((40.0, 70.0), pytest.approx(30))
+    both = system("c", 9, ("in_language", "de"), ("few_shot", "de"))
+    _, notes = comparison.tests([teacher, both])
+    assert "in common" in notes[0], "which of its two ways is meant?"
+
+
 def test_other_rows_are_not_compared(runs: Path, tmp_path: Path, world: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(world, other)

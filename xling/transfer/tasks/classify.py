@@ -15,6 +15,7 @@ class Classify(Task):
 
     name = "classify"
     pooled = True
+    one_text = True
     switched: ClassVar[tuple[str, ...]] = ("text",)
     xlmr_class = "XLMRobertaForSequenceClassification"
 

@@ -15,6 +15,7 @@ class Pair(Classify):
     """Pair classification task: one label per pair of texts."""
 
     name = "pair"
+    one_text = False
     two_texts = True
     switched: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 

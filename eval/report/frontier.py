@@ -1,0 +1,129 @@
+"""The chapter of a report on what ``xling measure`` found: size and latency of models beside their scores.
+
+A model is on the Pareto front of a measure if no other one is at least as good in score and in the measure, and better
+in one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xling.eval.report.artifacts import Run
+from xling.eval.report.sections import Chapter
+from xling.eval.results import Score
+from xling.pages.figure import COLOURS, MARKERS, drawn
+from xling.pages.sheet import Sheet
+
+STAGE, FILE = "measure", "measured.json"
+MEASURES = {"megabytes": "MB", "ms": "ms a text, one core"}
+Point = Mapping[str, Any]
+
+
+def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
+    """Show every measured model that has a score: for each suite a table, and a plot against each measure."""
+    size = Chapter(
+        "Size and latency",
+        "Megabytes of the encoder, and milliseconds for one text at a time on one core (median, and 5 to 95 % over "
+        "texts); score: mean over languages and seeds, with the mean ends of their 95 % intervals over rows. Filled "
+        "marks are on the Pareto front.",
+    )
+    measurements = [
+        json.loads((item.path / FILE).read_text(encoding="utf-8"))
+        for run in runs
+        for item in run.made
+        if item.stage == STAGE and (item.path / FILE).is_file()
+    ]
+    for measured in measurements[:1]:
+        for suite in dict.fromkeys(score.suite for score in scores):
+            points = _points(measured["models"], [s for s in scores if s.suite == suite])
+            if points:
+                size.sheets.append(_table(suite, points, float(measured["lose"])))
+                size.figures += [_plot(suite, points, name) for name in MEASURES]
+    return size
+
+
+def _points(models: Sequence[Point], scores: Sequence[Score]) -> list[Point]:
+    """Return the models that have scores by the suite's main metric, with the means of value, low and high."""
+    points: list[Point] = []
+    for model in models:
+        mine = [s for s in scores if s.system == model["name"] and s.metric == scores[0].metric]
+        if not mine:
+            continue
+        ends = [(s.low, s.high) for s in mine if s.low is not None and s.high is not None]
+        low, high = (sum(end) / len(end) for end in zip(*ends, strict=True)) if ends else (None, None)
+        value = sum(s.value for s in mine) / len(mine)
+        seeds = len({s.seed for s in mine})
+        points.append(
+            {
+                **model,
+                "metric": mine[0].metric,
+                "score": value,
+                "score_low": low,
+                "score_high": high,
+                "seeds": seeds,
+            }
+        )
+    return points
+
+
+def on_front(points: Sequence[Point], measure: str) -> list[bool]:
+    """Tell whether each point is on the Pareto front of high ``score`` and low ``measure``."""
+    pairs = [(point["score"], -point[measure]) for point in points]
+    return [not any(o != p and o[0] >= p[0] and o[1] >= p[1] for o in pairs) for p in pairs]
+
+
+def _table(suite: str, points: Sequence[Point], lose: float) -> Sheet:
+    columns = (
+        ("model", ""), ("layers", "d"), ("pieces", ",d"), ("MB", ".2f"), ("ms", ".2f"), ("5 %", ".2f"), ("95 %", ".2f"),
+        (points[0]["metric"], ".1f"), ("low", ".1f"), ("high", ".1f"), ("seeds", "d"), ("against the first", "+.1f"),
+        ("front of size", ""), ("front of latency", ""),
+    )  # fmt: skip
+    fronts = [on_front(points, name) for name in MEASURES]
+    rows = tuple(
+        (
+            p["name"], p["layers"], p["vocabulary"], p["megabytes"], p["ms"], p["low"], p["high"],
+            p["score"], p["score_low"], p["score_high"], p["seeds"], p["score"] - points[0]["score"],
+            *("yes" if front[i] else "" for front in fronts),
+        )
+        for i, p in enumerate(points)
+    )  # fmt: skip
+    first = points[0]
+    least = min((p for p in points if p["score"] >= first["score"] - lose), key=lambda p: p["megabytes"])
+    smaller, faster = (first[name] / least[name] for name in MEASURES)
+    said = f"{least['name']}, {smaller:.1f} times smaller, {faster:.1f} times as fast"
+    note = (
+        f"The smallest that loses at most {lose:g} points against {first['name']}: {said}. It is named by the scores "
+        "shown, so its own is a little too good; the intervals say by how much."
+    )
+    return Sheet(f"size_{suite}", f"{suite}: size and latency", columns, rows, (note,))
+
+
+def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
+    """Draw score against a measure, a mark for each model; a line joins the front."""
+    front = on_front(points, measure)
+
+    def draw(axes: Any) -> None:
+        joined = sorted((p[measure], p["score"]) for p, good in zip(points, front, strict=True) if good)
+        axes.step(*zip(*joined, strict=True), where="post", color="#9aa5b1", linewidth=1.0, zorder=1)
+        for number, (point, good) in enumerate(zip(points, front, strict=True)):
+            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+            x, y = point[measure], point["score"]
+            if point["score_low"] is not None:
+                axes.plot(
+                    [x, x], [point["score_low"], point["score_high"]], color=colour, linewidth=0.9, zorder=2
+                )
+            axes.scatter(
+                [x], [y], s=30, marker=marker, edgecolors=colour, facecolors=colour if good else "white", zorder=3,
+                label=point["name"],
+            )  # fmt: skip
+        axes.set_xlim(left=0)
+        axes.set_xlabel(MEASURES[measure])
+        axes.set_ylabel(points[0]["metric"])
+        axes.grid()
+        axes.figure.legend(loc="outside upper center", ncols=2, frameon=False)
+
+    axes_of = f"{points[0]['metric']} against {MEASURES[measure]}"
+    caption = f"{suite}: {axes_of}; bars: 95 % intervals; line: the Pareto front"
+    return drawn(draw, caption, 2.5 + 0.15 * -(-len(points) // 2))

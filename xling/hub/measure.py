@@ -1,0 +1,122 @@
+"""``xling measure``: the size of encoders, and how long they take for one text on one core.
+
+A text is what a user sends: one line at a time, cut into pieces beforehand, one thread, no gradient. All models read
+the same lines by turns, so that other work on the machine slows all of them. The latency of a line is the least of its
+rounds; of a model the median, the 5th and the 95th percentile over the lines. Size: megabytes of the encoder's
+parameters and buffers as they are computed with; the classifier on top is left out, and so is the LM head.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from xling.core import manifest
+from xling.core.errors import UserError
+from xling.core.progress import Progress
+from xling.data.packing import pack
+from xling.hub.config import MeasureConfig
+from xling.models import checkpoint
+from xling.models.int8 import num_bytes, quantised
+from xling.text import reader, vocab
+from xling.transfer import tune
+from xling.transfer.backend import _example
+from xling.transfer.encode import BOS, EOS, pieces
+
+STAGE, FILE = "measure", "measured.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Size and latency of one model: megabytes, layers, pieces, and milliseconds a line (median, 5 %, 95 %)."""
+
+    name: str
+    megabytes: float
+    layers: int
+    vocabulary: int
+    ms: float
+    low: float
+    high: float
+
+
+def run(cfg: MeasureConfig) -> manifest.Manifest:
+    """Measure all models and publish the numbers.
+
+    Raises:
+        UserError: no model, no text, two models of one name, a number out of range.
+    """
+    if cfg.lines < 1 or cfg.rounds < 1 or cfg.lose < 0:
+        raise UserError(
+            f"lines={cfg.lines} rounds={cfg.rounds} lose={cfg.lose}", "lines and rounds from 1, lose from 0"
+        )
+    given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
+    named = [(item.rpartition("="), bool(small)) for item, small in given]
+    places = {name or Path(place).name: (Path(place), small) for (name, _, place), small in named}
+    if not cfg.checkpoints or len(places) < len(named):
+        raise UserError(
+            f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
+            "at least one model, each of a name of its own",
+            "NAME=DIRECTORY,NAME=DIRECTORY",
+        )
+    texts = reader.resolve(cfg.text)
+    inputs = [*dict.fromkeys(place for place, _ in places.values()), *texts]
+    settings = replace(cfg, out=Path())
+    if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
+        return done
+    lines = [line for document in reader.documents(cfg.text) for line in document][: cfg.lines]
+    models = {name: _read(place, small, lines) for name, (place, small) in places.items()}
+    taken = _times([(encoder, samples) for encoder, _, samples in models.values()], cfg.rounds)
+    measured = [
+        Measured(
+            name,
+            num_bytes(encoder) / 1e6,
+            len(encoder.layers),
+            vocabulary,
+            *np.percentile(least, [50, 5, 95]).tolist(),
+        )
+        for (name, (encoder, vocabulary, _)), least in zip(models.items(), taken, strict=True)
+    ]
+    with manifest.publish(cfg.out, STAGE, settings, inputs) as output:
+        rows = {"lose": cfg.lose, "models": [asdict(model) for model in measured]}
+        (output.path / FILE).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        output.counts |= {
+            model.name: f"{model.megabytes:.2f} MB, {model.ms:.2f} ms a line" for model in measured
+        }
+    return manifest.read(cfg.out)
+
+
+def _read(place: Path, small: bool, lines: list[str]) -> tuple[Any, int, list[dict[str, Any]]]:
+    """Return the encoder, fine-tuned or not, the rows of its embeddings, and a batch of one for each line."""
+    is_task = (place / tune.TASK_FILE).is_file()
+    encoder: Any = tune.load(place).model.encoder if is_task else checkpoint.load_model(place)[0].encoder
+    vocabulary = encoder.tokens.num_embeddings
+    encoder = quantised(encoder) if small else encoder.float().eval()
+    processor, room = vocab.load(place), encoder.cfg.max_positions
+    rows = [[BOS, *pieces(processor, line)[: room - 2], EOS] for line in lines]
+    return encoder, vocabulary, [pack([_example(i, row, 0)]) for i, row in enumerate(rows)]
+
+
+def _times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:
+    """Return the least milliseconds of each model for each line, float64 (models, lines)."""
+    least = np.full((len(models), len(models[0][1])), np.inf)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.inference_mode(), Progress("measure", rounds * least.shape[1], "lines") as progress:
+            for _ in range(rounds):
+                for line in range(least.shape[1]):
+                    for number, (encoder, samples) in enumerate(models):
+                        start = time.perf_counter()
+                        encoder(**samples[line]["net_input"])
+                        spent = 1000 * (time.perf_counter() - start)
+                        least[number, line] = min(least[number, line], spent)
+                    progress.update(1)
+    finally:
+        torch.set_num_threads(threads)
+    return least
