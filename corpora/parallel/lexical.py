@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.text.pairs import UNSPACED
+from xling.text.units import UNSPACED
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, Shaped, UInt64

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split
 from xling.pages import sheet
 from xling.pages.sheet import Cell, Sheet
 from xling.text.altered import Alteration
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64
 
 STAGE, TABLE_STAGE = "analyse pair", "analyse grid"
 SYSTEMS = ("pretrained", "random")
@@ -170,7 +173,9 @@ def _depth(model: backend.Backend, lang: str) -> int:
     raise AssertionError("a model of 1000 layers")
 
 
-def both_ways(a: retrieval.Vectors, b: retrieval.Vectors) -> np.ndarray:
+def both_ways(
+    a: Float32[np.ndarray, "rows dim"], b: Float32[np.ndarray, "rows dim"]
+) -> Float64[np.ndarray, "rows 2"]:
     """How often of 2 times each row of ``a`` and ``b``, (rows, dim), is nearest to the other: float64 (rows, 2)."""
     rows = np.arange(len(a))
     hits = (retrieval.nearest(a, b) == rows).astype(float) + (retrieval.nearest(b, a) == rows)
