@@ -121,9 +121,14 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     return manifest.read(cfg.out)
 
 
+def _has_one_class(suite: Suite) -> bool:
+    """Return whether the rows are single texts with a class."""
+    return suite.shape.analysed == "classes" and tuple(suite.shape.texts) == ("text",)
+
+
 def _check(cfg: LabelConfig, suite: Suite) -> None:
-    fitting = [name for name in suites() if suites()[name].kind == "classify"]
-    if suite.kind != "classify":
+    fitting = [name for name in suites() if _has_one_class(suites()[name])]
+    if not _has_one_class(suite):
         raise UserError(
             f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
         )

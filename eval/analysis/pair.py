@@ -93,7 +93,8 @@ def run(cfg: PairConfig) -> Answer:
     text = _text_of(cfg.text)
     data = data_folder(cfg.data) if cfg.suites else None
     chosen = [suites()[name] for name in cfg.suites]
-    if wrong := [s.name for s in chosen if s.kind not in ("tag", "classify", "pair")]:
+    # Closed labels with one metric: tags, classes and sentence pairs.
+    if any(not s.shape.closed or len(s.shape.metrics) > 1 for s in chosen):
         raise UserError(f"suites={','.join(wrong)}", "suites of tags, classes or sentence pairs")
     if not manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]):
         result = [item for system in SYSTEMS for item in _measured(cfg, text, system)]

@@ -128,7 +128,7 @@ def test_every_language_has_its_partners() -> None:
         partners_of("en-en", LANGS, LANGS)
     with pytest.raises(UserError, match="no text in th"):
         partners_of("en-th", LANGS, ["ar", "en"])
-    with pytest.raises(UserError, match="en alone"):
+    with pytest.raises(UserError, match="with only en"):
         partners_of("", ["en"], ["en"])
 
 

@@ -38,12 +38,12 @@ class TrainConfig:
         final_lr: learning rate at the end of a decay, as a share of ``lr``; 0 for ``linear``.
         clip: largest gradient norm, 0 for no clipping.
         log_every, valid_every, save_every: in updates.
-            keep: number of checkpoints to keep.
+        keep: number of checkpoints to keep.
         snapshots: updates after which the model is also kept, in ``OUT/snapshots/UPDATES``, for ``xling watch``.
         max_skipped: training stops after this many successive updates were skipped for gradients that are not
             finite.
         sharding: ``full`` shards each weight, gradient and moment over the processes (FSDP2).
-            threads: CPU threads of torch, 0 for its own choice.
+        threads: CPU threads of torch, 0 for its own choice.
         workers: processes that prepare batches, 0 for none; they keep a GPU busy. The batches do not depend
             on the number.
     """
