@@ -94,7 +94,7 @@ def run(cfg: PairConfig) -> Answer:
     data = data_folder(cfg.data) if cfg.suites else None
     chosen = [suites()[name] for name in cfg.suites]
     # Closed labels with one metric: tags, classes and sentence pairs.
-    if any(not s.shape.closed or len(s.shape.metrics) > 1 for s in chosen):
+    if wrong := [s.name for s in chosen if not s.shape.closed or len(s.shape.metrics) > 1]:
         raise UserError(f"suites={','.join(wrong)}", "suites of tags, classes or sentence pairs")
     if not manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint, cfg.text]):
         result = [item for system in SYSTEMS for item in _measured(cfg, text, system)]

@@ -110,3 +110,14 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
         table(GridConfig(tmp_path, tmp_path / "other", claims={"a": "nothing"}))
     with pytest.raises(UserError, match="no run in"):
         table(GridConfig(tmp_path / "grid", tmp_path / "other"))
+
+
+def test_suites_that_cannot_be_altered_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair, "_text_of", lambda folder: None)
+    cfg = pair.PairConfig(
+        tmp_path, tmp_path, tmp_path / "out", suites=("xsid", "panx", "xquad"), data=tmp_path
+    )
+    with pytest.raises(
+        UserError, match="suites=xsid,xquad; valid: suites of tags, classes or sentence pairs"
+    ):
+        pair.run(cfg)
