@@ -1,9 +1,9 @@
 """Recall of the index of test rows by suite and side, its false alarms on clean text, and what it costs.
 
-Usage: ``python -m benchmarks.leaks [ROWS]`` with XLING_DATA set. ROWS rows of every suite, language, split and side are
-planted, `TOGETHER` neighbours in a document of clean text: as they are, and with each sixth unit replaced; the first
-of them alone, too. The clean text cannot hold test rows: it is older than the suites, or no suite uses its source
-(novels, the New Testament, radio news).
+Usage: ``python -m benchmarks.leaks [ROWS]`` with XLING_DATA set. The benchmark plants ROWS rows of every suite,
+language, split and side in documents of clean text. A document gets `TOGETHER` neighbouring rows, or only the
+first of them. Rows are planted unchanged and with each sixth unit replaced. The clean text has no test rows,
+because it is older than the suites or from a source that no suite uses (novels, the New Testament, radio news).
 
 ``python -m benchmarks.leaks build INDEX [TURNS]`` builds a corpus of English novels and spoken sentences by turns
 without and with the index that ``xling eval leaks`` has published at INDEX, and prints the processor seconds of both.

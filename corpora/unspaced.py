@@ -6,18 +6,14 @@ sentencepiece.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from itertools import groupby
 
-import sentencepiece
-
 from xling.text.features import is_unspaced
+from xling.text.segment import unigram_model
 
 CHARACTERS_PER_PIECE = 10
 MIN_PIECES, MAX_PIECES = 200, 6000
-MAX_LENGTH = 8
-"""Characters of a word."""
 
 
 def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -32,24 +28,5 @@ def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
     size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
     if size < MIN_PIECES:
         return [list(text) for text in texts]
-    cut = iter(_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
+    cut = iter(unigram_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
     return [[word for bare, run in text for word in (next(cut) if bare else run)] for text in grouped]
-
-
-def _model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
-    """Return a unigram model of at most ``size`` pieces that changes no character."""
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(runs),
-        model_writer=written,
-        model_type="unigram",
-        vocab_size=size,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        add_dummy_prefix=False,
-        normalization_rule_name="identity",
-        max_sentencepiece_length=MAX_LENGTH,
-        num_threads=1,
-        minloglevel=2,
-    )
-    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())

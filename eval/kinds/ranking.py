@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from xling.eval import retrieval
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion, is_texts
+from xling.eval.kinds.base import KINDS, Example, VectorQuestion
+from xling.eval.kinds.mining import Mining
 from xling.eval.retrieval import Vectors
 
 DEPTH = 20
 """Candidates in an answer, which is as far as XTREME-R looks."""
 
 
-class Ranking(Kind):
+class Ranking(Mining):
     """The answer to a row whose ``side`` is ``src`` is ids of ``tgt`` rows, the best first; ``tgt`` rows have none.
 
     ``lang`` is the language of the text, since the candidates are in many.
@@ -26,27 +27,7 @@ class Ranking(Kind):
     label = "list of ids of the right candidates"
     answer = "a list of ids of candidates, the best first"
     metrics: ClassVar[tuple[str, ...]] = ("map_at_20",)
-    with_intervals = "retrieval"
-
-    def is_label(self, row: Example) -> bool:
-        """Return whether the label is a list of texts."""
-        return is_texts(row.label)
-
-    def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return whether the answer is a list of texts."""
-        return isinstance(answer, list) and all(isinstance(name, str) for name in answer)
-
-    def among(self, rows: Sequence[Example]) -> Callable[[Any], bool] | None:
-        """Return a check for ids of candidates."""
-        return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
-
-    def passages(self, row: Example) -> dict[str, str]:
-        """Return the text."""
-        return {row.fields["side"]: row.fields["text"]}
-
-    def right_answer(self, row: Example) -> Any:
-        """Return a list, as in JSON."""
-        return list(row.label)
+    reads_training = False
 
     def by_vectors(self, question: VectorQuestion) -> list[Any]:
         """Return the nearest candidates of each question."""

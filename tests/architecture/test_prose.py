@@ -87,7 +87,6 @@ def test_links(prose: ModuleType, tmp_path: Path) -> None:
 
 
 def test_spelling(prose: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("codespell_lib")
     page = tmp_path / "page.md"
     page.write_text("It is recieved here.\n")  # codespell:ignore
     assert "received" in texts(prose.misspellings([page])[page])

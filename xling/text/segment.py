@@ -16,7 +16,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import sentencepiece
@@ -142,12 +142,24 @@ def _learned(runs: list[str]) -> dict[str, float]:
     size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
     if size < MIN_PIECES:
         return {}
+    return dict(_whole(unigram_model(runs, min(size, MAX_PIECES))))
+
+
+def unigram_model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
+    """Return a unigram model of at most ``size`` pieces that changes no character.
+
+    Args:
+        runs: text without spaces.
+        size: number of pieces.
+
+    Source: Kudo 2018, Subword regularization, section 3.2; trained by sentencepiece.
+    """
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(runs),
         model_writer=written,
         model_type="unigram",
-        vocab_size=min(size, MAX_PIECES),
+        vocab_size=size,
         hard_vocab_limit=False,
         character_coverage=1.0,
         add_dummy_prefix=False,
@@ -156,8 +168,7 @@ def _learned(runs: list[str]) -> dict[str, float]:
         num_threads=1,
         minloglevel=2,
     )
-    model = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
-    return dict(_whole(model))
+    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
 
 
 def _whole(model: sentencepiece.SentencePieceProcessor) -> Iterator[tuple[str, float]]:
