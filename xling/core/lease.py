@@ -100,8 +100,8 @@ class HeldError(UserError):
 
 
 def lease_path(out: Path) -> Path:
-    """Return the path of the lease file for ``out``."""
-    out = out.absolute()
+    """Return the path of the lease file for ``out``; a symbolic link has the lease of the folder it points to."""
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out.absolute()
     return out.with_name(f".{out.name}.lease")
 
 
@@ -122,6 +122,7 @@ def hold(out: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise HeldError(out, other)
             time.sleep(min(1.0, max(deadline - time.monotonic(), 0.01)))
+        _delete_leftovers(path)
     except OSError:
         # If no lease can be written, the output cannot be written either; the work itself then reports the
         # error.
@@ -178,6 +179,12 @@ def holder_of(out: Path, owner: str = "") -> Holder | None:
     return holder if holder and not _is_stale(path, holder, owner, _clock(path.parent)) else None
 
 
+def is_mine(out: Path) -> bool:
+    """Return whether this process holds the lease on ``out``."""
+    holder = read(lease_path(out))
+    return holder is not None and (holder.pid, holder.machine) == (os.getpid(), _machine())
+
+
 def _acquire(path: Path, mine: Holder) -> Holder | None:
     """Try to take the lease; return its holder if that is another process."""
     temporary = path.with_name(f"{path.name}.{mine.token}")
@@ -191,16 +198,27 @@ def _acquire(path: Path, mine: Holder) -> Holder | None:
             pass
         holder = read(path)
         if holder is None:  # incomplete, or deleted just now
-            if not path.exists():
+            try:
+                age = now - path.stat().st_mtime
+            except FileNotFoundError:
                 return _acquire(path, mine)
             holder = Holder(what="a damaged lease", since=now, token="damaged")
-            if now - path.stat().st_mtime < STALE_AFTER_S:
+            if age < STALE_AFTER_S:
                 return holder
         elif not _is_stale(path, holder, mine.owner, now):
             return holder
         return None if _take_over(path, temporary, holder) else read(path) or holder
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _delete_leftovers(path: Path) -> None:
+    """Delete the temporary files beside a lease whose processes were killed while they asked for it."""
+    for left in list(path.parent.iterdir()):
+        if left.name.startswith(f"{path.name}."):
+            holder = read(left)
+            if holder is not None and holder.is_alive_here() is False:
+                left.unlink(missing_ok=True)
 
 
 def _is_stale(path: Path, holder: Holder, owner: str, now: float) -> bool:

@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,12 +19,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core import code
+from xling.core import code, place
 from xling.core.config import to_dict
 from xling.core.errors import UserError
 from xling.core.rerun import differences
 
-FILE_NAME = "manifest.json"
+FILE_NAME = place.MANIFEST
 OVERWRITE, ONLY_WHY = "XLING_OVERWRITE", "XLING_ONLY_WHY"  # set by the command line for its child processes
 
 
@@ -191,7 +190,8 @@ def up_to_date(
         UserError: an input is missing; ``out`` is not a published directory; or it is a finished output with
             other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
-    inputs = list(inputs)
+    inputs, out = list(inputs), place.target(out)
+    place.restore(out)
     _refuse_foreign(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
         _answer_why(f"{out} does not exist yet: the stage would run")
@@ -201,7 +201,7 @@ def up_to_date(
         published = read(out)
     except UserError as error:
         _answer_why(f"{error.given}: the stage would run again")
-        _say(f"{error.given}; it is made again")
+        _say(f"{error.given}; {_made_again(out)}")
         return None
     changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
@@ -217,9 +217,10 @@ def up_to_date(
         verify(out)
     except UserError as error:
         _answer_why(f"{error.given}: the stage would run again")
-        _say(f"{error.given}; {out} is made again")
+        _say(f"{error.given}; {_made_again(out)}")
         return None
     _answer_why(f"{out} is finished and up to date: nothing would run")
+    place.clean_up(out)
     if published.code_version != code.described():
         _say(f"{out} is kept: made by xling {published.code_version}, this is {code.described()}")
     return published
@@ -232,6 +233,11 @@ class WhyAnswer(Exception):  # noqa: N818 - an answer, not an error
 def may_overwrite() -> bool:
     """Return whether ``overwrite=true`` was given; worker processes and cluster jobs inherit it."""
     return os.environ.get(OVERWRITE) == "true"
+
+
+def _made_again(out: Path) -> str:
+    kept = "" if may_overwrite() else f", and what is there is kept as {out.name}.damaged"
+    return f"{out} is made again{kept}"
 
 
 def _say(text: str) -> None:
@@ -255,13 +261,13 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     Raises:
         UserError: an input is missing, or ``out`` exists and is not a published directory.
     """
-    inputs = list(inputs)
+    inputs, out = list(inputs), place.target(out)
+    place.restore(out)
     _refuse_foreign(out, stage, inputs)
     inputs_found = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _clean_up(out)
-    temporary = _sibling(out, "tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    place.clean_up(out)
+    temporary = place.sibling(out, place.NEW)
     temporary.mkdir()
     publication, start = Publication(temporary), time.perf_counter()
     try:
@@ -286,13 +292,19 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
-    if out.exists():
-        old = _sibling(out, "old")
-        out.rename(old)
-        temporary.rename(out)
-        shutil.rmtree(old)
-    else:
-        temporary.rename(out)
+    if kept := place.swap(temporary, out, keep=not may_overwrite() and _is_damaged(out)):
+        _say(f"the damaged output is kept as {kept}; delete it when it is not needed")
+
+
+def _is_damaged(out: Path) -> bool:
+    """Return whether a published output is no longer as it was published."""
+    if not (out / FILE_NAME).is_file():
+        return False
+    try:
+        verify(out)
+    except UserError:
+        return True
+    return False
 
 
 def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
@@ -311,34 +323,6 @@ def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
         return
     if made_by != stage:
         raise UserError(f"{out} was made by {made_by!r}, not by {stage!r}", fix=elsewhere)
-
-
-def _sibling(out: Path, ending: str) -> Path:
-    return out.with_name(f".{out.name}.{socket.gethostname()}.{os.getpid()}.{ending}")
-
-
-def _clean_up(out: Path) -> None:
-    """Delete temporary folders beside ``out`` of killed processes of this host; other hosts may share the disk."""
-    prefix = f".{out.name}.{socket.gethostname()}."
-    for path in out.parent.iterdir():
-        pid, _, ending = path.name.removeprefix(prefix).partition(".")
-        if (
-            path.name.startswith(prefix)
-            and ending in ("tmp", "old")
-            and pid.isdigit()
-            and not _alive(int(pid))
-        ):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _digests(inputs: Iterable[Path]) -> dict[str, str]:
