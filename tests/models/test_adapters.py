@@ -73,7 +73,7 @@ def test_a_layer_with_two_adapters_worked_by_hand(pre_norm: bool) -> None:
         a: Any = layer.adapters[name]
         h = norm(middle + r)
         r = r + F.relu(h @ a.down.weight.T + a.down.bias) @ a.up.weight.T + a.up.bias
-    torch.testing.assert_close(encoder._after_attention(layer, x, attended), norm(middle + r))
+    torch.testing.assert_close(encoder.after_attention(layer, x, attended), norm(middle + r))
 
 
 def test_the_bottleneck_has_its_width() -> None:

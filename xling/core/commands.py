@@ -355,6 +355,22 @@ COMMANDS: tuple[Stage, ...] = (
         help="export a pre-trained model for stock fairseq's RoBERTa or mBART",
     ),
     Stage(
+        "export onnx",
+        config="xling.hub.config:OnnxConfig",
+        run="xling.hub.onnx:run",
+        positional="checkpoint out",
+        reads="checkpoint",
+        help="export an encoder to ONNX, with hidden states and sentence vectors as outputs",
+    ),
+    Stage(
+        "push",
+        config="xling.hub.config:PushConfig",
+        run="xling.hub.push:run",
+        positional="source repo",
+        reads="source",
+        help="upload an exported model to the Hugging Face Hub",
+    ),
+    Stage(
         "trim",
         config="xling.hub.config:TrimConfig",
         run="xling.hub.trim:run",
@@ -389,7 +405,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.hub.config:ImportConfig",
         run="xling.hub.imports:run_hf",
         positional="source out",
-        help="import a Hugging Face model (XLM-R, BERT or mBART) as a checkpoint",
+        help="import a Hugging Face model (XLM-R, BERT, or one of BART's or T5's families) as a checkpoint",
     ),
     Stage(
         "import fairseq",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 NUM_SENTINELS = 100
+EOS = 2
 
 
 @dataclass(frozen=True)
@@ -24,23 +25,30 @@ class Symbols:
         mask: id of ``<mask>``, the first after the pieces.
         langs: the languages, whose tokens follow in this order; the sentinels come after them.
         sentinels: number of sentinels; imported models have none.
-        source_lang: whether a source ends with the token of its language, as mBART's does; T5's does not.
+        source_lang: whether a source has the token of its language, as mBART's does; T5's does not.
+        lang_first: whether a source begins with it, and the decoder reads ``</s>`` before it.
     """
 
     mask: int
     langs: tuple[str, ...]
     sentinels: int = NUM_SENTINELS
     source_lang: bool = True
+    lang_first: bool = False
 
     @classmethod
-    def of_size(cls, size: int, langs: Sequence[str], source_lang: bool = True) -> Symbols:
+    def of_size(
+        cls, size: int, langs: Sequence[str], source_lang: bool = True, lang_first: bool = False
+    ) -> Symbols:
         """Return the symbols of a model trained here with ``size`` token ids."""
-        return cls(size - NUM_SENTINELS - len(langs) - 1, tuple(langs), source_lang=source_lang)
+        mask = size - NUM_SENTINELS - len(langs) - 1
+        return cls(mask, tuple(langs), source_lang=source_lang, lang_first=lang_first)
 
     @classmethod
-    def behind(cls, mask: int, size: int, langs: Sequence[str], source_lang: bool = True) -> Symbols:
+    def behind(
+        cls, mask: int, size: int, langs: Sequence[str], source_lang: bool = True, lang_first: bool = False
+    ) -> Symbols:
         """Return the symbols of a model with ``size`` token ids, of which those below ``mask`` are pieces."""
-        return cls(mask, tuple(langs), size - mask - 1 - len(langs), source_lang)
+        return cls(mask, tuple(langs), size - mask - 1 - len(langs), source_lang, lang_first)
 
     @property
     def size(self) -> int:
@@ -58,7 +66,13 @@ class Symbols:
 
     def with_lang(self, source: Int[np.ndarray, " length"], index: int) -> Int[np.ndarray, " _"]:
         """Return a source (length,) as the encoder reads it, with its language token if the model uses one."""
-        return np.append(source, self.lang(index)) if self.source_lang else source
+        if not self.source_lang:
+            return source
+        return np.insert(source, 0 if self.lang_first else len(source), self.lang(index))
+
+    def prompt(self, index: int) -> list[int]:
+        """Return what the decoder reads before the first token that it writes in this language."""
+        return [EOS, self.lang(index)] if self.lang_first else [self.lang(index)]
 
     def sentinel(self, index: int) -> int:
         """Return the id of a sentinel."""

@@ -9,12 +9,13 @@ from typing import Any
 
 from xling.core import manifest
 from xling.core.errors import UserError
+from xling.data.symbols import Symbols
 
 _CARD, _STATS = "card.md", "stats.json"  # files of a corpus
 
 
 def write(
-    directory: Path, settings: dict[str, Any], scores: Sequence[Path] = (), source_lang: bool = True
+    directory: Path, settings: dict[str, Any], scores: Sequence[Path] = (), symbols: Symbols | None = None
 ) -> str:
     """Write the card of a model in Markdown, with the front matter that the Hugging Face Hub reads.
 
@@ -22,7 +23,7 @@ def write(
         directory: published model.
         settings: config.json of the export.
         scores: ``scores.json`` files.
-        source_lang: whether a text to be translated names its language.
+        symbols: symbols of a model with a decoder.
 
     Raises:
         UserError: a file does not contain scores.
@@ -33,7 +34,7 @@ def write(
         _front(langs),
         f"# {directory.name}",
         f"{_shape(settings)} Trained with xling {chain[0].code_version}.",
-        _usage(settings["architectures"][0], source_lang),
+        _usage(settings["architectures"][0], symbols),
         _objectives(chain),
         *(_stage(m) for m in chain),
         _corpora(chain),
@@ -138,10 +139,11 @@ def _shape(settings: dict[str, Any]) -> str:
     )
 
 
-def _usage(name: str, source_lang: bool) -> str:
-    if name.endswith("ForConditionalGeneration"):
-        lang = ', "[SOURCE]"' if source_lang else ""
-        comment = "  # the language of the text" if source_lang else ""
+def _usage(name: str, symbols: Symbols | None) -> str:
+    if symbols is not None:
+        lang = ', "[SOURCE]"' if symbols.source_lang else ""
+        comment = "  # the language of the text" if symbols.source_lang else ""
+        start = "forced_bos_token_id" if symbols.lang_first else "decoder_start_token_id"
         return (
             "```python\n"
             f"from transformers import AutoTokenizer, {name}\n\n"
@@ -149,7 +151,7 @@ def _usage(name: str, source_lang: bool) -> str:
             f'model = {name}.from_pretrained("DIR")\n'
             f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
             'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
-            "made = model.generate(**batch, decoder_start_token_id=wanted)\n"
+            f"made = model.generate(**batch, {start}=wanted)\n"
             "print(tokenizer.batch_decode(made, skip_special_tokens=True))\n"
             "```"
         )

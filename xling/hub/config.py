@@ -15,11 +15,50 @@ class ExportConfig:
         checkpoint: directory of ``xling pretrain`` or, for ``hf``, of ``xling finetune``.
         out: directory to publish.
         scores: ``scores.json`` of evaluations, for the model card.
+        pooling: sentence vectors that sentence-transformers computes from an exported encoder: ``mean`` over the
+            sub-words without specials, as in evaluations, or ``cls``.
     """
 
     checkpoint: Path
     out: Path
     scores: tuple[Path, ...] = ()
+    pooling: Literal["mean", "cls"] = "mean"
+
+
+@dataclass(frozen=True)
+class OnnxConfig:
+    """Settings of ``xling export onnx``.
+
+    Attributes:
+        checkpoint: directory of ``xling pretrain`` or ``xling import``.
+        out: directory to publish.
+        pooling: sentence vectors, the second output: ``mean`` over the sub-words without specials, or ``cls``.
+    """
+
+    checkpoint: Path
+    out: Path
+    pooling: Literal["mean", "cls"] = "mean"
+
+
+@dataclass(frozen=True)
+class PushConfig:
+    """Settings of ``xling push``.
+
+    Attributes:
+        source: directory of ``xling export``.
+        repo: name of the repository on the Hugging Face Hub, as OWNER/NAME; it is created if it does not exist.
+        private: create a private repository.
+        revision: branch to upload to, the main one if empty.
+        message: message of the commit.
+        endpoint: address of the Hub, that of the variable HF_ENDPOINT if empty.
+    """
+
+    source: Path
+    repo: str
+    private: bool = False
+    revision: str = ""
+    message: str = ""
+    endpoint: str = ""
 
 
 @dataclass(frozen=True)

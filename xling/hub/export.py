@@ -17,7 +17,7 @@ from torch import Tensor
 from xling.core import manifest
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
-from xling.hub import card, files, layouts, mbart, modernbert, t5, tokenizer
+from xling.hub import bart, card, files, layouts, mbart, modernbert, sentence, t5, tokenizer
 from xling.hub.config import ExportConfig
 from xling.models import checkpoint
 from xling.models.encoder import PAD, EncoderConfig
@@ -26,6 +26,7 @@ from xling.models.seq2seq import Seq2SeqConfig
 from xling.text import vocab
 from xling.transfer import tune
 
+FOR_VECTORS = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
 _NAMES = {
     "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
     "XLMRobertaForTokenClassification": {"classifier": "classifier"},
@@ -56,8 +57,7 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
 
     A pre-trained encoder becomes an ``XLMRobertaForMaskedLM``, with rotary positions a
     ``ModernBertForMaskedLM``. A fine-tuned encoder becomes the class for its task. A model with a decoder
-    becomes an ``MBartForConditionalGeneration`` or, with relative positions, an
-    ``MT5ForConditionalGeneration``, with its generation config.
+    becomes a class of BART's family or, with relative positions, of T5's, with its generation config.
 
     Raises:
         UserError: the model has a part that these classes lack, or there is no model.
@@ -82,9 +82,11 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
             _write_json(
                 publication.path / "generation_config.json", _generation_config(model.shape, model.symbols)
             )
+        if settings["architectures"][0] in FOR_VECTORS:
+            names = [str(fast.id_to_token(number)) for number in range(settings["vocab_size"])]
+            sentence.write(publication.path, model.shape.dim, names, (names[BOS], names[EOS]), cfg.pooling)
         _copy_spm(cfg.checkpoint, publication.path)
-        names_source = model.symbols is None or model.symbols.source_lang
-        text = card.write(cfg.checkpoint, settings, cfg.scores, names_source)
+        text = card.write(cfg.checkpoint, settings, cfg.scores, model.symbols)
         (publication.path / "README.md").write_text(text, encoding="utf-8")
         publication.counts |= {"class": settings["architectures"][0], "parameters": _count(weights)}
     return manifest.read(cfg.out)
@@ -104,6 +106,8 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     if not (cfg.checkpoint / vocab.SPM).is_file():
         raise UserError(f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "export hf it")
     odd = layouts.unusual(model.shape)
+    if isinstance(model.shape, Seq2SeqConfig) and not model.shape.pre_norm:
+        odd.append("layer norms after the blocks (model.pre_norm=false)")
     if model.shape.norm_eps != 1e-5:
         odd.append(f"layer norms with model.norm_eps={model.shape.norm_eps}")
     if odd:
@@ -147,8 +151,8 @@ def _read(directory: Path) -> Model:
     elif checkpoint.has_decoder(directory):
         both, symbols = checkpoint.load_seq2seq(directory)
         model = Model(both.cfg, both.state_dict(), symbols=symbols)
-        family = "T5" if _is_t5(both.cfg) else "mBART"
-        odd = t5.oddities(both.cfg, model.state) if family == "T5" else mbart.oddities(both.cfg)
+        family = "T5" if _is_t5(both.cfg) else bart.FAMILIES[bart.type_of(both.cfg)].name
+        odd = (t5 if family == "T5" else bart).oddities(both.cfg, model.state)
     else:
         loaded, _ = checkpoint.load_model(directory)
         model, odd = Model(loaded.cfg, loaded.state_dict(), {"architectures": ["XLMRobertaForMaskedLM"]}), []
@@ -228,11 +232,11 @@ def _as_modernbert(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _as_seq2seq(model: Model) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return config.json and weights for ``MBartForConditionalGeneration`` or ``MT5ForConditionalGeneration``."""
+    """Return config.json and weights for the class of BART's or T5's family that fits."""
     assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
     if _is_t5(model.shape):
         return t5.hf_config(model.shape, model.symbols), t5.hf_weights(model.shape, model.state)
-    return mbart.hf_config(model.shape, model.symbols), mbart.hf_weights(model.state)
+    return bart.hf_config(model.shape, model.symbols), bart.hf_weights(model.shape, model.state)
 
 
 def _is_t5(shape: EncoderConfig) -> bool:
@@ -242,18 +246,22 @@ def _is_t5(shape: EncoderConfig) -> bool:
 
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
-    barred = (~allowed_tokens(symbols)).nonzero().flatten().tolist()
+    start, *forced = symbols.prompt(symbols.default)
+    # transformers bars tokens after it forces one: a language that may be forced cannot be barred.
+    langs = [symbols.lang(i) for i in range(len(symbols.langs))] if forced else []
+    barred = [n for n in (~allowed_tokens(symbols)).nonzero().flatten().tolist() if n not in langs]
     return {
         "bos_token_id": BOS,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
-        "decoder_start_token_id": symbols.lang(symbols.default),
+        "decoder_start_token_id": start,
+        **({"forced_bos_token_id": forced[0]} if forced else {}),
         "forced_eos_token_id": EOS,
         "suppress_tokens": barred,
         "num_beams": 5,
         "early_stopping": True,
         "length_penalty": 1.0,
-        "min_new_tokens": 1,
+        "min_new_tokens": 1 + len(forced),
         "max_new_tokens": shape.max_positions - 1,
         "lang_to_id": {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(symbols.langs)},
     }

@@ -13,7 +13,7 @@ from torch import Tensor
 from xling import compat
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.hub import bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
+from xling.hub import bart, bert, extend, files, foreign, layouts, mbart, modernbert, t5, tokenizer
 from xling.hub.config import ImportConfig
 from xling.models import checkpoint
 from xling.models.encoder import EncoderConfig, EncoderModel
@@ -22,10 +22,8 @@ from xling.transfer import tune
 from xling.transfer.heads import TaskModel
 
 UNFIT = {
-    "umt5": "umT5 has biases of relative positions in every layer, where T5 and models here share those of the first",
-    "m2m_100": "M2M-100 and NLLB have sinusoidal positions and no norm of the embeddings",
-    "xlm": "XLM has norms in other places, and language embeddings of its own",
-    "bart": "BART has a byte-level vocabulary",
+    "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
+    "canine": "CANINE reads characters by hashing them, which models here do not",
 }
 """Reasons why similar model types cannot be imported."""
 
@@ -48,7 +46,7 @@ class Foreign:
 
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
-    """Import a Hugging Face model: XLM-R (also InfoXLM and others of that shape), BERT, mBART, T5 or mT5.
+    """Import a Hugging Face model: XLM-R and others of that shape, BERT, ModernBERT, or one of BART's or T5's family.
 
     Raises:
         UserError: the model does not exist, is damaged or of another type, its tokenizer does not match its
@@ -162,11 +160,10 @@ def _bert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs:
     return Foreign(*bert.read(config, state, folder), langs)
 
 
-def _mbart(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
-    vocabulary = files.sentencepiece(folder)
-    shape, weights, known = mbart.read_hf(config, state, vocabulary, folder, langs)
-    _same_languages(langs, known, folder)
-    return Foreign(shape, weights, vocabulary, known)
+def _bart(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
+    shape, weights, ids = bart.read_hf(config, state, folder, langs)
+    _same_languages(langs, ids.langs, folder)
+    return Foreign(shape, weights, ids.vocabulary, ids.langs)
 
 
 def _t5(config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]) -> Foreign:
@@ -186,7 +183,8 @@ def _modernbert(config: dict[str, Any], state: dict[str, Tensor], folder: Path, 
 
 
 READERS = {
-    "xlm-roberta": _xlmr, "bert": _bert, "mbart": _mbart, "t5": _t5, "mt5": _t5, modernbert.TYPE: _modernbert,
+    "xlm-roberta": _xlmr, "bert": _bert, modernbert.TYPE: _modernbert,
+    **dict.fromkeys(bart.FAMILIES, _bart), **dict.fromkeys(t5.TYPES, _t5),
 }  # fmt: skip
 
 

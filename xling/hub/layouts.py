@@ -35,7 +35,7 @@ class Layout:
         final_norm: norm after the layers, if norms come before the blocks.
         dense, head_norm, bias: names of the LM head, empty if there is none.
         types: segment embeddings, empty if there are none.
-        relative: biases of relative positions, empty if there are none.
+        relative: biases of relative positions, empty if there are none; with ``{}`` one set in each layer.
         first_position: row of the position table that position 0 uses.
         kinds: kinds of weights of a part.
     """
@@ -133,19 +133,6 @@ FAIRSEQ = Layout(
 )
 
 
-def _mbart(side: str, **more: Any) -> Layout:
-    return Layout(
-        tokens=f"{side}.embed_tokens",
-        positions=f"{side}.embed_positions",
-        norm=f"{side}.layernorm_embedding",
-        layer=f"{side}.layers.{{}}.",
-        final_norm=f"{side}.layer_norm",
-        first_position=2,
-        **_FAIRSEQ_LAYER,
-        **more,
-    )
-
-
 _CROSS = {
     "cross_query": "encoder_attn.q_proj",
     "cross_key": "encoder_attn.k_proj",
@@ -153,12 +140,36 @@ _CROSS = {
     "cross_out": "encoder_attn.out_proj",
     "cross_norm": "encoder_attn_layer_norm",
 }
-MBART = {"encoder": _mbart("encoder"), "decoder": _mbart("decoder", cross=_CROSS)}
-"""The two sides of mBART in fairseq; transformers has the same names after ``model.``."""
 
 
-def t5(gated: bool) -> dict[str, Layout]:
-    """Return the two sides of T5 and mT5 in transformers."""
+def bart(norm: bool = True, final_norm: bool = True, learnt: bool = True) -> dict[str, Layout]:
+    """Return the two sides of mBART in fairseq; transformers has the same names after ``model.``.
+
+    Args:
+        norm: a norm of the embeddings, which M2M-100 lacks.
+        final_norm: norms after the layers, which BART lacks.
+        learnt: learnt positions, which M2M-100 lacks.
+    """
+    return {
+        side: Layout(
+            tokens=f"{side}.embed_tokens",
+            positions=f"{side}.embed_positions" if learnt else "",
+            norm=f"{side}.layernorm_embedding" if norm else "",
+            layer=f"{side}.layers.{{}}.",
+            final_norm=f"{side}.layer_norm" if final_norm else "",
+            first_position=2,
+            cross=_CROSS if side == "decoder" else {},
+            **_FAIRSEQ_LAYER,
+        )
+        for side in ("encoder", "decoder")
+    }
+
+
+MBART = bart()
+
+
+def t5(gated: bool, layer_biases: bool = False) -> dict[str, Layout]:
+    """Return the two sides of T5 and mT5 in transformers; umT5 has biases of positions in every layer."""
     cross = {
         name: f"1.EncDecAttention.{theirs}"
         for name, theirs in zip(("cross_query", "cross_key", "cross_value", "cross_out"), "qkvo", strict=True)
@@ -181,7 +192,7 @@ def t5(gated: bool) -> dict[str, Layout]:
             ffn_norm=f"{last}.layer_norm",
             cross=cross | {"cross_norm": "1.layer_norm"} if side == "decoder" else {},
             final_norm=f"{side}.final_layer_norm",
-            relative=f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias",
+            relative=f"{side}.block.{'{}' if layer_biases else 0}.layer.0.SelfAttention.relative_attention_bias",
             kinds=("weight",),
         )
     return layouts
@@ -261,7 +272,9 @@ def trunk(
         before = positions.new_zeros(layout.first_position, positions.shape[1])
         renamed[f"{layout.positions}.weight"] = torch.cat([before, positions])
     if layout.relative:
-        renamed[f"{layout.relative}.weight"] = state[f"{side}.relative.table.weight"]
+        sets = num_layers(state, side) if "{}" in layout.relative else 1
+        tables = state[f"{side}.relative.table.weight"].chunk(sets, 1)
+        renamed |= {f"{layout.relative.format(i)}.weight": table for i, table in enumerate(tables)}
     for kind in layout.kinds:
         if layout.norm:
             renamed[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
@@ -330,13 +343,14 @@ def read_trunk(
     state: Mapping[str, Shaped[Tensor, " ..."]], take: Take, side: str, layout: Layout
 ) -> dict[str, Float[Tensor, " ..."]]:
     """Rename positions, norms and layers of ``layout`` to our names."""
-    renamed = {}
+    renamed, depth = {}, _depth(state, layout)
     if layout.positions:
         positions = take(f"{layout.positions}.weight")
         renamed[f"{side}.positions.weight"] = positions[layout.first_position :].clone()
     if layout.relative:
-        renamed[f"{side}.relative.table.weight"] = take(f"{layout.relative}.weight")
-    depth = _depth(state, layout)
+        sets = range(depth if "{}" in layout.relative else 1)
+        tables = [take(f"{layout.relative.format(i)}.weight") for i in sets]
+        renamed[f"{side}.relative.table.weight"] = torch.cat(tables, 1)
     for kind in layout.kinds:
         if layout.norm:
             renamed[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")

@@ -1,8 +1,7 @@
-"""Conversion of encoder-decoders to mBART, in transformers and in stock fairseq, and of mBART to our format.
+"""Conversion of encoder-decoders to mBART of stock fairseq and back; `xling.hub.bart` does so for transformers.
 
-transformers keeps our order of ids: pieces, ``<mask>``, languages, sentinels. Stock fairseq builds its
-dictionary from pieces, languages and ``<mask>``: rows are put into that order, and sentinels are dropped.
-Both use the same weight names. Source: Liu et al. 2020; ``mbart_large`` in fairseq/models/bart/model.py.
+Stock fairseq builds its dictionary from pieces, languages and ``<mask>``: rows are put into that order, and
+sentinels are dropped. Source: Liu et al. 2020; ``mbart_large`` in fairseq/models/bart/model.py.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import files, layouts, tokenizer
-from xling.models.encoder import PAD
-from xling.models.generate import BOS, EOS
 from xling.models.seq2seq import Seq2SeqConfig
 
 if TYPE_CHECKING:
@@ -35,76 +32,6 @@ CC25 = (
 VERSION = 3.0
 """Version with which fairseq marks encoders and decoders with a norm after their layers."""
 _SENTINEL = re.compile(r"<extra_id_(\d+)>")
-_WANTED = {
-    "activation_function": "gelu",
-    "is_encoder_decoder": True,
-    "tie_word_embeddings": True,
-    "add_final_layer_norm": True,
-    "normalize_before": True,
-    "normalize_embedding": True,
-    "static_position_embeddings": False,
-}
-_SIZES = (
-    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
-    "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings",
-)  # fmt: skip
-_SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
-
-
-def oddities(shape: Seq2SeqConfig) -> list[str]:
-    """List the parts of the shape that mBART lacks, or that it lacks itself."""
-    odd = []
-    if not shape.pre_norm:
-        odd.append("layer norms after the blocks (model.pre_norm=false)")
-    if not shape.plain_head:
-        odd.append("a dense layer before the output (model.plain_head=false)")
-    if shape.lang_embeddings:
-        odd.append("language embeddings (model.lang_embeddings)")
-    if shape.norm_eps != 1e-5:
-        odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
-    if shape.untied_head:
-        odd.append("a separate output matrix (model.untied_head)")
-    return odd + layouts.unusual(shape)
-
-
-def hf_weights(state: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Rename our weights for ``MBartForConditionalGeneration``, ids in our order."""
-    tokens = state["encoder.tokens.weight"]
-    renamed = {"model.shared.weight": tokens}
-    for side, layout in layouts.MBART.items():
-        renamed |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
-    bias = state.get("decoder.head.bias", tokens.new_zeros(len(tokens)))
-    return layouts.plain(renamed | {"final_logits_bias": bias[None]})
-
-
-def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """Build the ``config.json`` of ``MBartForConditionalGeneration``."""
-    return {
-        "architectures": ["MBartForConditionalGeneration"],
-        "model_type": "mbart",
-        "vocab_size": symbols.size,
-        "d_model": shape.dim,
-        "encoder_layers": shape.layers,
-        "decoder_layers": shape.decoder_layers or shape.layers,
-        "encoder_attention_heads": shape.heads,
-        "decoder_attention_heads": shape.heads,
-        "encoder_ffn_dim": shape.ffn_dim,
-        "decoder_ffn_dim": shape.ffn_dim,
-        "max_position_embeddings": shape.max_positions,
-        "activation_function": "gelu",
-        "dropout": shape.dropout or 0.1,
-        "attention_dropout": shape.attention_dropout,
-        "activation_dropout": 0.0,
-        "scale_embedding": shape.scale_embeddings,
-        "init_std": 0.02,
-        "is_encoder_decoder": True,
-        "tie_word_embeddings": True,
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
-        "decoder_start_token_id": symbols.lang(symbols.default),
-        "dtype": "float32",
-    }
 
 
 def fairseq_weights(
@@ -162,56 +89,6 @@ def fairseq_args(shape: Seq2SeqConfig, langs: Sequence[str]) -> Namespace:
     )
 
 
-def read_hf(
-    config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], vocabulary: files.Vocabulary, folder: Path,
-    langs: Sequence[str],
-) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:  # fmt: skip
-    """Return shape, weights and languages of an ``MBartForConditionalGeneration`` in our format.
-
-    Args:
-        config: its ``config.json``.
-        state: its tensors.
-        vocabulary: its pieces.
-        folder: its directory, for messages, ``tokenizer.json`` and ``tokenizer_config.json``.
-        langs: its languages in the order of their tokens, if the directory does not name them; empty for
-            those it names, or mbart.cc25's.
-
-    Raises:
-        UserError: the model has a part that ours lack, a weight is missing, or tokens are not understood.
-    """
-    files.refuse_odd(config, _WANTED, _SIZES, folder)
-    for ours, theirs in _SAME:
-        if config[ours] != config[theirs]:
-            raise UserError(
-                f"{folder}/config.json: {ours}={config[ours]}, {theirs}={config[theirs]}", "equal ones"
-            )
-    _refuse_mbart50(config, folder)
-    state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
-    tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
-    embeddings = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
-    tokens = files.one_table(embeddings, folder)
-    listed = _listed(files.tokens_of(folder), len(tokens), vocabulary, folder, langs)
-    order, known = our_order(listed, len(vocabulary.pieces), folder)
-    bias = state.get("final_logits_bias")
-    biased = bias is not None and bool(bias.any())
-    weights = _weights(state, tokens, order, str(folder))
-    if bias is not None and biased:
-        weights["decoder.head.bias"] = bias.flatten().float()[order]
-    shape = Seq2SeqConfig(
-        layers=config["encoder_layers"],
-        decoder_layers=config["decoder_layers"],
-        dim=config["d_model"],
-        heads=config["encoder_attention_heads"],
-        ffn_dim=config["encoder_ffn_dim"],
-        max_positions=config["max_position_embeddings"],
-        scale_embeddings=bool(config.get("scale_embedding", False)),
-        unbiased_head=not biased,
-        pre_norm=True,
-        plain_head=True,
-    )
-    return shape, weights, known
-
-
 def read_fairseq(
     args: Mapping[str, Any],
     state: Mapping[str, Shaped[Tensor, " ..."]],
@@ -255,7 +132,7 @@ def read_fairseq(
     listed = [*tokenizer.SPECIALS, *vocabulary.pieces, *(f"[{lang}]" for lang in langs), tokenizer.MASK]
     files.check_rows(len(tokens), len(listed), path)
     order, known = our_order(listed, len(vocabulary.pieces), path)
-    weights = _weights(state, tokens, order, str(path))
+    weights = our_weights(state, tokens, order, layouts.MBART, str(path))
     shape = Seq2SeqConfig(
         layers=layouts.num_layers(weights),
         decoder_layers=layouts.num_layers(weights, "decoder"),
@@ -305,44 +182,19 @@ def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Int[T
     return torch.tensor(order), list(langs)
 
 
-def _refuse_mbart50(config: Mapping[str, Any], folder: Path) -> None:
-    told = folder / "tokenizer_config.json"
-    names = [
-        config.get("tokenizer_class"),
-        files.read_json(told).get("tokenizer_class") if told.is_file() else None,
-    ]
-    if config.get("decoder_start_token_id") == EOS or any("MBart50" in str(name) for name in names):
-        raise UserError(
-            f"{folder} is mBART-50, which reads `[lang] text </s>` and starts to write at </s>",
-            "mBART (cc25), which reads `text </s> [lang]` and starts at the language, as models here do",
-            "choose a model of that kind",
-        )
+def our_weights(
+    state: Mapping[str, Shaped[Tensor, " ..."]],
+    tokens: Shaped[Tensor, "rows dim"],
+    order: Int[Tensor, " vocab"],
+    sides: Mapping[str, layouts.Layout],
+    what: str,
+) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Rename the weights of both ``sides`` to our names, rows in the ``order`` of our ids.
 
-
-def _listed(
-    tokens: list[str], rows: int, vocabulary: files.Vocabulary, folder: Path, langs: Sequence[str]
-) -> list[str]:
-    """List the meaning of each id: from ``tokenizer.json``, else pieces, languages and ``<mask>``."""
-    if tokens:
-        files.check_rows(rows, len(tokens), folder)
-        first = len(tokenizer.SPECIALS)
-        files.compare(
-            tokens[first : first + len(vocabulary.pieces)], vocabulary.pieces, folder / "tokenizer.json"
-        )
-        return tokens
-    head = [*tokenizer.SPECIALS, *vocabulary.pieces]
-    names = langs or CC25
-    if rows != len(head) + len(names) + 1:
-        raise UserError(
-            f"{folder} has {rows - len(head) - 1} tokens after its pieces, for {len(names)} languages",
-            "as many languages as tokens",
-            "give its tokenizer.json, or langs= in the order of the tokens",
-        )
-    return [*head, *names, tokenizer.MASK]
-
-
-def _weights(state: Mapping[str, Tensor], tokens: Tensor, order: Tensor, what: str) -> dict[str, Tensor]:
+    Raises:
+        UserError: one is missing; ``what`` names the checkpoint.
+    """
     renamed = {"encoder.tokens.weight": tokens[order].float()}
-    for side, layout in layouts.MBART.items():
+    for side, layout in sides.items():
         renamed |= layouts.read_trunk(state, layouts.taker(state, layout, what), side, layout)
     return renamed | layouts.no_head(renamed["encoder.tokens.weight"])

@@ -13,7 +13,6 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from xling.core.errors import UserError
 from xling.hub import charsmap, tokenizer
 
-CONTROL, UNKNOWN = 3, 2
 _SPACES = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c != " "}
 
 
@@ -41,7 +40,7 @@ def sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     pieces = [(str(piece), float(score)) for piece, score in listed[len(specials) :] if piece not in added]
     in_bytes = bool(told.get("byte_fallback"))
     model = proto.ModelProto()
-    for name, kind in (("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)):
+    for name, kind in (("<unk>", tokenizer.UNKNOWN), ("<s>", tokenizer.CONTROL), ("</s>", tokenizer.CONTROL)):
         model.pieces.add(piece=name, score=0.0, type=kind)
     for piece, score in pieces:
         is_byte = in_bytes and len(piece) == 6 and piece.startswith("<0x")

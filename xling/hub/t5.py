@@ -14,6 +14,7 @@ Source: Raffel et al. 2020; Shazeer 2020 (T5 1.1); Xue et al. 2021 (mT5).
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ FILLED = 128
 SPECIALS = ("<pad>", "</s>", "<unk>")
 FFNS: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
 """Their feed-forward blocks -> our names."""
+TYPES = ("t5", "mt5", "umt5")
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
 _WANTED = {
     "is_encoder_decoder": True,
@@ -51,13 +53,15 @@ _SHAPE: dict[str, Any] = {
 }  # fmt: skip
 _SPOKEN = frozenset({
     "layers", "dim", "heads", "head_dim", "ffn_dim", "ffn", "max_positions", "norm_eps", "decoder_layers",
-    "unbiased_head", "untied_head", "source_lang",
+    "unbiased_head", "untied_head", "source_lang", "layer_biases",
 })  # fmt: skip
 
 
 def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
     """List the parts of a model with relative positions that T5 lacks, or that it lacks itself."""
     odd = layouts.unusual(shape, _SPOKEN, _SHAPE)
+    if shape.layer_biases and shape.untied_head:
+        odd.append("a separate output matrix (model.untied_head): transformers ties umT5's")
     bias = state.get("decoder.head.bias")
     if bias is not None and bool(bias.any()):
         odd.append("a bias at its output (model.unbiased_head=false)")
@@ -65,10 +69,11 @@ def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) 
 
 
 def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
-    """Build the ``config.json`` of ``MT5ForConditionalGeneration``."""
+    """Build the ``config.json`` of ``MT5ForConditionalGeneration`` or ``UMT5ForConditionalGeneration``."""
+    kind = "umt5" if shape.layer_biases else "mt5"
     return {
-        "architectures": ["MT5ForConditionalGeneration"],
-        "model_type": "mt5",
+        "architectures": [f"{kind.upper()}ForConditionalGeneration"],
+        "model_type": kind,
         "vocab_size": symbols.size,
         "d_model": shape.dim,
         "d_kv": _head_dim(shape),
@@ -84,8 +89,8 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
         "feed_forward_proj": {ours: theirs for theirs, ours in FFNS.items()}[shape.ffn],
         "is_encoder_decoder": True,
         # The file contains both matrices, tied or not: older versions of transformers scale the states of
-        # tied ones.
-        "tie_word_embeddings": False,
+        # tied ones. umT5's are always tied and scaled.
+        "tie_word_embeddings": shape.layer_biases,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
         "decoder_start_token_id": symbols.lang(symbols.default),
@@ -96,14 +101,17 @@ def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
 def hf_weights(
     shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Rename our weights for ``MT5ForConditionalGeneration``, ids in our order."""
+    """Rename our weights for ``MT5ForConditionalGeneration`` or umT5's class, ids in our order."""
     renamed = {
         "shared.weight": state["encoder.tokens.weight"],
         "lm_head.weight": state["decoder.head.weight"],
     }
     state = _queries(state, shape, 1 / math.sqrt(_head_dim(shape)))
-    for side, layout in layouts.t5(is_gated(shape.ffn)).items():
+    for side, layout in layouts.t5(is_gated(shape.ffn), shape.layer_biases).items():
         renamed |= layouts.trunk(state, side, layout)
+    if shape.layer_biases:
+        norm = "decoder.final_layer_norm.weight"
+        renamed[norm] = renamed[norm] * math.sqrt(shape.dim)
     return layouts.plain(renamed)
 
 
@@ -125,7 +133,7 @@ class Ids(NamedTuple):
 def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], Ids]:
-    """Return shape, weights and ids of a ``T5ForConditionalGeneration`` or ``MT5ForConditionalGeneration``.
+    """Return shape, weights and ids of a ``T5ForConditionalGeneration``, or of mT5's or umT5's class.
 
     Args:
         config: its ``config.json``.
@@ -162,6 +170,7 @@ def read_hf(
         unbiased_head=True,
         untied_head=not torch.equal(head, tokens),
         source_lang=ids.source_lang,
+        layer_biases=config["model_type"] == "umt5",
         **_SHAPE,
     )
     weights = our_weights({**state, "shared.weight": tokens}, shape, ids.order, folder)
@@ -184,7 +193,7 @@ def our_weights(
     weights = {"encoder.tokens.weight": state["shared.weight"][order].float()}
     if shape.untied_head:
         weights["decoder.head.weight"] = state["lm_head.weight"][order].float()
-    for side, layout in layouts.t5(is_gated(shape.ffn)).items():
+    for side, layout in layouts.t5(is_gated(shape.ffn), shape.layer_biases).items():
         weights |= layouts.read_trunk(state, layouts.taker(state, layout, str(folder)), side, layout)
     weights |= layouts.no_head(weights["encoder.tokens.weight"])
     return _queries(weights, shape, math.sqrt(_head_dim(shape)))
@@ -204,18 +213,40 @@ def ids_of(folder: Path, rows: int, langs: Sequence[str]) -> Ids:
         order, known = mbart.our_order(tokens, len(vocabulary.pieces), folder)
         ends = (files.read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
         return Ids(vocabulary, order, known, bool(ends) and "</s>" not in str(ends[-1]))
+    in_bytes = _is_in_bytes(folder)
     if not langs:
         raise UserError(
             f"{folder} has no language tokens, and no language is given",
             "langs=CODE,CODE: each becomes a token that the decoder can start with",
             "name all languages that the model will write",
         )
-    vocabulary, sentinels = vocabulary_of(folder, rows)
-    return Ids(vocabulary, our_order(len(vocabulary.pieces), len(langs), sentinels), [*langs], False)
+    vocabulary, specials, sentinels = _bytes_of(folder, rows) if in_bytes else vocabulary_of(folder, rows)
+    order = our_order(len(vocabulary.pieces), len(langs), sentinels, specials)
+    return Ids(vocabulary, order, [*langs], False)
 
 
-def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]:
-    """Return the vocabulary of a directory and the ids of its sentinels, ``<extra_id_0>`` first.
+def _is_in_bytes(folder: Path) -> bool:
+    """Return whether the directory has ByT5's tokenizer, which needs no file but its settings."""
+    path = folder / "tokenizer_config.json"
+    return path.is_file() and files.read_json(path).get("tokenizer_class") == "ByT5Tokenizer"
+
+
+def _bytes_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], list[int]]:
+    """Return ByT5's vocabulary as a SentencePiece model of the 256 bytes, its specials, and the ids of its sentinels.
+
+    ByT5 has no sentinels of its own: it uses the last bytes, which start ours. Source: Xue et al. 2022, section 3.2.
+
+    Raises:
+        UserError: the model has fewer rows than bytes.
+    """
+    model, last = tokenizer.byte_model(), len(SPECIALS) + 255
+    if rows <= last + 1:  # the row after the bytes is that of the piece which no text has
+        raise UserError(f"{folder} has {rows} embeddings", f"{last + 2} or more, as ByT5")
+    return files.vocabulary_of(model), [*SPECIALS], [last - number for number in range(NUM_SENTINELS)]
+
+
+def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str], list[int]]:
+    """Return the vocabulary of a directory, its first specials, and the ids of its sentinels, ``<extra_id_0>`` first.
 
     mT5 has its sentinels among the pieces of its SentencePiece model, T5 after them, both in descending
     order.
@@ -227,7 +258,8 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]
     path = files.spm_path(folder)
     model = tokenizer.read_model(path)
     names = [p.piece for p in model.pieces]
-    if tuple(names[: len(SPECIALS)]) != SPECIALS:
+    specials = [*itertools.takewhile(lambda name: name in (*SPECIALS, "<s>"), names)]
+    if not {*SPECIALS} <= {*specials}:
         raise UserError(f"{path} begins with {' '.join(names[:3])}", f"{' '.join(SPECIALS)}, as T5's")
     sentinels = {
         int(hit[1]): number for number, name in enumerate(names) if (hit := _SENTINEL.fullmatch(name))
@@ -248,24 +280,34 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]
             "weights and tokenizer of one model",
             "give the SentencePiece model that the weights were trained with",
         )
-    pieces = names[len(SPECIALS) : end]
+    pieces = names[len(specials) : end]
     if tokens := files.tokens_of(folder):
-        files.compare(tokens[len(SPECIALS) : end], pieces, folder / "tokenizer.json")
-    _as_ours(model, end)
-    return files.vocabulary_of(model), [sentinels[i] for i in range(len(sentinels))]
+        files.compare(tokens[len(specials) : end], pieces, folder / "tokenizer.json")
+    _as_ours(model, len(specials), end)
+    return files.vocabulary_of(model), specials, [sentinels[i] for i in range(len(sentinels))]
 
 
-def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Int[Tensor, " vocab"]:
-    """Return their id for each of our ids, int64 (V,)."""
-    pad, eos, unk = range(len(SPECIALS))
-    pieces = range(len(SPECIALS), len(SPECIALS) + num_pieces)
+def our_order(
+    num_pieces: int, num_langs: int, sentinels: Sequence[int], specials: Sequence[str] = SPECIALS
+) -> Int[Tensor, " vocab"]:
+    """Return their id for each of our ids, int64 (V,).
+
+    Args:
+        num_pieces: number of pieces.
+        num_langs: number of languages.
+        sentinels: ids of their sentinels.
+        specials: their first tokens in order; umT5 has ``<s>`` among them.
+    """
+    pad, eos, unk = (specials.index(name) for name in SPECIALS)
+    pieces = range(len(specials), len(specials) + num_pieces)
     return torch.tensor([pad, pad, eos, unk, *pieces, pad, *[pad] * num_langs, *sentinels])
 
 
-def _as_ours(model: Any, end: int) -> None:
+def _as_ours(model: Any, num_specials: int, end: int) -> None:
     """Convert T5's SentencePiece model to one with our specials and without sentinels."""
     kinds = type(model.pieces[0])
     del model.pieces[end:]
+    del model.pieces[len(SPECIALS) : num_specials]
     for number, (name, kind) in enumerate(
         (("<unk>", kinds.UNKNOWN), ("<s>", kinds.CONTROL), ("</s>", kinds.CONTROL))
     ):
@@ -279,9 +321,9 @@ def _as_ours(model: Any, end: int) -> None:
 def _scales(config: Mapping[str, Any]) -> bool:
     """Return whether the output is divided by the square root of the width.
 
-    In T5 1.0, which omits the setting for ties.
+    In T5 1.0, which omits the setting for ties, and in umT5 with a tied output.
     """
-    if config["model_type"] != "t5":
+    if config["model_type"] == "mt5":
         return False
     return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
 

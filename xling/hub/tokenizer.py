@@ -20,7 +20,7 @@ SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
 NUM_SPM_SPECIALS = 3
 UNIGRAM, BPE_TYPE = 1, 2
-NORMAL, BYTE = 1, 6
+NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 
 
 def read_model(path: Path) -> Any:
@@ -41,14 +41,29 @@ def read_model(path: Path) -> Any:
     return model
 
 
+def byte_model() -> Any:
+    """Build a SentencePiece model of the 256 bytes, whose specials are ``<unk> <s> </s>``: every text is its UTF-8."""
+    model = proto.ModelProto()
+    for name, kind in (("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)):
+        model.pieces.add(piece=name, score=0.0, type=kind)
+    for number in range(256):
+        model.pieces.add(piece=f"<0x{number:02X}>", score=0.0, type=BYTE)
+    # SentencePiece wants one other piece: these code points are no characters, so no text has them.
+    model.pieces.add(piece="\ufdd0" * 8, score=0.0, type=NORMAL)
+    spec, rules = model.trainer_spec, model.normalizer_spec
+    spec.model_type, spec.vocab_size, spec.byte_fallback, spec.pad_id = UNIGRAM, len(model.pieces), True, -1
+    rules.add_dummy_prefix = rules.remove_extra_whitespaces = rules.escape_whitespaces = False
+    return model
+
+
 def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = False) -> Tokenizer:
     """Build the fast tokenizer of a published model.
 
     Args:
         directory: directory with its vocabulary.
         symbols: symbols of a model with a decoder. Language tokens and sentinels follow ``<mask>``. A text
-            ends in ``</s>`` and the language given as its pair: ``tokenizer(text, "[sw]")``. It only ends in
-            ``</s>`` if sources do not name their language.
+            ends in ``</s>`` and the language given as its pair: ``tokenizer(text, "[sw]")``; with ``lang_first``
+            it begins with the language. It only ends in ``</s>`` if sources do not name their language.
         segments: whether the second text of a pair is a separate segment.
 
     Raises:
@@ -63,6 +78,8 @@ def of_model(directory: Path, symbols: Symbols | None = None, segments: bool = F
         lang = symbols.names()[symbols.default]
         known = [(name, fast.token_to_id(name)) for name in ("</s>", lang)]
         single, pair = (f"$A </s> {lang}", "$A </s> $B")
+        if symbols.lang_first:
+            single, pair = f"{lang} $A </s>", "$B $A </s>"
         if not symbols.source_lang:
             single, pair = "$A </s>", "$A </s> $B </s>"
         fast.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +112,14 @@ class Attention:
             sees, shows = (None if side is None else side[number] for side in marks)
             masks.append(local.mask(real, self.window, self.causal, sees, shows))
         return masks
+
+    def with_bias(self, bias: Float[Tensor, "heads longest longest"]) -> Attention:
+        """Return the same attention with another bias; both share the dense blocks."""
+        self.plan(bias.device)
+        other = replace(self, bias=bias)
+        for name in ("_starts", "_plan"):
+            object.__setattr__(other, name, getattr(self, name))
+        return other
 
     def biased(
         self, seen: Bool[Tensor, " ..."] | None, length: int

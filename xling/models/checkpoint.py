@@ -164,8 +164,8 @@ def load_seq2seq(
         UserError: as `load_model`, or the model has no decoder.
     """
     model, langs = _load(directory, Seq2SeqModel, dropout, random_init)
-    size, source_lang = len(model.encoder.tokens.weight), model.cfg.source_lang
-    return model, Symbols.behind(mask_of(directory), size, langs, source_lang)
+    size, cfg = len(model.encoder.tokens.weight), model.cfg
+    return model, Symbols.behind(mask_of(directory), size, langs, cfg.source_lang, cfg.lang_first)
 
 
 def has_decoder(directory: Path) -> bool:

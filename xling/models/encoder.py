@@ -35,7 +35,8 @@ NORMS: dict[str, Callable[..., nn.Module]] = {
     "rms": nn.RMSNorm,
     "unshifted": partial(nn.LayerNorm, bias=False),
 }
-POSITIONS = ("learnt", "relative", "rope")
+POSITIONS = ("learnt", "sinusoidal", "relative", "rope")
+BEFORE = 2  # rows of fairseq's table of sines before that of the first position
 INITS = ("bert", "megatron")
 FFNS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -72,13 +73,14 @@ class Relative(nn.Module):
     Args:
         heads: attention heads.
         causal: positions after the query are not visible.
+        layers: number of layers with their own biases, 1 if all layers share them.
 
     Source: Raffel et al. 2020, section 2.1; ``_relative_position_bucket`` of their code.
     """
 
-    def __init__(self, heads: int, causal: bool = False) -> None:
+    def __init__(self, heads: int, causal: bool = False, layers: int = 1) -> None:
         super().__init__()
-        self.causal, self.table = causal, nn.Embedding(BUCKETS, heads)
+        self.causal, self.layers, self.table = causal, layers, nn.Embedding(BUCKETS, layers * heads)
 
     def bucket(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
         """Return the buckets of offsets (key position minus query position), int64 of any shape."""
@@ -89,7 +91,7 @@ class Relative(nn.Module):
         return buckets if self.causal else buckets + one_way * (offsets > 0)
 
     def at(self, offsets: Int[Tensor, " *shape"]) -> Float[Tensor, " *shape heads"]:
-        """Return the biases of each head at offsets of any shape, (..., H)."""
+        """Return the biases of each head, layer after layer, at offsets of any shape, (..., H)."""
         biases: Tensor = self.table(self.bucket(offsets))
         return biases
 
@@ -97,6 +99,36 @@ class Relative(nn.Module):
         """Return the biases of every query and key of a sequence, (H, length, length)."""
         offsets = torch.arange(1 - length, length, device=device)
         return self.at(offsets).t().unfold(1, length, 1).flip(1)
+
+    def by_layer(self, how: Attention, num_layers: int, device: torch.device) -> list[Attention]:
+        """Return the attention of each layer with its biases."""
+        first, *others = self(how.longest, device).chunk(self.layers)
+        attentions = [replace(how, bias=first)]
+        attentions += [attentions[0].with_bias(bias) for bias in others]
+        return attentions if self.layers > 1 else attentions * num_layers
+
+
+class Sinusoidal(nn.Module):
+    """Fixed position vectors: sines in the first half and cosines in the second.
+
+    Args:
+        positions: number of positions.
+        dim: width, even.
+
+    Source: fairseq, ``sinusoidal_positional_embedding.py``; its first position has the third row.
+    """
+
+    table: Tensor
+
+    def __init__(self, positions: int, dim: int) -> None:
+        super().__init__()
+        steps = torch.exp(torch.arange(dim // 2).float() * -(math.log(10_000) / max(1, dim // 2 - 1)))
+        angles = torch.arange(BEFORE, BEFORE + positions).float()[:, None] * steps
+        self.register_buffer("table", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
+
+    def forward(self, positions: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
+        """Return the vectors (N, D) of positions (N,)."""
+        return self.table[positions]
 
 
 def make_norm(cfg: EncoderConfig, wanted: bool = True) -> nn.Module:
@@ -133,7 +165,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens dim"], how: Attention) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
-        before, after = _compiled() if self.compiled else (projections, _after_attention)
+        before, after = _compiled() if self.compiled else (projections, after_attention)
         query, key, value = before(self, x, how.turn).unbind(1)
         return after(self, x, attend(query, key, value, how))
 
@@ -170,7 +202,7 @@ def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, 
     return out
 
 
-def _after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
+def after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
     """Compute the layer's output from its input and the attention output, all (N, D)."""
     x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
@@ -190,7 +222,7 @@ def _compiled() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """
     both = (
         torch.compile(half, fullgraph=True, dynamic=True, backend=COMPILER)
-        for half in (projections, _after_attention)
+        for half in (projections, after_attention)
     )
     return next(both), next(both)
 
@@ -301,7 +333,7 @@ class Encoder(nn.Module):
     ) -> list[Attention]:
         """Return the attention of each layer, with its window and its position biases or angles."""
         if self.relative is not None:
-            how = replace(how, bias=self.relative(how.longest, x.device))
+            return self.relative.by_layer(how, self.cfg.layers, x.device)
         seen = windows.of(self.cfg.attention, self.cfg.layers)
         hows, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
         for window in dict.fromkeys(seen):
@@ -312,17 +344,20 @@ class Encoder(nn.Module):
         return [hows[window] for window in seen]
 
 
-def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Embedding | None, Relative | None]:
-    """Create the position embeddings of a side of a model, or its relative biases, or neither.
+def make_positions(cfg: EncoderConfig, causal: bool = False) -> tuple[nn.Module | None, Relative | None]:
+    """Create the position vectors of a side of a model, or its relative biases, or neither.
 
     A decoder does not use rotary positions: with ``rope`` in the encoder it has learnt position embeddings.
     """
     assert cfg.positions in POSITIONS, f"positions {cfg.positions!r}: {', '.join(POSITIONS)}"
     if cfg.positions == "relative":
         assert cfg.attention == windows.GLOBAL, "relative positions need attention over the whole sequence"
-        return None, Relative(cfg.heads, causal)
+        layers = (getattr(cfg, "decoder_layers", 0) if causal else 0) or cfg.layers
+        return None, Relative(cfg.heads, causal, layers if cfg.layer_biases else 1)
     if cfg.positions == "rope" and not causal:
         return None, None
+    if cfg.positions == "sinusoidal":
+        return Sinusoidal(cfg.max_positions, cfg.dim), None
     return nn.Embedding(cfg.max_positions, cfg.dim), None
 
 

@@ -142,7 +142,7 @@ def generate_all(
 
 
 def source_example(pieces: Int[np.ndarray, " length"], lang: int, number: int, symbols: Symbols) -> Example:
-    """Build a source as the encoder reads it: ``x </s> [lang]``, or ``x </s>``."""
+    """Build a source as the encoder reads it: ``x </s> [lang]``, ``[lang] x </s>`` or ``x </s>``."""
     tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
     return {
         "id": np.array([number]),
@@ -245,7 +245,8 @@ class _Beams:
         self.model, self.search, device = model, search, states.device
         lengths = torch.tensor(lengths_of(runs), device=device)
         self.attended_in = _attended_in(states)
-        longest = model.cfg.max_positions - 1
+        self.before = int(symbols.lang_first)  # tokens that the decoder reads before the language
+        longest = model.cfg.max_positions - 1 - self.before
         room = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = room.clamp(min=1), tgt_langs
         self.project = _projection(model.decoder.head.weight, model.decoder.head.bias)
@@ -270,8 +271,12 @@ class _Beams:
     def run(self) -> list[list[Hypothesis]]:
         """Run steps until every sentence is done."""
         step = 0
+        if self.before:
+            langs, self.tokens = self.tokens, torch.full_like(self.tokens, EOS)
+            self._logits(0)
+            self.tokens = torch.cat([self.tokens, langs], 2)
         while len(self.sources):
-            scores, parents, tokens = self._candidates(self._logits(step), step)
+            scores, parents, tokens = self._candidates(self._logits(step + self.before), step)
             self._end(scores, parents, tokens, step)
             self._advance(scores, parents, tokens)
             self._leave()
@@ -283,7 +288,7 @@ class _Beams:
         return [sorted(hypotheses, key=lambda h: -h.score) or nothing for hypotheses in self.ended]
 
     def _logits(self, step: int) -> Tensor:
-        """Return the decoder's predictions after each hypothesis, float32 (S, W, V)."""
+        """Return the predictions after the token at position ``step`` of each hypothesis, float32 (S, W, V)."""
         decoder = self.model.decoder
         num, width = self.tokens.shape[:2]
         langs = self.langs[:, None].expand(num, width).flatten()
@@ -293,12 +298,14 @@ class _Beams:
         own = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
         self.ancestors = torch.cat([self.ancestors, own], 2)
         bias = _bias(self.ancestors[:, None], self.attended_in) if width > 1 else None
+        biases = [bias] * len(self.caches)
         if decoder.relative is not None:
             self.steps = torch.cat([self.steps, self.steps.new_full((num, width), step)], 1)
             near = decoder.relative.at(self.steps - step).transpose(1, 2)[:, :, None].to(self.attended_in)
-            bias = near if bias is None else near + bias
-        for layer, cache in zip(decoder.layers, self.caches, strict=True):
-            x = self._layer(_as_decoder(layer), cache, x, slots, bias)
+            biases = [n if bias is None else n + bias for n in near.chunk(decoder.relative.layers, 1)]
+            biases = biases if decoder.relative.layers > 1 else biases * len(self.caches)
+        for layer, cache, seen in zip(decoder.layers, self.caches, biases, strict=True):
+            x = self._layer(_as_decoder(layer), cache, x, slots, seen)
         logits = self.project(decoder.head.transform(decoder.final_norm(x)))
         return logits.float().view(num, width, -1)
 
@@ -367,7 +374,7 @@ class _Beams:
         ends = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
         if bool(ends.any()):
             rows, columns = ends.nonzero().unbind(1)
-            written = self.tokens[rows, parents[rows, columns], 1:].cpu().numpy()
+            written = self.tokens[rows, parents[rows, columns], 1 + self.before :].cpu().numpy()
             worth = (scores[rows, columns] / (step + 1) ** self.search.length_penalty).tolist()
             for number, words, score in zip(self.sources[rows].tolist(), written, worth, strict=True):
                 if len(self.ended[number]) < beam:

@@ -10,7 +10,6 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -203,16 +202,17 @@ class Decoder(nn.Module):
         drop = self.cfg.attention_dropout if self.training else 0.0
         own = Attention(runs, causal=True, drop=drop)
         other = Attention([run[:2] for run in cross], drop=drop, keys=[run[::2] for run in cross])
+        owns = [own] * len(self.layers)
         if self.relative is not None:
-            own = replace(own, bias=self.relative(own.longest, words.device))
+            owns = self.relative.by_layer(own, len(self.layers), words.device)
         x = self.embed(words, positions, langs)
         again = self.cfg.checkpoint_activations and self.training and torch.is_grad_enabled()
-        for layer in self.layers:
+        for layer, seen in zip(self.layers, owns, strict=True):
             assert isinstance(layer, DecoderLayer)
 
-            def to_self(qkv: Tensor) -> Tensor:
+            def to_self(qkv: Tensor, seen: Attention = seen) -> Tensor:
                 query, key, value = qkv.unbind(1)
-                return attend(query, key, value, own)
+                return attend(query, key, value, seen)
 
             def to_source(query: Tensor, layer: DecoderLayer = layer) -> Tensor:
                 return attend(query, *layer.memory(memory), other)

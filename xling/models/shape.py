@@ -51,6 +51,8 @@ class _Settings:
         unbiased_head: no bias in the plain head, as in stock fairseq.
         untied_head: the plain head has its own matrix (T5 1.1, mT5).
         source_lang: a source ends with the token of its language; T5's do not.
+        lang_first: a source begins with that token instead, and the decoder reads ``</s> [lang] y`` and predicts
+            ``[lang] y </s>`` (mBART-50, M2M-100, NLLB), not ``[lang] y``.
         checkpoint_activations: keep only the input of each layer and recompute the rest in the backward pass.
         compile: compile the computation between two attentions.
         lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.adapters`; only
@@ -62,9 +64,10 @@ class _Settings:
         norm: ``rms`` neither centres nor shifts (T5), ``unshifted`` only centres (ModernBERT).
         embedding_norm: a norm on the embeddings.
         biases: biases in the matrices of layers.
-        positions: a learnt vector for each position, biases by distance (T5), see
-            `xling.models.encoder.Relative`, or rotation of queries and keys, see `xling.models.rope`; a
-            decoder of a rotary encoder has learnt vectors.
+        positions: a learnt vector for each position, a fixed one of sines and cosines (M2M-100), biases by
+            distance (T5, see `xling.models.encoder.Relative`), or rotation of queries and keys (see
+            `xling.models.rope`). A decoder of a rotary encoder has learnt vectors.
+        layer_biases: every layer has its own biases of ``positions=relative`` (umT5), else all share one set.
         ffn: activation between the two matrices of a feed-forward block, or of its gate (mT5, T5 1.1;
             ``geglu`` in ModernBERT, ``swiglu``).
         head_dim: size of a head, 0 for ``dim / heads``.
@@ -104,11 +107,13 @@ class _Settings:
     norm: Literal["layer", "rms", "unshifted"] = setting("layer", same=True)
     embedding_norm: bool = setting(True, same=True)
     biases: bool = setting(True, same=True)
-    positions: Literal["learnt", "relative", "rope"] = setting("learnt", same=True)
+    positions: Literal["learnt", "sinusoidal", "relative", "rope"] = setting("learnt", same=True)
+    layer_biases: bool = setting(False, same=True)
     ffn: Literal["gelu", "relu", "gated_gelu", "geglu", "swiglu"] = setting("gelu", same=True)
     head_dim: int = setting(0, _width("dim / heads"))
     untied_head: bool = setting(False, only=DECODER, same=True)
     source_lang: bool = setting(True, only=DECODER, same=True)
+    lang_first: bool = setting(False, only=DECODER, same=True)
     attention: str = setting(windows.GLOBAL, same=True)
     local_theta: float = setting(10_000.0, POSITIVE)
     global_theta: float = setting(160_000.0, POSITIVE)
@@ -132,6 +137,12 @@ class _Settings:
         for name in ("unbiased_head", "untied_head"):
             if getattr(self, name) and not self.plain_head:
                 raise UserError(f"model.{name}=true with model.plain_head=false", "both, or neither")
+        if self.lang_first and not self.source_lang:
+            raise UserError("model.lang_first=true with model.source_lang=false", "model.source_lang=true")
+        if self.layer_biases and self.positions != "relative":
+            raise UserError(f"model.layer_biases=true with model.positions={self.positions}", "relative")
+        if self.positions == "sinusoidal" and self.dim % 2:
+            raise UserError(f"model.positions=sinusoidal with model.dim={self.dim}", "an even width")
         windowed = any(windows.of(self.attention, self.layers))
         if windowed and self.positions == "relative":
             raise UserError(

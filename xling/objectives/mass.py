@@ -133,8 +133,13 @@ class Mass(Seq2SeqObjective):
     config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of sentences of a split."""
+        """Return the dataset of sentences of a split.
+
+        Raises:
+            UserError: an unknown style, a share outside 0 to 1, or a model with ``lang_first``.
+        """
         cfg, symbols = self.cfg, self.symbols
+        self.refuse_lang_first("objectives.mass")
         noise.check_style("mass", cfg.style, STYLES)
         noise.check_share("span", cfg.span)
         rule = MaskRule(

@@ -133,6 +133,7 @@ class Mbart(Seq2SeqObjective):
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
         if cfg.style == "fairseq":
+            self.refuse_lang_first("objectives.mbart.style=fairseq")
             room = cfg.tokens_per_sample - 2
             return TextDataset(
                 cfg, data, split, self.langs, "mbart", as_fairseq, lambda lengths: cost(lengths) + 3, room

@@ -3,6 +3,7 @@
 Every source ends in ``</s> [lang]``, the token of its own language. The decoder starts with the token of the
 language it writes, reads ``[lang] y`` and predicts ``y </s>`` (mBART's order). So one way of generating works
 for models of all these objectives, and the token at the decoder's start selects the language of the output.
+With ``model.lang_first`` sources are ``[lang] x </s>``, and the decoder reads ``</s> [lang] y`` (M2M-100's order).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def example(
     Args:
         source: what the encoder reads, without its language token, (S - 1,), or (S,) if it has no language
             token.
-        target: what is predicted, (T,).
+        target: what is predicted, (T,); with ``lang_first`` the token of its language comes before it.
         src_lang, tgt_lang: indices of the languages.
         symbols: symbols of the model.
         start: position of the first prediction.
@@ -78,12 +79,13 @@ def example(
     Returns:
         Input of `xling.data.packing.pack_seq2seq`.
     """
-    tokens = symbols.with_lang(source, src_lang)
+    tokens, prompt = symbols.with_lang(source, src_lang), symbols.prompt(tgt_lang)
+    target = np.concatenate([prompt[1:], target]).astype(target.dtype)
     return {
         "tokens": tokens,
         "positions": np.arange(len(tokens)),
         "langs": np.full(len(tokens), src_lang),
-        "prev_tokens": np.concatenate([[symbols.lang(tgt_lang)], target[:-1]]),
+        "prev_tokens": np.concatenate([prompt[:1], target[:-1]]),
         "prev_positions": start + np.arange(len(target)),
         "prev_langs": np.full(len(target), tgt_lang),
         "target": target,
@@ -290,8 +292,17 @@ class Seq2SeqObjective(Objective):
     @property
     def symbols(self) -> Symbols:
         """Symbols of the model."""
-        source_lang = self.shape is None or self.shape.source_lang
-        return Symbols.of_size(len(self.dictionary), self.langs, source_lang)
+        order = (self.shape.source_lang, self.shape.lang_first) if self.shape is not None else ()
+        return Symbols.of_size(len(self.dictionary), self.langs, *order)
+
+    def refuse_lang_first(self, what: str) -> None:
+        """Reject a model with another order of tokens than ``what`` has.
+
+        Raises:
+            UserError: the model has ``lang_first``.
+        """
+        if self.symbols.lang_first:
+            raise UserError(f"{what} with model.lang_first=true", "model.lang_first=false")
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
         """Return the cross-entropy of every token that the decoder predicts."""

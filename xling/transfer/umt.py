@@ -113,7 +113,8 @@ class Watcher:
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
         self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
         self.processor = vocab.load(data)
-        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs))
+        order = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
+        symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **order)
         pairs = [split_pair(pair) for pair in cfg.pairs]
         codes = [(self.langs.index(a), self.langs.index(b)) for a, b in pairs]
         self.directions = [f"{a}-{b}" for pair in pairs for a, b in (pair, pair[::-1])]

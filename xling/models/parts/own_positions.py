@@ -32,7 +32,7 @@ class OwnPositions(Part):
         """
         from torch import nn
 
-        if side.positions is None:
+        if side.cfg.positions != "learnt":
             raise UserError(
                 f"model.own_positions={value} with model.positions={side.cfg.positions}", "learnt"
             )

@@ -1,0 +1,204 @@
+"""Conversion of encoder-decoders to BART's family in transformers and back: BART, mBART, mBART-50, M2M-100 and NLLB.
+
+They are one model with few differences:
+
+- mBART has learnt positions, a norm of the embeddings, and norms before the blocks,
+- M2M-100 and NLLB have fixed positions, ReLU, and no norm of the embeddings,
+- BART has norms after the blocks.
+
+transformers keeps our order of ids: pieces, ``<mask>``, languages, sentinels; rows of foreign models are put
+into it. Source: Lewis et al. 2020; Liu et al. 2020; Tang et al. 2020; Fan et al. 2020; NLLB Team 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from xling.core.errors import UserError
+from xling.data.symbols import Symbols
+from xling.hub import bart_ids, files, layouts, mbart
+from xling.models.encoder import PAD
+from xling.models.generate import BOS, EOS
+from xling.models.seq2seq import Seq2SeqConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+_SPOKEN = layouts.CLASSIC | {"lang_first"}
+_SIZES = (
+    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
+    "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings",
+)  # fmt: skip
+_SAME = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A class of transformers.
+
+    Attributes:
+        name: start of the class's name.
+        sides: names of the weights.
+        config: settings in ``config.json`` that a model of ours cannot have otherwise.
+        shape: the settings of our models that differ from mBART's defaults.
+        biased: whether the output has a bias.
+    """
+
+    name: str
+    sides: Mapping[str, layouts.Layout]
+    config: Mapping[str, Any]
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    biased: bool = True
+
+
+FAMILIES = {
+    "mbart": Family(
+        "MBart",
+        layouts.MBART,
+        {"activation_function": "gelu", "add_final_layer_norm": True, "normalize_before": True,
+         "normalize_embedding": True, "static_position_embeddings": False},
+    ),
+    "m2m_100": Family(
+        "M2M100",
+        layouts.bart(norm=False, learnt=False),
+        {"activation_function": "relu"},
+        {"positions": "sinusoidal", "embedding_norm": False, "ffn": "relu"},
+        biased=False,
+    ),
+    "bart": Family(
+        "Bart",
+        layouts.bart(final_norm=False),
+        {"activation_function": "gelu", "add_final_layer_norm": False, "normalize_before": False,
+         "normalize_embedding": True, "static_position_embeddings": False},
+        {"pre_norm": False},
+    ),
+}  # fmt: skip
+"""By the type of the model in transformers."""
+
+
+def type_of(shape: Seq2SeqConfig) -> str:
+    """Return the type that is closest to a model of ours."""
+    if shape.positions == "sinusoidal":
+        return "m2m_100"
+    return "mbart" if shape.pre_norm else "bart"
+
+
+def oddities(shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]) -> list[str]:
+    """List the parts of a model that its type lacks, or that it lacks itself."""
+    family, odd = FAMILIES[type_of(shape)], []
+    if not shape.pre_norm and type_of(shape) != "bart":
+        odd.append("layer norms after the blocks (model.pre_norm=false)")
+    if not shape.plain_head:
+        odd.append("a dense layer before the output (model.plain_head=false)")
+    if shape.lang_embeddings:
+        odd.append("language embeddings (model.lang_embeddings)")
+    if shape.norm_eps != 1e-5:
+        odd.append(f"layer norms with model.norm_eps={shape.norm_eps}")
+    if shape.untied_head:
+        odd.append("a separate output matrix (model.untied_head)")
+    bias = state.get("decoder.head.bias")
+    if bias is not None and not family.biased and bool(bias.any()):
+        odd.append("a bias at its output (model.unbiased_head=false)")
+    return odd + layouts.unusual(shape, _SPOKEN, family.shape)
+
+
+def hf_weights(
+    shape: Seq2SeqConfig, state: Mapping[str, Shaped[Tensor, " ..."]]
+) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Rename our weights for the class of the model, ids in our order."""
+    family, tokens = FAMILIES[type_of(shape)], state["encoder.tokens.weight"]
+    renamed = {"model.shared.weight": tokens}
+    for side, layout in family.sides.items():
+        renamed |= {f"model.{name}": tensor for name, tensor in layouts.trunk(state, side, layout).items()}
+    if family.biased:
+        bias = state.get("decoder.head.bias", tokens.new_zeros(len(tokens)))
+        renamed["final_logits_bias"] = bias[None]
+    return layouts.plain(renamed)
+
+
+def hf_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
+    """Build the ``config.json`` of the class of the model."""
+    kind = type_of(shape)
+    return {
+        "architectures": [f"{FAMILIES[kind].name}ForConditionalGeneration"],
+        "model_type": kind,
+        "vocab_size": symbols.size,
+        "d_model": shape.dim,
+        "encoder_layers": shape.layers,
+        "decoder_layers": shape.decoder_layers or shape.layers,
+        "encoder_attention_heads": shape.heads,
+        "decoder_attention_heads": shape.heads,
+        "encoder_ffn_dim": shape.ffn_dim,
+        "decoder_ffn_dim": shape.ffn_dim,
+        "max_position_embeddings": shape.max_positions,
+        "activation_function": FAMILIES[kind].config["activation_function"],
+        "dropout": shape.dropout or 0.1,
+        "attention_dropout": shape.attention_dropout,
+        "activation_dropout": 0.0,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
+        "scale_embedding": shape.scale_embeddings,
+        "init_std": 0.02,
+        "is_encoder_decoder": True,
+        "tie_word_embeddings": True,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": symbols.prompt(symbols.default)[0],
+        "dtype": "float32",
+    }
+
+
+def read_hf(
+    config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], bart_ids.Ids]:
+    """Return shape, weights and ids of a model of BART's family in our format.
+
+    Args:
+        config: its ``config.json``.
+        state: its tensors.
+        folder: its directory, with its vocabulary.
+        langs: see `xling.hub.bart_ids.ids_of`.
+
+    Raises:
+        UserError: the model has a part that ours lack, a weight is missing, or tokens are not understood.
+    """
+    kind = str(config["model_type"])
+    family = FAMILIES[kind]
+    wanted = {**family.config, "is_encoder_decoder": True, "tie_word_embeddings": True}
+    files.refuse_odd(config, wanted, _SIZES, folder)
+    for ours, theirs in _SAME:
+        if config[ours] != config[theirs]:
+            raise UserError(
+                f"{folder}/config.json: {ours}={config[ours]}, {theirs}={config[theirs]}", "equal ones"
+            )
+    state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
+    tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
+    embeddings = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
+    tokens, first = files.one_table(embeddings, folder), bart_ids.reading(config, folder)
+    names = bart_ids.CC50 if first else mbart.CC25
+    ids = bart_ids.ids_of(folder, kind, len(tokens), langs, names)
+    bias = state.get("final_logits_bias")
+    biased = bias is not None and bool(bias.any())
+    weights = mbart.our_weights(state, tokens, ids.order, family.sides, str(folder))
+    if bias is not None and biased:
+        weights["decoder.head.bias"] = bias.flatten().float()[ids.order]
+    shape: dict[str, Any] = {
+        "layers": config["encoder_layers"],
+        "decoder_layers": config["decoder_layers"],
+        "dim": config["d_model"],
+        "heads": config["encoder_attention_heads"],
+        "ffn_dim": config["encoder_ffn_dim"],
+        "max_positions": config["max_position_embeddings"],
+        "scale_embeddings": bool(config.get("scale_embedding", kind == "m2m_100")),
+        "unbiased_head": not biased,
+        "pre_norm": True,
+        "plain_head": True,
+        "lang_first": first,
+    }
+    return Seq2SeqConfig(**shape | family.shape), weights, ids

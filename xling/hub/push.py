@@ -1,0 +1,70 @@
+"""Upload of an exported model to the Hugging Face Hub: ``xling push``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from xling.core import manifest
+from xling.core.answer import Answer
+from xling.core.errors import UserError
+from xling.hub.config import PushConfig
+
+STAGES = ("export hf", "export onnx", "export fairseq")
+LEFT_OUT = (manifest.FILE_NAME,)  # it names paths of this machine
+
+
+def run(cfg: PushConfig) -> Answer:
+    """Upload the files of an export in one commit, and compare what the Hub has with what is here.
+
+    Returns:
+        The address of the repository, with the commit and the files.
+
+    Raises:
+        UserError: ``source`` is not a complete export, the name is invalid, the Hub refuses or cannot be
+            reached, or it lacks a file after the upload.
+    """
+    record = manifest.verify(cfg.source)
+    if record.stage not in STAGES:
+        raise UserError(
+            f"{cfg.source} was made by {record.stage!r}", ", ".join(STAGES), "export the model first"
+        )
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    # The protocol without xet works on every server that speaks the Hub's interface.
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+    api = HfApi(endpoint=cfg.endpoint or None)
+    try:
+        url = api.create_repo(cfg.repo, private=cfg.private, exist_ok=True, repo_type="model")
+        commit = api.upload_folder(
+            repo_id=url.repo_id,
+            folder_path=cfg.source,
+            commit_message=cfg.message or f"{record.stage} by xling {record.code_version}",
+            revision=cfg.revision or None,
+            ignore_patterns=list(LEFT_OUT),
+        )
+        there = set(api.list_repo_files(url.repo_id, revision=commit.oid))
+    except HFValidationError as error:
+        raise UserError(f"repo={cfg.repo}: {error}", "NAME or OWNER/NAME") from None
+    except HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        fix = "set HF_TOKEN to a token that may write there" if status in (401, 403) else "try again later"
+        raise UserError(f"repo={cfg.repo}: the hub refused: {_first_line(error)}", fix=fix) from None
+    except (OSError, httpx.HTTPError, RuntimeError) as error:
+        raise UserError(
+            f"repo={cfg.repo}: the hub cannot be reached: {_first_line(error)}",
+            fix="check the network, HF_ENDPOINT and endpoint=",
+        ) from None
+    if lost := sorted({name for name in record.files if name not in LEFT_OUT} - there):
+        raise UserError(
+            f"repo={cfg.repo}: the hub has no {', '.join(lost)} after the upload", fix="push again"
+        )
+    facts = {"repo": url.repo_id, "url": str(url), "commit": commit.oid, "files": sorted(there)}
+    return Answer(f"{url} has {len(there)} files of {Path(cfg.source)}, commit {commit.oid}", facts)
+
+
+def _first_line(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
