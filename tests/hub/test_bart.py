@@ -162,7 +162,8 @@ def test_logits_and_outputs_are_those_of_transformers(
         assert (wanted[:, order] - mine).abs().max() < 1e-5
     sources = [np.array(row) for row in ([5, 77, 9], [8], [*range(30, 70)])]
     barred = sorted({*range(rows)} - {int(n) for n in order[4 : symbols.mask]} - {2})
-    for beam in (1, 3):
+    # Rows without a token share the probability in theirs and are left out in ours: sums over tokens differ then.
+    for beam in (1, 3) if len(set(order.tolist())) == rows or kind == "bart" else (1,):
         search = Search(beam=beam, max_len_a=0, max_len_b=19)
         mine_all = generate_all(model, sources, [src] * 3, [tgt] * 3, symbols, search)
         for row, hypotheses in zip(sources, mine_all, strict=True):

@@ -275,7 +275,6 @@ def test_a_bias_does_not_fit_into_fairseq(published: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"pre_norm": False}, "model.pre_norm=false"),
         ({"plain_head": False}, "model.plain_head=false"),
         ({"lang_embeddings": True}, "model.lang_embeddings"),
         ({"norm_eps": 1e-12}, "model.norm_eps=1e-12"),
@@ -288,6 +287,13 @@ def test_what_mbart_cannot_express_is_named(
     for run in (run_hf, run_fairseq):
         with pytest.raises(UserError, match=said):
             run(ExportConfig(folder, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_norms_after_the_blocks_do_not_fit_into_fairseq(vocab: Path, tmp_path: Path) -> None:
+    folder = publish(tmp_path / "m", vocab, pre_norm=False, unbiased_head=True)
+    with pytest.raises(UserError, match=r"model.pre_norm=false"):
+        run_fairseq(ExportConfig(folder, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -335,8 +341,8 @@ def other_pieces(folder: Path) -> None:
             set_config(d_model=64, encoder_attention_heads=2, decoder_attention_heads=2),
             "by its configuration",
         ),
-        (set_config(decoder_start_token_id=2), "mBART-50"),
-        (set_config("tokenizer_config.json", tokenizer_class="MBart50Tokenizer"), "mBART-50"),
+        (set_config(decoder_start_token_id=2), "26 tokens after its pieces, for 52 languages"),
+        (set_config("tokenizer_config.json", tokenizer_class="MBart50Tokenizer"), "for 52 languages"),
         (change_weight("lm_head.weight"), "embeddings of its own"),
         (change_weight(""), r"no weight encoder\.layers\.0\.fc1"),
         (lambda folder: (folder / "sentencepiece.bpe.model").unlink(), "no SentencePiece model"),
