@@ -53,13 +53,13 @@ class Finding:
     Attributes:
         what: what was looked at.
         state: ``ok``, ``warning`` or ``broken``.
-        found: what is there.
+        detail: what the check saw.
         fix: what to do about it, "" where nothing is to be done.
     """
 
     what: str
     state: State
-    found: str
+    detail: str
     fix: str = ""
 
 
@@ -71,7 +71,7 @@ def run(cfg: DoctorConfig) -> Answer:
     width = max(len(f.what) for f in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.state:<8} {finding.what:<{width}}  {finding.found}")
+        lines.append(f"{finding.state:<8} {finding.what:<{width}}  {finding.detail}")
         if finding.fix:
             lines.append(f"{'':8} {'':{width}}  fix: {finding.fix}")
     verdict = f"{len(broken)} broken" if broken else "usable"

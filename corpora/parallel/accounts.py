@@ -1,4 +1,4 @@
-"""What the data card says of pairs beside the ledger: lengths, sources and samples, counted a frame at a time."""
+"""Counters for the data card that the ledger lacks: lengths, sources and samples of pairs, one frame at a time."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SCORES, JUDGE = "scores.txt", "judge.npz"
 
 @dataclass(frozen=True)
 class AlignConfig(OfPair):
-    """What to align and how.
+    """Settings of ``xling align``: what is aligned, and how.
 
     Attributes:
         pair: the languages, for example ``en-sw``.
@@ -166,23 +166,23 @@ def _publish(cfg: AlignConfig) -> Answer:
         return _answer(out, "up to date, nothing to do")
     src, tgt = read_words(cfg)
     links = _links(cfg, src, tgt)
-    found = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
-    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as made:
+    phrase_table = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
+    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as artifact:
         text = "".join(format_pharaoh(row) + "\n" for row in links)
-        (made.path / LINKS).write_text(text, encoding="utf-8")
+        (artifact.path / LINKS).write_text(text, encoding="utf-8")
         for side, lang in zip((src, tgt), cfg.langs, strict=True):
             tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
-            (made.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
-        write_phrases(made.path / PHRASES, found)
+            (artifact.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
+        write_phrases(artifact.path / PHRASES, phrase_table)
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in reader.lines(path))
-            (made.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
-        _write_scores(cfg, made.path)
-        made.counts |= {
+            (artifact.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
+        _write_scores(cfg, artifact.path)
+        artifact.counts |= {
             "pairs": len(links),
             "pairs_without_links": sum(not row for row in links),
             "links": sum(map(len, links)),
-            "phrase_pairs": len(found),
+            "phrase_pairs": len(phrase_table),
         }
     shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
     return _answer(out)
@@ -203,11 +203,11 @@ def _answer(out: Path, text: str = "") -> Answer:
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 
 
-def write_phrases(path: Path, found: Sequence[phrases.Phrase]) -> None:
+def write_phrases(path: Path, phrase_table: Sequence[phrases.Phrase]) -> None:
     """A table with columns src, tgt, p(tgt|src), p(src|tgt), count; equal tables give equal bytes."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         packed.write(b"src\ttgt\ttgt_given_src\tsrc_given_tgt\tcount\n")
-        for p in found:
+        for p in phrase_table:
             packed.write(
                 f"{p.src}\t{p.tgt}\t{p.tgt_given_src:.6g}\t{p.src_given_tgt:.6g}\t{p.count}\n".encode()
             )

@@ -102,6 +102,6 @@ class ParallelConfig(OfPair):
         return chain.build(self.filters, self.settings, context)
 
     def source_context(self) -> SourceContext:
-        """What the sources need to know."""
+        """Languages, folders and addresses that the sources need."""
         src, tgt = languages.get_pair(self.pair)
         return SourceContext(src, tgt, Path(self.cache), self.base_urls, self.size, self.seed)

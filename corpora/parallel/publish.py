@@ -61,14 +61,14 @@ def run_publish(cfg: ParallelConfig) -> Answer:
         raise nothing_left(cfg, ledger)
     plan = final_plan(keys, chain, cfg)
     inputs = [Path(path) for folder in folders for path in read_json(folder / INPUTS)["digests"]]
-    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as made:
-        _write(cfg, chain, with_keys, plan, ledger, accounts, made.path)
+    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as artifact:
+        _write(cfg, chain, with_keys, plan, ledger, accounts, artifact.path)
         if not ledger.seen[CORPUS]:
             raise nothing_left(cfg, ledger)
         stats = _stats(cfg, chain, folders, ledger, accounts)
-        write_json(made.path / _STATS, stats)
-        card.write(made.path, stats)
-        made.counts |= {
+        write_json(artifact.path / _STATS, stats)
+        card.write(artifact.path, stats)
+        artifact.counts |= {
             "pairs": ledger.seen[CORPUS],
             "characters": ledger.seen_chars[CORPUS],
             **{f"pairs_{name}": int((plan["split"] == name).sum()) for name in SPLITS},
@@ -143,14 +143,14 @@ def _leaks(kept: pl.DataFrame, chosen: npt.NDArray[np.object_]) -> npt.NDArray[n
     frame = kept.select(
         "split_src", "split_tgt", pl.Series("split", chosen.tolist(), pl.String)
     ).with_row_index()
-    found: list[int] = []
+    leaked: list[int] = []
     for low, high in (("train", ("dev", "test")), ("dev", ("test",))):
         held = frame.filter(pl.col("split").is_in(high))
         same = pl.any_horizontal(
             pl.col(f"split_{side}").is_in(held[f"split_{side}"].unique().implode()) for side in ("src", "tgt")
         )
-        found += frame.filter((pl.col("split") == low) & same)["index"].to_list()
-    return np.array(sorted(found), dtype=np.int64)
+        leaked += frame.filter((pl.col("split") == low) & same)["index"].to_list()
+    return np.array(sorted(leaked), dtype=np.int64)
 
 
 def _write(

@@ -4,12 +4,18 @@ Usage::
 
     python -m xling.slurm.testbed.nemesis --seed 1 --schedules 10 [--dir DIR]
 
-Each schedule submits a small pipeline and disturbs it for a while: the controller is killed, restarted or stopped,
-nodes are lost, processes are killed or stopped, jobs are requeued, cancelled or preempted, ``sbatch`` is slow or its
-answer gets lost, records are torn, the disk is full. Then everything is healed, and the run has to end by itself with
-``xling slurm reconcile`` called now and then, as cron does. Checked are: each part was published once and never ran
-twice at the same time, the results are those of an undisturbed run, no job is left, and no status was false.
-The exit code is 1 when anything was violated.
+Each schedule submits a small pipeline and disturbs it for a while:
+
+- the controller is killed, restarted or stopped,
+- nodes are lost,
+- processes are killed or stopped,
+- jobs are requeued, cancelled or preempted,
+- ``sbatch`` is slow, or its answer gets lost,
+- records are torn, or the disk is full.
+
+Then everything is healed. The run has to end by itself, with ``xling slurm reconcile`` called now and then, as cron
+does. Checked are: each part was published once and never ran twice at the same time, the results are those of an
+undisturbed run, no job is left, and no status was false. The exit code is 1 when anything was violated.
 """
 
 from __future__ import annotations
@@ -62,14 +68,14 @@ class Schedule:
         work: folder of this schedule.
         draw: where all chance comes from.
         done: the disturbances in order.
-        found: what was violated.
+        violations: what was violated, a sentence each.
     """
 
     bed: Bed
     work: Path
     draw: random.Random
     done: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     healing: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -112,19 +118,19 @@ class Schedule:
         after = self.active()
         for name, state in steps.items():
             if state == "DONE" and not (self.work / name / "result").exists():
-                self.found.append(f"status says {name} is DONE, and there is no result")
+                self.violations.append(f"status says {name} is DONE, and there is no result")
             if state in ("FAILED", "CANCELLED"):
-                self.found.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
+                self.violations.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
             if before is None or after is None:
                 continue
             running = [job for job in (*before, *after) if job.startswith(f"x.{name}.")]
             if state in ("RUNNING", "PENDING") and not running:
-                self.found.append(f"status says {name} is {state}, and Slurm knows no job of it")
+                self.violations.append(f"status says {name} is {state}, and Slurm knows no job of it")
             both = [
                 job for job in before if job in after and job.startswith((f"x.{name}.run", f"x.{name}.m"))
             ]
             if state == "LOST" and both:
-                self.found.append(f"status says {name} is LOST, and {both} were there all the time")
+                self.violations.append(f"status says {name} is LOST, and {both} were there all the time")
 
     def state_of(self, name: str) -> status.StepStatus:
         """Return the status of a step as ``xling slurm status`` reports it."""
@@ -145,7 +151,7 @@ class Schedule:
         deadline = time.monotonic() + HEALED_S
         while not all(step.outcome() for step in self.run.steps.values()):
             if time.monotonic() > deadline:
-                self.found.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
+                self.violations.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
                 return
             time.sleep(CRON_S)
             _resume_nodes(self)
@@ -165,21 +171,21 @@ class Schedule:
         """Check the conditions that must hold at the end."""
         for name, step in self.run.steps.items():
             if step.outcome().get("state") != "done":
-                self.found.append(f"{name} ended as {step.outcome()}")
+                self.violations.append(f"{name} ended as {step.outcome()}")
             stage = "parts" if name == "parts" else "chain"
             result = self.work / name / "result"
             if not result.exists() or result.read_text() != expected(stage):
-                self.found.append(f"the result of {name} is not that of an undisturbed run")
+                self.violations.append(f"the result of {name} is not that of an undisturbed run")
             if (self.work / name / DOUBLED).exists():
-                self.found.append(f"{name} ran twice at once: {(self.work / name / DOUBLED).read_text()}")
+                self.violations.append(f"{name} ran twice at once: {(self.work / name / DOUBLED).read_text()}")
             for entry in step.arrays():
                 for index in entry["indices"]:
                     part = step.part(entry["phase"], index)
                     times = sum(event["event"] == "done" for event in part.events())
                     if times != 1:
-                        self.found.append(f"{part} was published {times} times")
+                        self.violations.append(f"{part} was published {times} times")
         if left := self.left():
-            self.found.append(f"jobs are left: {left}")
+            self.violations.append(f"jobs are left: {left}")
 
     def processes(self) -> list[int]:
         """Return processes of jobs of the test bed that run our code."""
@@ -381,15 +387,15 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
             with small_disk(work), contextlib.chdir(work):
                 schedule = Schedule(here, work, random.Random(f"{seed}.{number}"))
                 schedule.play()
-                wrong += bool(schedule.found)
+                wrong += bool(schedule.violations)
                 seconds = time.monotonic() - began
                 print(
                     f"schedule {seed}.{number}: {seconds:.0f} s, {len(schedule.done)} disturbances",
                     flush=True,
                 )
-                for text in dict.fromkeys(schedule.found):
+                for text in dict.fromkeys(schedule.violations):
                     print(f"  VIOLATED: {text}", flush=True)
-                if schedule.found:
+                if schedule.violations:
                     print(f"  after: {' '.join(schedule.done)}", flush=True)
                     shutil.copytree(work, directory.with_name(f"{directory.name}-{seed}.{number}"))
                 schedule.command("scancel", "--user", "root")
