@@ -140,9 +140,9 @@ def test_torchaudio(monkeypatch: pytest.MonkeyPatch, rc: int, state: str) -> Non
     monkeypatch.setattr(doctor.subprocess, "run", lambda *given, **how: done)
     (found,) = doctor.torchaudio(DoctorConfig())
     assert found.state == state
-    assert ("pip uninstall torchaudio" in found.fix and "Could not load this library" in found.detail) == bool(
-        rc
-    )
+    assert (
+        "pip uninstall torchaudio" in found.fix and "Could not load this library" in found.detail
+    ) == bool(rc)
 
 
 @pytest.mark.parametrize(("answer", "state"), [("Slurmctld(primary) at node is UP", OK), ("", WARNING)])

@@ -76,7 +76,10 @@ def run(cfg: DoctorConfig) -> Answer:
             lines.append(f"{'':8} {'':{width}}  fix: {finding.fix}")
     verdict = f"{len(broken)} broken" if broken else "usable"
     lines.append(f"{verdict}, {len(warnings)} warning{'s' * (len(warnings) != 1)}")
-    facts = {"usable": not broken, "findings": [asdict(f) for f in findings]}
+    facts = {
+        "usable": not broken,
+        "findings": [asdict(f) | {"found": f.detail} for f in findings],
+    }  # its name until 0.2
     return Answer("\n".join(lines), facts, exit_code=1 if broken else 0)
 
 

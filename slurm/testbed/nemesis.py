@@ -65,14 +65,14 @@ class Schedule:
 
     Attributes:
         bed: the test bed.
-        work: folder of this schedule.
+        folder: where this schedule writes.
         draw: where all chance comes from.
         done: the disturbances in order.
         violations: what was violated, a sentence each.
     """
 
     bed: Bed
-    work: Path
+    folder: Path
     draw: random.Random
     done: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -81,14 +81,14 @@ class Schedule:
     @property
     def run(self) -> Run:
         """The run as it is on the disk."""
-        return open_run(self.work / "runs/jobs/x")
+        return open_run(self.folder / "runs/jobs/x")
 
     def play(self) -> None:
         """Submit, disturb, heal, wait and check."""
         steps = {
-            "parts": Step("parts", {"out": str(self.work / "parts"), "seconds": "1"}),
-            "left": Step("chain", {"out": str(self.work / "left")}, after=("parts",)),
-            "right": Step("chain", {"out": str(self.work / "right")}, after=("parts",)),
+            "parts": Step("parts", {"out": str(self.folder / "parts"), "seconds": "1"}),
+            "left": Step("chain", {"out": str(self.folder / "left")}, after=("parts",)),
+            "right": Step("chain", {"out": str(self.folder / "right")}, after=("parts",)),
         }
         inline = self.draw.choice(["0", "4"])
         settings = {"run": "x", "max_attempts": "50", "inline_parts": inline, "mem_gb": "0.25"}
@@ -117,7 +117,7 @@ class Schedule:
         steps = {s.step: s.state for s in map(self.state_of, self.run.steps)}
         after = self.active()
         for name, state in steps.items():
-            if state == "DONE" and not (self.work / name / "result").exists():
+            if state == "DONE" and not (self.folder / name / "result").exists():
                 self.violations.append(f"status says {name} is DONE, and there is no result")
             if state in ("FAILED", "CANCELLED"):
                 self.violations.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
@@ -173,11 +173,13 @@ class Schedule:
             if step.outcome().get("state") != "done":
                 self.violations.append(f"{name} ended as {step.outcome()}")
             stage = "parts" if name == "parts" else "chain"
-            result = self.work / name / "result"
+            result = self.folder / name / "result"
             if not result.exists() or result.read_text() != expected(stage):
                 self.violations.append(f"the result of {name} is not that of an undisturbed run")
-            if (self.work / name / DOUBLED).exists():
-                self.violations.append(f"{name} ran twice at once: {(self.work / name / DOUBLED).read_text()}")
+            if (self.folder / name / DOUBLED).exists():
+                self.violations.append(
+                    f"{name} ran twice at once: {(self.folder / name / DOUBLED).read_text()}"
+                )
             for entry in step.arrays():
                 for index in entry["indices"]:
                     part = step.part(entry["phase"], index)
@@ -333,7 +335,7 @@ def _mood(schedule: Schedule, text: str) -> None:
 
 def tear_record(schedule: Schedule) -> None:
     """Leave a torn line at the end of a record."""
-    records = sorted((schedule.work / "runs/jobs/x").rglob("*.jsonl"))
+    records = sorted((schedule.folder / "runs/jobs/x").rglob("*.jsonl"))
     if records:
         with schedule.draw.choice(records).open("ab") as handle:
             handle.write(b'{"event": "sta')
@@ -341,7 +343,7 @@ def tear_record(schedule: Schedule) -> None:
 
 def fill_disk(schedule: Schedule) -> None:
     """Take all the space of the file system that the run is on, for a while."""
-    ballast = schedule.work / "ballast"
+    ballast = schedule.folder / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as handle:
         while True:
             handle.write(b"\0" * 65536)
@@ -382,10 +384,10 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
         (wrapper.parent / "mood").write_text("\n")
         os.environ["PATH"] = f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"
         for number in schedules:
-            work = directory / f"work{number}"
+            folder = directory / f"work{number}"
             began = time.monotonic()
-            with small_disk(work), contextlib.chdir(work):
-                schedule = Schedule(here, work, random.Random(f"{seed}.{number}"))
+            with small_disk(folder), contextlib.chdir(folder):
+                schedule = Schedule(here, folder, random.Random(f"{seed}.{number}"))
                 schedule.play()
                 wrong += bool(schedule.violations)
                 seconds = time.monotonic() - began
@@ -397,7 +399,7 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
                     print(f"  VIOLATED: {text}", flush=True)
                 if schedule.violations:
                     print(f"  after: {' '.join(schedule.done)}", flush=True)
-                    shutil.copytree(work, directory.with_name(f"{directory.name}-{seed}.{number}"))
+                    shutil.copytree(folder, directory.with_name(f"{directory.name}-{seed}.{number}"))
                 schedule.command("scancel", "--user", "root")
                 time.sleep(2)
     finally:

@@ -134,7 +134,9 @@ def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
         if code not in codes or name.startswith("__MACOSX/") or PurePosixPath(name).name.startswith("._"):
             continue
         if stem in members:
-            raise UserError(f"{path} has {members[stem]} and {name}, both {lang.code}", "one member of a name")
+            raise UserError(
+                f"{path} has {members[stem]} and {name}, both {lang.code}", "one member of a name"
+            )
         members[stem] = name
     if not members:
         raise UserError(
