@@ -11,9 +11,7 @@ the distinct ones, a random swap a binomial draw. Both have the same distributio
 
 Sources:
 
-- bootstrap intervals: Efron 1979 (percentiles)
-- clusters: Field and Welsh 2007
-- paired bootstrap: Koehn 2004
+- bootstrap: Efron 1979 (percentiles), Koehn 2004 (paired), Field and Welsh 2007 (clusters)
 - two random factors: Owen 2007, The pigeonhole bootstrap
 - approximate randomisation: Noreen 1989, and Riezler and Maxwell 2005, whose add-one estimate of p is used
 - shares: Wilson 1927, with the effective number of rows of Korn and Graubard 1998
