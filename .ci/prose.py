@@ -167,7 +167,9 @@ def _of_docstring(body: str, line: int) -> Iterator[Passage]:
         in_table = bool(bare) and (in_table or bare.startswith("==="))
         if bare and len(raw) - len(raw.lstrip()) <= indent:
             indent = -1
-        in_code = bare.startswith(">>>") or (in_code and bool(bare)) or in_table or (indent >= 0 and bool(bare))
+        in_code = (
+            bare.startswith(">>>") or (in_code and bool(bare)) or in_table or (indent >= 0 and bool(bare))
+        )
         if bare.endswith("::"):
             indent = len(raw) - len(raw.lstrip())
         section = re.match(r"(Args|Attributes|Returns|Raises|Yields|Example|Examples|Note|Settings):$", bare)
