@@ -141,8 +141,8 @@ def _read(directory: Path) -> Model:
     """
     if (directory / vocab.FOREIGN).is_file():
         raise UserError(
-            f"{directory} is computed by transformers",
-            "a model of ours",
+            f"{directory} is computed by transformers, or has the tokenizer of such a model",
+            "a model with a SentencePiece or WordPiece vocabulary",
             "use the model that it was imported from",
         )
     family = "XLM-R"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from xling.core import manifest
@@ -29,12 +30,14 @@ def run(cfg: PushConfig) -> Answer:
         raise UserError(
             f"{cfg.source} was made by {record.stage!r}", ", ".join(STAGES), "export the model first"
         )
-    import httpx
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.utils import disable_progress_bars
 
     # The protocol without xet works on every server that speaks the Hub's interface.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     api = HfApi(endpoint=cfg.endpoint or None)
     try:
         url = api.create_repo(cfg.repo, private=cfg.private, exist_ok=True, repo_type="model")
@@ -52,7 +55,10 @@ def run(cfg: PushConfig) -> Answer:
         status = error.response.status_code if error.response is not None else 0
         fix = "set HF_TOKEN to a token that may write there" if status in (401, 403) else "try again later"
         raise UserError(f"repo={cfg.repo}: the hub refused: {_first_line(error)}", fix=fix) from None
-    except (OSError, httpx.HTTPError, RuntimeError) as error:
+    except Exception as error:
+        # The Hub's client passes on the errors of its HTTP library, whose name differs between versions.
+        if not (isinstance(error, (OSError, RuntimeError)) or type(error).__module__.startswith("httpx")):
+            raise
         raise UserError(
             f"repo={cfg.repo}: the hub cannot be reached: {_first_line(error)}",
             fix="check the network, HF_ENDPOINT and endpoint=",
