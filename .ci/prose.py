@@ -52,7 +52,7 @@ PHRASES = {
     r"\bsees to it\b": "ensures",
     r"\bcomes? to naught\b": "fails",
 }
-OPENINGS = re.compile(r"^(What|Of|Told|As|So that|That|Where|Such|Without)\b")
+OPENINGS = re.compile(r"^(What|Of|Told|As|So that|That|Where|Such|Without|Cause|Its?)\b")
 NAMES = ("found", "made")
 SHORT_FORMS = re.compile(r"\b(e\.g|i\.e|cf|vs|al|Fig|Eq|approx|resp|etc|No|St|Dr|v)\.$")
 

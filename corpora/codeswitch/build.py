@@ -119,7 +119,7 @@ class CodeswitchConfig(OfPair):
 
 @dataclass(frozen=True)
 class Item:
-    """One paragraph of output.
+    """A paragraph that code-switching writes, with its id.
 
     Attributes:
         name: stable id.

@@ -27,7 +27,7 @@ STAGE_NAME = "corpus dictionary"
 
 @dataclass(frozen=True)
 class DictionaryConfig(OfPair):
-    """Settings of `run`.
+    """Settings of ``xling corpus dictionary``.
 
     Attributes:
         pair: the languages, for example ``en-sw``.

@@ -25,7 +25,7 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class PivotConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus pivot``.
 
     Attributes:
         pivot: the language that all corpora have, for example ``en``.

@@ -48,7 +48,7 @@ class Tag(Kind):
         return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """Return the most frequent tag."""
+        """Return the most frequent tag of the training rows."""
         return most_frequent(tag for row in train for tag in row.label)
 
     def repeated(self, learned: Any, row: Example) -> Any:

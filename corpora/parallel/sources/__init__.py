@@ -52,7 +52,7 @@ class SourceContext:
 
     @property
     def pair(self) -> str:
-        """``en-sw``."""
+        """Pair of language codes as text, for example ``en-sw``."""
         return f"{self.src.code}-{self.tgt.code}"
 
 
@@ -124,7 +124,7 @@ class PairReader:
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Return a small input."""
+        """Return a small example input."""
         raise NotImplementedError(f"{cls.__name__} has no example")
 
 
