@@ -56,7 +56,7 @@ class Tag(Kind):
         return [learned] * len(row.fields["tokens"])
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """Return the tags."""
+        """Return the tags of a row for the control ``ngram``."""
         return None, None, row.label
 
 

@@ -105,7 +105,7 @@ class PairSourceExample:
 
 
 class PairReader:
-    """Base of what stands behind a scheme; its examples are Swahili behind English.
+    """Base of the classes that read the pairs of a URI scheme; examples are English with Swahili.
 
     Attributes:
         lists_inputs: its sources name the files that they read; another library holds those of the others.
