@@ -32,7 +32,7 @@ def run(cfg: PushConfig) -> Answer:
         )
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     # The protocol without xet works on every server that speaks the Hub's interface.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")

@@ -290,7 +290,7 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[str],
 def our_order(
     num_pieces: int, num_langs: int, sentinels: Sequence[int], specials: Sequence[str] = SPECIALS
 ) -> Int[Tensor, " vocab"]:
-    """Return their id for each of our ids, int64 (V,).
+    """Return the id in T5's vocabulary of each of our ids, int64 (V,).
 
     Args:
         num_pieces: number of pieces.

@@ -291,7 +291,7 @@ class Seq2SeqObjective(Objective):
 
     @property
     def symbols(self) -> Symbols:
-        """Symbols of the model."""
+        """Special tokens and language tokens of the vocabulary."""
         order = (self.shape.source_lang, self.shape.lang_first) if self.shape is not None else ()
         return Symbols.of_size(len(self.dictionary), self.langs, *order)
 
