@@ -42,6 +42,7 @@ class Family:
     """A class of transformers.
 
     Attributes:
+        label: name in messages.
         name: start of the class's name.
         sides: names of the weights.
         config: settings in ``config.json`` that a model of ours cannot have otherwise.
@@ -49,6 +50,7 @@ class Family:
         biased: whether the output has a bias.
     """
 
+    label: str
     name: str
     sides: Mapping[str, layouts.Layout]
     config: Mapping[str, Any]
@@ -58,12 +60,14 @@ class Family:
 
 FAMILIES = {
     "mbart": Family(
+        "mBART",
         "MBart",
         layouts.MBART,
         {"activation_function": "gelu", "add_final_layer_norm": True, "normalize_before": True,
          "normalize_embedding": True, "static_position_embeddings": False},
     ),
     "m2m_100": Family(
+        "M2M-100",
         "M2M100",
         layouts.bart(norm=False, learnt=False),
         {"activation_function": "relu"},
@@ -71,6 +75,7 @@ FAMILIES = {
         biased=False,
     ),
     "bart": Family(
+        "BART",
         "Bart",
         layouts.bart(final_norm=False),
         {"activation_function": "gelu", "add_final_layer_norm": False, "normalize_before": False,
@@ -201,4 +206,4 @@ def read_hf(
         "plain_head": True,
         "lang_first": first,
     }
-    return Seq2SeqConfig(**shape | family.shape), weights, ids
+    return Seq2SeqConfig(**shape | dict(family.shape)), weights, ids

@@ -151,7 +151,7 @@ def _read(directory: Path) -> Model:
     elif checkpoint.has_decoder(directory):
         both, symbols = checkpoint.load_seq2seq(directory)
         model = Model(both.cfg, both.state_dict(), symbols=symbols)
-        family = "T5" if _is_t5(both.cfg) else bart.FAMILIES[bart.type_of(both.cfg)].name
+        family = "T5" if _is_t5(both.cfg) else bart.FAMILIES[bart.type_of(both.cfg)].label
         odd = (t5 if family == "T5" else bart).oddities(both.cfg, model.state)
     else:
         loaded, _ = checkpoint.load_model(directory)

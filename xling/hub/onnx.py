@@ -54,12 +54,14 @@ class DenseEncoder(nn.Module):
         far = torch.finfo(x.dtype).min
         hidden = (1 - attention_mask[:, None, None].to(x.dtype)) * far
         offsets = places[None] - places[:, None]
-        biases = encoder.relative.at(offsets).permute(2, 0, 1)[None] if encoder.relative is not None else None
+        biases: tuple[Tensor, ...] = ()
+        if encoder.relative is not None:
+            biases = encoder.relative.at(offsets).permute(2, 0, 1)[None].chunk(encoder.relative.layers, 1)
         width = encoder.cfg.head_dim or encoder.cfg.dim // encoder.cfg.heads
         for number, window in enumerate(windows.of(encoder.cfg.attention, encoder.cfg.layers)):
             mask = hidden
-            if biases is not None:
-                mask = mask + biases.chunk(encoder.relative.layers, 1)[number % encoder.relative.layers]
+            if biases:
+                mask = mask + biases[number % len(biases)]
             if window:
                 mask = mask + (offsets.abs() > window).to(x.dtype) * far
             theta = encoder.cfg.local_theta if window else encoder.cfg.global_theta
@@ -93,7 +95,7 @@ class DenseEncoder(nn.Module):
         lengths = seen.sum(1, keepdim=True)
         places = torch.arange(states.shape[1], device=states.device)[None]
         inner = (places > 0) & (places < lengths - 1)
-        kept = torch.where(lengths > 2, inner, places < lengths).to(states.dtype)[..., None]
+        kept = (inner | ((lengths <= 2) & (places < lengths))).to(states.dtype)[..., None]
         return (states * kept).sum(1) / kept.sum(1)
 
 

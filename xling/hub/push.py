@@ -30,14 +30,13 @@ def run(cfg: PushConfig) -> Answer:
         raise UserError(
             f"{cfg.source} was made by {record.stage!r}", ", ".join(STAGES), "export the model first"
         )
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    from huggingface_hub.utils.tqdm import disable_progress_bars
-
-    # The protocol without xet works on every server that speaks the Hub's interface.
+    # The client reads these when it is imported. Every server with the Hub's interface knows the protocol without xet.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
     if not sys.stderr.isatty():
-        disable_progress_bars()
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
     api = HfApi(endpoint=cfg.endpoint or None)
     try:
         url = api.create_repo(cfg.repo, private=cfg.private, exist_ok=True, repo_type="model")
