@@ -132,7 +132,11 @@ def test_another_package_adds_a_thing(folder: Registry[type], install: Callable[
             "class Made: pass",
             "'ant' of package trial-plugin has a name that is taken",
         ),
-        ({"thing.ant": "trial_plugin"}, REGISTERS.format(name="ant"), "'ant' of package trial-plugin takes"),
+        (
+            {"thing.ant": "trial_plugin"},
+            REGISTERS.format(name="ant"),
+            "'ant' of package trial-plugin has a name",
+        ),
         (
             {"thing.new": "trial_plugin"},
             "",
