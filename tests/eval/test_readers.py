@@ -205,7 +205,12 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
         ("xsid", "xsid/xx.test.conll", "1\ta\tb\tO\n\n", "xx.test.conll:1: utterance without an intent"),
         ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'choice1'"),
         ("xcopa", "xcopa/test.xx.jsonl", "{\n", "test.xx.jsonl:1: not JSON"),
-        ("xcopa", "xcopa/test.xx.jsonl", "[" * 100_000 + "\n", "test.xx.jsonl:1: not JSON that can be read"),
+        (
+            "xcopa",
+            "xcopa/test.xx.jsonl",
+            "[" * 100_000 + "\n",
+            "test.xx.jsonl:1: the JSON is nested too deeply",
+        ),
         ("bli", "bli/xx.test2k.tsv", "one two\n", "xx.test2k.tsv:1: 'one two'"),
         (
             "xquad",
