@@ -202,7 +202,9 @@ def feed_forward(layer: Layer, x: Float[Tensor, "tokens dim"]) -> Float[Tensor, 
     return out
 
 
-def after_attention(layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
+def after_attention(
+    layer: Layer, x: Float[Tensor, "tokens dim"], attended: Float[Tensor, "tokens inner"]
+) -> Float[Tensor, "tokens dim"]:
     """Compute the layer's output from its input and the attention output, all (N, D)."""
     x = x + dropout(layer.out(attended), layer.out_dropout, layer.training)
     x = x if layer.pre_norm else layer.attn_norm(x)
