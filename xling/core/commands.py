@@ -355,14 +355,6 @@ COMMANDS: tuple[Stage, ...] = (
         help="export a pre-trained model for stock fairseq's RoBERTa or mBART",
     ),
     Stage(
-        "export onnx",
-        config="xling.hub.config:OnnxConfig",
-        run="xling.hub.onnx:run",
-        positional="checkpoint out",
-        reads="checkpoint",
-        help="export an encoder to ONNX, with hidden states and sentence vectors as outputs",
-    ),
-    Stage(
         "push",
         config="xling.hub.config:PushConfig",
         run="xling.hub.push:run",

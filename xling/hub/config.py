@@ -26,21 +26,6 @@ class ExportConfig:
 
 
 @dataclass(frozen=True)
-class OnnxConfig:
-    """Settings of ``xling export onnx``.
-
-    Attributes:
-        checkpoint: directory of ``xling pretrain`` or ``xling import``.
-        out: directory to publish.
-        pooling: sentence vectors, the second output: ``mean`` over the sub-words without specials, or ``cls``.
-    """
-
-    checkpoint: Path
-    out: Path
-    pooling: Literal["mean", "cls"] = "mean"
-
-
-@dataclass(frozen=True)
 class PushConfig:
     """Settings of ``xling push``.
 
