@@ -115,7 +115,7 @@ def _flat(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray
 
 @dataclass(frozen=True)
 class Texts:
-    """What the models that are not of the file say of texts.
+    """Answers of the models that are not of the file, for texts.
 
     Attributes:
         grams: n-grams of each text by order.
