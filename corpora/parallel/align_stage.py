@@ -107,6 +107,7 @@ def phases(cfg: AlignConfig) -> Sequence[Phase]:
     """``direction`` for the embedded aligner, then ``publish``."""
     if cfg.method != "own" or cfg.is_published():
         return (Phase("publish"),)
+    manifest.refuse_foreign(cfg.directory, STAGE_NAME)
     num_pairs = sum(1 for _ in reader.lines(cfg.files[0]))
     num_chunks = -(-num_pairs // cfg.aligner.chunk_pairs)
     return (Phase("direction", 2 * num_chunks), Phase("publish"))
