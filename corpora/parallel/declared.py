@@ -233,17 +233,18 @@ class OneScript:
         off = (mean - self.middle) * read.sizes**_LENGTH_POWER
         self.spread = max(1.4826 * float(np.median(np.abs(off[kept]))), _MIN_SPREAD)
 
-    def _ratios(self, read: Texts) -> list[Gains]:
+    def _ratios(self, read: Texts) -> tuple[Gains, Gains]:
         """Mean log ratio an n-gram against each rival, by the file and by the built-in n-grams."""
         rivals = read.scores[:, self.rivals]
         file = self.file.gains(read.grams, read.folds)[:, None] - rivals - self.shifts[0]
         own = read.scores[:, self.own].max(axis=1)[:, None] - rivals - self.shifts[1]
         own[:, self.stands_in] = 0
-        return [file, own]
+        return file, own
 
     def _evidence(self, read: Texts) -> tuple[Gains, npt.NDArray[np.int64]]:
         """Log odds for the declared language against the likeliest rival, and its number."""
-        total = sum(self._ratios(read))
+        by_file, built_in = self._ratios(read)
+        total = by_file + built_in
         odds = self._odds(read)[0] - self.odds_shift
         return total.min(axis=1) * read.sizes**0.5 + odds, total.argmin(axis=1)
 
