@@ -289,6 +289,7 @@ class Declared:
     ) -> None:
         self.ask, self.own = ask, own_scripts(lang)
         self.main = _ONE_SCRIPT.get(lang.script, lang.script)
+        self.is_known = bool(lang.fasttext)
         self.sample = sample
         self.scripts = {
             script: OneScript([sample[i] for i in rows], lang, script, deviations)
@@ -314,13 +315,14 @@ class Declared:
     def others(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
         """Return the other language of each text, "" for none, and its deviations; not a number where none are known.
 
-        A text in a second script of the language stays where the file has too few of them to compare.
+        Where the file has too few texts in a script to compare, those in a second script of the language stay, and
+        all in a language that lid.176 does not know.
         """
         names, off = [""] * len(texts), np.full(len(texts), np.nan)
         for script, rows in by_script(texts).items():
             if script in self.scripts:
                 labels, off[rows] = self.scripts[script].others([texts[i] for i in rows])
-            elif script in self.own - {self.main}:
+            elif script in self.own and (script != self.main or not self.is_known):
                 continue
             else:
                 labels = [self.ask(texts[i]) for i in rows]

@@ -62,6 +62,12 @@ def test_both_scripts_of_a_language_are_its_own(many, kept):
     assert reasons[: len(LATIN)].is_null().sum() >= 0.98 * len(LATIN)
 
 
+def test_few_lines_of_a_language_that_no_model_knows_stay():
+    pairs = para("en", "de", 10, 1)
+    table = frame(dict(zip(("src", "tgt"), map(list, zip(*pairs, strict=True)), strict=True)), "t")
+    assert PairLangId().judge(table, Context.of_pair("en-swg")).is_null().all()
+
+
 def test_scripts_are_grouped_as_languages_write_them():
     assert {script_group(text) for text in ("水を飲む。", "ミズ", "水")} == {"Hani"}
     assert own_scripts(languages.get("ja")) == {"Hani"}
