@@ -69,6 +69,19 @@ class Work:
             if not target.is_dir():  # else a second worker was given the same part and finished first
                 raise
 
+    def facts(self) -> dict[str, dict[str, float]]:
+        """Return wall and processor seconds of all parts together and the largest memory, by phase."""
+        facts = {}
+        for phase in sorted(p for p in self.root.iterdir() if p.is_dir()):
+            parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+            facts[phase.name] = {
+                "parts": len(parts),
+                "seconds": round(sum(p["seconds"] for p in parts), 3),
+                "cpu_seconds": round(sum(p["cpu_seconds"] for p in parts), 3),
+                "peak_memory_mb": max((p["peak_memory_mb"] for p in parts), default=0.0),
+            }
+        return facts
+
     def discard(self, *phases: str, name: str) -> None:
         """Delete the file ``name``, which is no longer needed, in all parts of ``phases``."""
         for phase in phases:
