@@ -99,18 +99,18 @@ def main(arguments: list[str]) -> None:
     start = time.perf_counter()
     subprocess.run([*command, f"threshold={THRESHOLD}", *arguments[4:]], check=True)
     wall = time.perf_counter() - start
-    made = manifest.read(folder / "out")
+    published = manifest.read(folder / "out")
     with (folder / "out" / PAIRS).open(encoding="utf-8") as file:
         rows = (line.split("\t") for line in file)
-        found = {(int(i), int(j)) for _, i, j in rows}
+        mined = {(int(i), int(j)) for _, i, j in rows}
     exact, rate = exact_pairs(folder, sample)
-    share = len(exact & found) / len(exact)
+    share = len(exact & mined) / len(exact)
     facts = {
-        "num": num, "dim": dim, "pairs": len(found), "same_row": sum(i == j for i, j in found), "sampled": len(exact),
+        "num": num, "dim": dim, "pairs": len(mined), "same_row": sum(i == j for i, j in mined), "sampled": len(exact),
         "share_of_exact": round(share, 4), "interval": round(1.96 * (share * (1 - share) / len(exact)) ** 0.5, 4),
-        "wall_s": round(wall, 1), "peak_mb": made.peak_memory_mb, "exact_products_per_cpu_s": f"{rate:.3g}",
+        "wall_s": round(wall, 1), "peak_mb": published.peak_memory_mb, "exact_products_per_cpu_s": f"{rate:.3g}",
         "exact_cpu_s_both_directions": round(2 * num * num / rate), "load": round(os.getloadavg()[0], 1),
-        "phases": made.counts["phases"],
+        "phases": published.counts["phases"],
     }  # fmt: skip
     print(json.dumps(facts))
 

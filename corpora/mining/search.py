@@ -71,9 +71,9 @@ def exact(
     best = np.full((len(queries), k), -1, np.float32)
     ids = np.full((len(queries), k), -1, np.int64)
     for start, part in keys.blocks(block):
-        found, places = search(queries, part, min(k, len(part)), metric=faiss.METRIC_INNER_PRODUCT)
+        cosines, places = search(queries, part, min(k, len(part)), metric=faiss.METRIC_INNER_PRODUCT)
         best, ids = _top(
-            np.concatenate([best, found], axis=1), np.concatenate([ids, places + start], axis=1), k
+            np.concatenate([best, cosines], axis=1), np.concatenate([ids, places + start], axis=1), k
         )
     return best, ids
 
@@ -212,8 +212,8 @@ class Index:
     def _candidates(self, queries: Vectors) -> Ids:
         # One thread of faiss for each of ours: which of equal codes win must not depend on the number of threads.
         _set_threads(1)
-        found: npt.NDArray[np.int64] = self._index.search(queries, self._num)[1]
-        return found
+        ids: npt.NDArray[np.int64] = self._index.search(queries, self._num)[1]
+        return ids
 
 
 def pool_of(threads: int, device: str = "cpu") -> ThreadPoolExecutor:

@@ -29,7 +29,7 @@ import numpy as np
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.parts import Work, run_unless_published
+from xling.core.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
 from xling.core.stage import Phase
 from xling.corpora.mining import margin, rows, search, sentences
@@ -137,7 +137,7 @@ class MineConfig(OfPair):
         """All that is read."""
         return [*self.texts, *(self.vector_files or [Path(self.checkpoint)])]
 
-    def work(self) -> Work:
+    def workspace(self) -> Workspace:
         """Return the intermediate parts, keyed by the settings and by sizes and times of the input files.
 
         Raises:
@@ -151,7 +151,7 @@ class MineConfig(OfPair):
                 stamps.append([str(path), path.stat().st_size, path.stat().st_mtime_ns])
             else:
                 raise UserError(f"no file or directory at {path}", fix="check the path")
-        return Work.beside(self.directory, [self.content(), stamps])
+        return Workspace.beside(self.directory, [self.content(), stamps])
 
     def is_published(self) -> bool:
         """Return whether these settings and files have been mined already."""
@@ -163,7 +163,7 @@ def phases(cfg: MineConfig) -> Sequence[Phase]:
     if cfg.is_published():
         return (Phase("publish"),)
     check_inputs(cfg)
-    sides = [Sentences(cfg.work().part("read", side)) for side in (0, 1)]
+    sides = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
     if not all(side.folder.is_dir() for side in sides):
         return (Phase("read", 2),)
     plan = Plan(cfg, len(sides[0]), len(sides[1]))
@@ -182,7 +182,7 @@ def check_inputs(cfg: MineConfig) -> None:
     Raises:
         UserError: a file is missing or holds no vectors, their widths differ, or there is no GPU.
     """
-    cfg.work()
+    cfg.workspace()
     search.check_device(cfg.device)
     widths = [rows.shape_of(path)[1] for path in cfg.vector_files]
     if len(set(widths)) > 1:
@@ -239,7 +239,7 @@ class Plan:
 
     def vectors(self, parts: Sequence[int]) -> Rows:
         """Return the vectors of some parts."""
-        return Rows([self.cfg.work().part("vectors", part) / _VECTORS for part in parts])
+        return Rows([self.cfg.workspace().part("vectors", part) / _VECTORS for part in parts])
 
 
 def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
@@ -253,7 +253,7 @@ def run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     """
     return run_unless_published(
         lambda: _run_part(cfg, phase, index),
-        cfg.work,
+        cfg.workspace,
         cfg.is_published,
         lambda: _answer(cfg.directory) if phase == "publish" else None,
     )
@@ -263,12 +263,12 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
     if phase == "publish":
         if cfg.is_published():
             return _answer(cfg.directory, "up to date, nothing to do")
-    elif cfg.work().part(phase, index).is_dir():
+    elif cfg.workspace().part(phase, index).is_dir():
         return None
     if phase == "read":
         _read(cfg, index)
         return None
-    folders = [cfg.work().part("read", side) for side in (0, 1)]
+    folders = [cfg.workspace().part("read", side) for side in (0, 1)]
     if not all(folder.is_dir() for folder in folders):
         if cfg.is_published():  # by another process
             return None
@@ -281,7 +281,7 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
 
 
 def _read(cfg: MineConfig, side: int) -> None:
-    with cfg.work().making("read", side) as folder:
+    with cfg.workspace().making("read", side) as folder:
         stored = sentences.store(cfg.texts[side], folder)
         for path in cfg.vector_files[side : side + 1]:
             num_rows, width = rows.shape_of(path)
@@ -296,8 +296,8 @@ def _read(cfg: MineConfig, side: int) -> None:
 def _vectors(plan: Plan, index: int) -> None:
     cfg = plan.cfg
     side, start, stop = plan.span(index)
-    texts = Sentences(cfg.work().part("read", side))
-    with cfg.work().making("vectors", index) as folder:
+    texts = Sentences(cfg.workspace().part("read", side))
+    with cfg.workspace().making("vectors", index) as folder:
         if cfg.vector_files:
             rows.write_given(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
         else:
@@ -311,7 +311,7 @@ def _train(plan: Plan, index: int) -> None:
     import faiss
 
     with (
-        plan.cfg.work().making("train", index) as folder,
+        plan.cfg.workspace().making("train", index) as folder,
         search.pool_of(plan.cfg.threads, plan.cfg.device),
     ):
         sides = [plan.vectors(plan.shards(side)) for side in (0, 1)]
@@ -320,11 +320,11 @@ def _train(plan: Plan, index: int) -> None:
 
 def _index(plan: Plan, index: int) -> None:
     with (
-        plan.cfg.work().making("index", index) as folder,
+        plan.cfg.workspace().making("index", index) as folder,
         search.pool_of(plan.cfg.threads, plan.cfg.device),
     ):
         if plan.is_coded(plan.span(index)[0]):
-            trained = plan.cfg.work().part("train", 0) / _TRAINED
+            trained = plan.cfg.workspace().part("train", 0) / _TRAINED
             search.coded(trained, plan.vectors([index]), folder / _CODES)
 
 
@@ -336,11 +336,11 @@ def _search(plan: Plan, index: int) -> None:
     k = min(cfg.neighbours, len(keys))
     coded = None
     if plan.is_coded(1 - side):
-        codes = [cfg.work().part("index", part) / _CODES for part in other]
+        codes = [cfg.workspace().part("index", part) / _CODES for part in other]
         coded = search.Index(codes, keys, cfg.candidates, cfg.probes, cfg.device)
     cosines, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     with (
-        cfg.work().making("search", index) as folder,
+        cfg.workspace().making("search", index) as folder,
         search.pool_of(cfg.threads, cfg.device) as pool,
         Progress(f"mine: search {index}", len(queries), "sentences") as bar,
     ):
@@ -358,16 +358,16 @@ def _search(plan: Plan, index: int) -> None:
 
 def _publish(plan: Plan) -> Answer:
     cfg, out = plan.cfg, plan.cfg.directory
-    texts = [Sentences(cfg.work().part("read", side)) for side in (0, 1)]
+    texts = [Sentences(cfg.workspace().part("read", side)) for side in (0, 1)]
     chosen = _chosen(plan)
-    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as made:
-        with (made.path / PAIRS).open("w", encoding="utf-8") as file:
+    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as artifact:
+        with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
             for start in range(0, len(chosen.src), _WRITTEN_AT_ONCE):
                 src, tgt, scores = (field[start : start + _WRITTEN_AT_ONCE] for field in chosen)
                 for score, left, right in zip(scores, texts[0].take(src), texts[1].take(tgt), strict=True):
                     file.write(f"{score:.5f}\t{left}\t{right}\n")
         used = chosen.tgt if cfg.retrieval == "backward" else chosen.src
-        made.counts |= {
+        artifact.counts |= {
             "pairs": len(chosen.src),
             "without_pair": plan.counts[cfg.retrieval == "backward"] - len(np.unique(used)),
             "src_sentences": len(texts[0]),
@@ -375,28 +375,28 @@ def _publish(plan: Plan) -> Answer:
             "src_repeated": texts[0].num_lines - len(texts[0]),
             "tgt_repeated": texts[1].num_lines - len(texts[1]),
             "search": "a trained index" if plan.trains else "exact",
-            "phases": cfg.work().facts(),
+            "phases": cfg.workspace().facts(),
         }
-    shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
+    shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
     return _answer(out)
 
 
 def _chosen(plan: Plan) -> margin.Pairs:
     """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
-    found = [[cfg.work().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
-    if missing := [part.name for side in found for part in side if not part.is_dir()]:
+    searched = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
+    if missing := [part.name for side in searched for part in side if not part.is_dir()]:
         raise UserError(
             f"{cfg.directory}: parts {missing} are not searched", fix="run the phase search first"
         )
     if not plan.num_shards:
         nothing = np.zeros(0, np.int64)
         return margin.Pairs(nothing, nothing, np.zeros(0, np.float32))
-    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in found]
+    means = [np.concatenate([np.load(part / _MEANS) for part in side]) for side in searched]
     sides = []
     for side in (0, 1):
         pieces = []
-        for part, number in zip(found[side], plan.shards(side), strict=True):
+        for part, number in zip(searched[side], plan.shards(side), strict=True):
             _, start, stop = plan.span(number)
             cosines, ids = np.load(part / _COSINES), np.load(part / _IDS)
             pieces.append(margin.best(cosines, ids, means[side][start:stop], means[1 - side], cfg.margin))

@@ -32,8 +32,8 @@ def test_stage_writes_scored_pairs(tmp_path):
     cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), threshold=1.1)
     run_local("mine", cfg)
     rows = [line.split("\t") for line in (tmp_path / "out" / "pairs.tsv").read_text().splitlines()]
-    found = {(int(r[1].split()[1]), int(r[2].split()[1])) for r in rows}
-    assert len(found & gold) > 35
+    results = {(int(r[1].split()[1]), int(r[2].split()[1])) for r in rows}
+    assert len(results & gold) > 35
     scores = [float(r[0]) for r in rows]
     assert scores == sorted(scores, reverse=True)
     assert min(scores) >= 1.1
@@ -76,15 +76,15 @@ def test_vectors_that_cannot_be_compared_are_refused(tmp_path):
 def test_shards_and_blocks_change_nothing_but_the_last_digits(tmp_path, kind):
     src, tgt, _ = planted(400, 1600)
     files = write(tmp_path, src, tgt)
-    found = []
+    results = []
     for number, (shard, block) in enumerate(((1_000_000, 131_072), (700, 131_072), (999, 100))):
         cfg = MineConfig(
             "en-sw", **files, out=str(tmp_path / f"o{number}"), index=kind, shard=shard, block=block
         )
-        found.append(mined(tmp_path, cfg))
-    for other in found[1:]:
-        assert set(other) == set(found[0])
-        assert max(abs(other[pair] - score) for pair, score in found[0].items()) < 2e-5
+        results.append(mined(tmp_path, cfg))
+    for other in results[1:]:
+        assert set(other) == set(results[0])
+        assert max(abs(other[pair] - score) for pair, score in results[0].items()) < 2e-5
 
 
 def test_the_trained_index_finds_the_exact_pairs(tmp_path):
@@ -109,9 +109,9 @@ def test_pairs_are_those_of_vectors_in_memory(tmp_path):
         cfg = MineConfig("en-sw", **files, out=str(tmp_path / retrieval), retrieval=retrieval, shard=70)
         i, j, scores = mine(src, tgt, retrieval=retrieval)
         kept = scores >= cfg.threshold
-        found = mined(tmp_path, cfg)
-        assert set(found) == set(zip(i[kept].tolist(), j[kept].tolist(), strict=True))
-        np.testing.assert_allclose(list(found.values()), scores[kept], atol=2e-3)
+        results = mined(tmp_path, cfg)
+        assert set(results) == set(zip(i[kept].tolist(), j[kept].tolist(), strict=True))
+        np.testing.assert_allclose(list(results.values()), scores[kept], atol=2e-3)
 
 
 def test_repeated_lines_and_side_by_side_kinds_of_search(tmp_path, monkeypatch):
@@ -124,10 +124,10 @@ def test_repeated_lines_and_side_by_side_kinds_of_search(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "_MIN_CODED", 2100)
     cfg = MineConfig("en-sw", **files, out=str(tmp_path / "out"), shard=800)
     assert [stage.Plan(cfg, 2000, 2100).is_coded(side) for side in (0, 1)] == [False, True]
-    found = mined(tmp_path, cfg)
+    results = mined(tmp_path, cfg)
     counts = manifest.read(tmp_path / "out").counts
     assert (counts["src_sentences"], counts["src_repeated"], counts["tgt_repeated"]) == (2100, 8, 0)
-    assert max(i for i, _ in found) < 2100 and len(found) > 50
+    assert max(i for i, _ in results) < 2100 and len(results) > 50
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 

@@ -42,14 +42,14 @@ def test_ratio_margin_by_hand():
 
 def test_margin_beats_the_cosine_and_intersection_is_most_precise():
     src, tgt, gold = planted()
-    found = {
+    results = {
         (m, r): f1_at_best_threshold(*mine(src, tgt, 4, m, r), gold)
         for m in ("ratio", "absolute")
         for r in ("forward", "backward", "intersection", "max")
     }
-    assert found["ratio", "max"][2] > 0.8
-    assert found["ratio", "max"][2] > found["absolute", "max"][2]
-    assert found["ratio", "intersection"][0] >= found["ratio", "forward"][0] - 0.02
+    assert results["ratio", "max"][2] > 0.8
+    assert results["ratio", "max"][2] > results["absolute", "max"][2]
+    assert results["ratio", "intersection"][0] >= results["ratio", "forward"][0] - 0.02
 
 
 @pytest.mark.parametrize("retrieval", ["forward", "backward", "intersection", "max"])
@@ -90,25 +90,25 @@ def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "_QUERIES_AT_ONCE", 64)
     monkeypatch.setattr(search, "_SCORED_AT_ONCE", 500)
     src, tgt, _ = planted(400, 3600)
-    found = []
+    results = []
     for threads, shards in ((1, 1), (3, 1), (2, 4)):
         with ThreadPoolExecutor(threads) as pool:
-            found.append(indexed(tmp_path, tgt, src, shards).nearest(src[:1000], 4, pool))
-    for other in found[1:]:
-        np.testing.assert_array_equal(found[0][1], other[1])
+            results.append(indexed(tmp_path, tgt, src, shards).nearest(src[:1000], 4, pool))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0][1], other[1])
 
 
 def test_more_probes_find_more(tmp_path):
     src, tgt, _ = planted(400, 3600)
     exact, _ = nearest(src, tgt, 4)
-    found = []
+    results = []
     with ThreadPoolExecutor(1) as pool:
         for probes in (1, 4, 100_000):
             cosines, ids = indexed(tmp_path, tgt, src, probes=probes).nearest(src, 4, pool)
             assert ((ids >= 0) | (cosines == -1)).all()
-            found.append((cosines >= exact - 1e-5).mean())
-    assert found[0] < found[1] < found[2]
-    assert found[2] > 0.98
+            results.append((cosines >= exact - 1e-5).mean())
+    assert results[0] < results[1] < results[2]
+    assert results[2] > 0.98
 
 
 @pytest.mark.parametrize("dim", [1, 3, 50, 100, 300, 1100])
@@ -192,9 +192,9 @@ def test_neighbours_that_were_not_found_do_not_count():
     mean = margin.mean_cosine(cosines, ids)
     assert mean.tolist() == [0.5, 0]
     for kind in ("ratio", "distance", "absolute"):
-        found = margin.best(cosines, ids, mean, np.ones(2, np.float32), kind)
-        assert found.ids.tolist() == [1, -1] and np.isfinite(found.scores).tolist() == [True, False]
-        assert margin.choose(found, found, "forward").src.tolist() == [0]
+        results = margin.best(cosines, ids, mean, np.ones(2, np.float32), kind)
+        assert results.ids.tolist() == [1, -1] and np.isfinite(found.scores).tolist() == [True, False]
+        assert margin.choose(results, results, "forward").src.tolist() == [0]
 
 
 def test_large_and_small_numbers_keep_their_direction():
