@@ -6,7 +6,8 @@ process for longer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,25 +126,36 @@ def write_given(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path
                 )
             yield rows
 
-    _write(target, pieces(), len(lines), shape_of(path)[1])
+    _write(target, pieces(), len(lines))
 
 
-def write_embedded(vectors: Real[np.ndarray, "rows dim"], target: Path) -> None:
+def write_embedded(pieces: Iterable[Vectors], num_rows: int, target: Path) -> None:
     """Write the vectors of an encoder as fp16 of length 1.
+
+    Args:
+        pieces: (some rows, dim) each, ``num_rows`` together.
+        num_rows: at least 1.
+        target: the file to write.
 
     Raises:
         UserError: a value is not finite.
     """
-    if not np.isfinite(vectors).all():
-        raise UserError(
-            "the checkpoint gives vectors that are not finite", "a whole model", "check the training"
-        )
-    _write(target, iter([np.asarray(vectors, np.float32)]), len(vectors), vectors.shape[1])
+
+    def checked() -> Iterator[Vectors]:
+        for rows in pieces:
+            if not np.isfinite(rows).all():
+                raise UserError(
+                    "the checkpoint gives vectors that are not finite", "a model that was trained to its end"
+                )
+            yield np.asarray(rows, np.float32)
+
+    _write(target, checked(), num_rows)
 
 
-def _write(target: Path, pieces: Iterator[Vectors], num_rows: int, dim: int) -> None:
-    head = {"descr": "<f2", "fortran_order": False, "shape": (num_rows, dim)}
+def _write(target: Path, pieces: Iterator[Vectors], num_rows: int) -> None:
+    first = next(pieces)
+    head = {"descr": "<f2", "fortran_order": False, "shape": (num_rows, first.shape[1])}
     with target.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, head)
-        for rows in pieces:
+        for rows in chain([first], pieces):
             normalised(rows).astype("<f2").tofile(file)

@@ -34,7 +34,7 @@ _GPU_CODES = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32)  # the numbers that faiss's
 _CELLS_PER_ROOT, _TRAIN_PER_CELL, _MIN_PER_CELL = 2, 64, 39
 _TRAIN_ROTATION, _ROUNDS = 32_768, 8
 _MIN_PROBES, _ROWS_PROBED = 32, 32_768
-_QUERIES_AT_ONCE, _SCORED_AT_ONCE = 4_096, 65_536
+_QUERIES_AT_ONCE, _ROWS_AT_ONCE = 4_096, 16_384
 
 
 def nearest(
@@ -150,8 +150,8 @@ def _sample(sides: Sequence[Rows], count: int) -> Iterable[Vectors]:
         wanted = min(len(rows), -(-count * len(rows) // total))
         places = (np.arange(wanted) + rng("mine", number).random(wanted)) * (len(rows) / max(1, wanted))
         numbers = np.minimum(places.astype(np.int64), len(rows) - 1)
-        for start in range(0, wanted, BLOCK):
-            yield rows.take(numbers[start : start + BLOCK])
+        for start in range(0, wanted, _ROWS_AT_ONCE):
+            yield rows.take(numbers[start : start + _ROWS_AT_ONCE])
 
 
 def coded(trained: Path, rows: Rows, target: Path) -> None:
@@ -159,7 +159,7 @@ def coded(trained: Path, rows: Rows, target: Path) -> None:
     import faiss
 
     index = faiss.read_index(str(trained))
-    for _, block in rows.blocks(_SCORED_AT_ONCE):
+    for _, block in rows.blocks(_ROWS_AT_ONCE):
         index.add(block)
     faiss.write_index(index, str(target))
 
@@ -202,11 +202,11 @@ class Index:
         order = order[np.searchsorted(flat[order], 0) :]
 
         def score(at: int) -> None:
-            chosen = order[at : at + _SCORED_AT_ONCE]
+            chosen = order[at : at + _ROWS_AT_ONCE]
             keys = self._keys.take(flat[chosen])
             cosines[chosen] = np.einsum("ij,ij->i", queries[chosen // self._num], keys)
 
-        list(pool.map(score, range(0, len(order), _SCORED_AT_ONCE)))
+        list(pool.map(score, range(0, len(order), _ROWS_AT_ONCE)))
         return _top(cosines.reshape(ids.shape), ids, k)
 
     def _candidates(self, queries: Vectors) -> Ids:

@@ -43,7 +43,7 @@ PAIRS = "pairs.tsv"
 _VECTORS, _TRAINED, _CODES, _COSINES, _IDS, _MEANS = (
     "vectors.npy", "trained.faiss", "codes.faiss", "cosines.npy", "ids.npy", "means.npy",
 )  # fmt: skip
-_WRITTEN_AT_ONCE = 65_536
+_SENTENCES_AT_ONCE = 16_384
 
 # Above so many comparisons `index=auto` uses the trained index, on a side with this many vectors.
 _EXACT_COMPARISONS = 4_000_000_000
@@ -180,10 +180,9 @@ def check_inputs(cfg: MineConfig) -> None:
     """Check what can be known before anything is read.
 
     Raises:
-        UserError: a file is missing or holds no vectors, their widths differ, or there is no GPU.
+        UserError: a file is missing or holds no vectors, or their widths differ.
     """
     cfg.workspace()
-    search.check_device(cfg.device)
     widths = [rows.shape_of(path)[1] for path in cfg.vector_files]
     if len(set(widths)) > 1:
         raise UserError(
@@ -281,6 +280,7 @@ def _run_part(cfg: MineConfig, phase: str, index: int) -> Answer | None:
 
 
 def _read(cfg: MineConfig, side: int) -> None:
+    search.check_device(cfg.device)  # here and not in `phases`, which a node without a GPU may ask
     with cfg.workspace().making("read", side) as folder:
         stored = sentences.store(cfg.texts[side], folder)
         for path in cfg.vector_files[side : side + 1]:
@@ -302,9 +302,14 @@ def _vectors(plan: Plan, index: int) -> None:
             rows.write_given(cfg.vector_files[side], texts.lines(start, stop), folder / _VECTORS)
         else:
             encoder = encoder_of(cfg.checkpoint)
-            chosen = texts.take(range(start, stop))
-            embedded = encoder.embed(chosen, cfg.langs[side], cfg.layer, cfg.pooling)
-            rows.write_embedded(embedded, folder / _VECTORS)
+            pieces = (
+                encoder.embed(
+                    texts.take(range(at, min(at + _SENTENCES_AT_ONCE, stop))),
+                    cfg.langs[side], cfg.layer, cfg.pooling,
+                )
+                for at in range(start, stop, _SENTENCES_AT_ONCE)
+            )  # fmt: skip
+            rows.write_embedded(pieces, stop - start, folder / _VECTORS)
 
 
 def _train(plan: Plan, index: int) -> None:
@@ -362,8 +367,8 @@ def _publish(plan: Plan) -> Answer:
     chosen = _chosen(plan)
     with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.inputs) as artifact:
         with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
-            for start in range(0, len(chosen.src), _WRITTEN_AT_ONCE):
-                src, tgt, scores = (field[start : start + _WRITTEN_AT_ONCE] for field in chosen)
+            for start in range(0, len(chosen.src), _SENTENCES_AT_ONCE):
+                src, tgt, scores = (field[start : start + _SENTENCES_AT_ONCE] for field in chosen)
                 for score, left, right in zip(scores, texts[0].take(src), texts[1].take(tgt), strict=True):
                     file.write(f"{score:.5f}\t{left}\t{right}\n")
         used = chosen.tgt if cfg.retrieval == "backward" else chosen.src

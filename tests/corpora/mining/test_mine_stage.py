@@ -53,7 +53,14 @@ def test_stage_tells_mistakes(tmp_path):
     (tmp_path / "tgt.npy").write_bytes(b"no numbers")
     with pytest.raises(UserError, match="no vectors"):
         run_local("mine", MineConfig("en-sw", **(files | {"src": files["tgt"]}), out=str(tmp_path / "out")))
-    for changes in ({"src_vectors": ""}, {"checkpoint": "x"}, {"neighbours": 0}):
+    files = write(tmp_path, src, tgt)
+    with pytest.raises(UserError, match=r"none\.txt"):
+        run_local("mine", MineConfig("en-sw", **(files | {"src": "none.txt"}), out=str(tmp_path / "out")))
+    with pytest.raises(UserError, match="sees no GPU here"):
+        run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out"), device="gpu"))
+    assert not list(tmp_path.glob("**/pairs.tsv"))
+    unclear = ({"src_vectors": ""}, {"checkpoint": "x"}, {"neighbours": 0}, {"candidates": 3}, {"shard": 0})
+    for changes in unclear:
         with pytest.raises(UserError):
             MineConfig("en-sw", **(files | changes))
 
@@ -64,12 +71,22 @@ def test_vectors_that_cannot_be_compared_are_refused(tmp_path):
     with pytest.raises(UserError, match="threshold=nan"):
         MineConfig("en-sw", **files, threshold=float("nan"))
     vectors = np.load(files["tgt_vectors"])
-    broken = vectors.copy()
-    broken[3, 1] = np.inf
-    for wrong, message in ((broken, "line 4 is not finite"), (vectors[:, :-1], "vectors of width")):
-        np.save(files["tgt_vectors"], wrong)
-        with pytest.raises(UserError, match=message):
+    broken, huge = vectors.copy(), vectors.astype(np.float64)
+    broken[3, 1], huge[4, 0] = np.nan, 1e300
+    wrong = {
+        "line 4 is not finite": broken,
+        "line 5 is not finite": huge,
+        "vectors of width 32 and 31": vectors[:, :-1],
+        r"holds float32 of shape \(10,\)": vectors[:, 0],
+        "holds complex128": vectors.astype(complex),
+        r"has shape \(9, 32\) for 10 lines": vectors[:-1],
+    }
+    for message, given in wrong.items():
+        np.save(files["tgt_vectors"], given)
+        with pytest.raises(UserError, match=message) as refused:
             run_local("mine", MineConfig("en-sw", **files, out=str(tmp_path / "out")))
+        assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("kind", ["exact", "clusters"])

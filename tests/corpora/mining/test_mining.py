@@ -88,7 +88,7 @@ def test_the_trained_index_finds_nearly_what_exact_search_finds_with_exact_cosin
 
 def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "_QUERIES_AT_ONCE", 64)
-    monkeypatch.setattr(search, "_SCORED_AT_ONCE", 500)
+    monkeypatch.setattr(search, "_ROWS_AT_ONCE", 500)
     src, tgt, _ = planted(400, 3600)
     results = []
     for threads, shards in ((1, 1), (3, 1), (2, 4)):
@@ -193,7 +193,7 @@ def test_neighbours_that_were_not_found_do_not_count():
     assert mean.tolist() == [0.5, 0]
     for kind in ("ratio", "distance", "absolute"):
         results = margin.best(cosines, ids, mean, np.ones(2, np.float32), kind)
-        assert results.ids.tolist() == [1, -1] and np.isfinite(found.scores).tolist() == [True, False]
+        assert results.ids.tolist() == [1, -1] and np.isfinite(results.scores).tolist() == [True, False]
         assert margin.choose(results, results, "forward").src.tolist() == [0]
 
 
