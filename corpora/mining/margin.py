@@ -149,11 +149,11 @@ def _each_once(pairs: Pairs, num_src: int, num_tgt: int) -> Pairs:
         taken[left[now]] = True
         free[0][src[now]] = free[1][tgt[now]] = False
         left = left[free[0][src] & free[1][tgt]]
-    for place in left:
-        i, j = pairs.src[place], pairs.tgt[place]
+    for last in left:
+        i, j = pairs.src[last], pairs.tgt[last]
         if free[0][i] and free[1][j]:
             free[0][i] = free[1][j] = False
-            taken[place] = True
+            taken[last] = True
     return Pairs(*(field[taken] for field in pairs))
 
 

@@ -117,12 +117,12 @@ def train(sides: Sequence[Rows], device: str = "cpu") -> Any:
     num_codes, reduced, codes = _codes(dim, device)
     num_cells = int(_CELLS_PER_ROOT * max(map(len, sides)) ** 0.5)
     num_cells = max(1, min(num_cells, total // _MIN_PER_CELL))
-    rotation = faiss.OPQMatrix(dim, num_codes, reduced)
-    quantizer = faiss.ProductQuantizer(reduced, num_codes, 4)
+    rotation: Any = faiss.OPQMatrix(dim, num_codes, reduced)
+    quantizer: Any = faiss.ProductQuantizer(reduced, num_codes, 4)
     rotation.niter, rotation.pq, quantizer.cp.min_points_per_centroid = _ROUNDS, quantizer, 1
     rotation.train(np.concatenate(list(_sample(sides, _TRAIN_ROTATION))))
     sample = [rotation.apply(rows) for rows in _sample(sides, num_cells * _TRAIN_PER_CELL)]
-    cells = faiss.index_factory(reduced, f"IVF{num_cells},{codes}", faiss.METRIC_INNER_PRODUCT)
+    cells: Any = faiss.index_factory(reduced, f"IVF{num_cells},{codes}", faiss.METRIC_INNER_PRODUCT)
     cells.by_residual = True
     cells.cp.niter, cells.cp.min_points_per_centroid = _ROUNDS, 1
     cells.cp.max_points_per_centroid = 2 * _TRAIN_PER_CELL

@@ -143,7 +143,7 @@ class MineConfig(OfPair):
         Raises:
             UserError: an input is missing.
         """
-        stamps = []
+        stamps: list[list[str | int]] = []
         for path in self.inputs:
             if path.is_dir():
                 stamps.append([manifest.digest(path)])
