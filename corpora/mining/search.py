@@ -33,7 +33,7 @@ _MAX_CODES, _MAX_DIM = 64, 256
 _GPU_CODES = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32)  # the numbers that faiss's kernels know
 _CELLS_PER_ROOT, _TRAIN_PER_CELL, _MIN_PER_CELL = 2, 64, 39
 _TRAIN_ROTATION, _ROUNDS = 32_768, 8
-_MIN_PROBES, _ROWS_PROBED = 32, 32_768
+_MIN_PROBES, _ROWS_PROBED = 32, 16_384
 _QUERIES_AT_ONCE, _ROWS_AT_ONCE = 4_096, 16_384
 
 
@@ -171,7 +171,7 @@ class Index:
         shards: files of `coded`, in order.
         keys: the vectors that they code, for exact scores.
         num_candidates: how many of each query are scored exactly.
-        probes: cells searched for each query; 0 takes 32, or as many as hold 32,768 vectors.
+        probes: cells searched for each query; 0 takes 32, or as many as hold 16,384 vectors.
         device: ``cpu`` or ``gpu``.
     """
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import shutil
 import socket
 import time
@@ -22,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from xling.core import manifest
 from xling.core.answer import Answer
 
 
@@ -54,7 +54,7 @@ class Workspace:
             facts = {
                 "seconds": round(time.perf_counter() - start, 3),
                 "cpu_seconds": round(time.process_time() - cpu_start, 3),
-                "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+                "peak_memory_mb": manifest.peak_memory_mb(),
             }
             write_json(temporary / "facts.json", facts)
             self._install(temporary, target)

@@ -135,14 +135,14 @@ def test_a_gpu_gets_codes_of_8_bits_and_a_machine_without_one_is_told(tmp_path, 
     knn_gpu = lambda resources, queries, keys, k, metric: faiss.knn(queries, keys, k, metric=metric)  # noqa: E731
     monkeypatch.setattr(faiss, "knn_gpu", knn_gpu, raising=False)
     search.check_device("gpu")
-    src, tgt, _ = planted(400, 800, dim=16)
+    src, tgt, _ = planted(200, 600, dim=8)
     wanted, _ = nearest(src, tgt, 4)
     np.testing.assert_allclose(search.exact(src, Rows([tgt]), 4, 1000, "gpu")[0], wanted, atol=1e-6)
     index = indexed(tmp_path, tgt, src, device="gpu")
     with search.pool_of(0, "gpu") as pool:
         cosines, _ = index.nearest(src, 4, pool)
     assert (cosines >= wanted - 1e-5).mean() > 0.95
-    cells = faiss.extract_index_ivf(moved[-1])
+    cells = faiss.downcast_index(faiss.extract_index_ivf(moved[-1]))
     assert type(cells) is faiss.IndexIVFPQ and cells.pq.nbits == 8
     assert len(moved) == 2  # one to train, one to search
 
