@@ -41,7 +41,7 @@ def mine(
     margin: str = "ratio",
     retrieval: str = "max",
 ) -> Pairs:
-    """Find translations among vectors in memory; the search is exact.
+    """Return the pairs of vectors in memory that are closer than their neighbours; the search is exact.
 
     Args:
         src: (num_src, dim), of length 1.

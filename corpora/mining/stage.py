@@ -103,7 +103,7 @@ class MineConfig(OfPair):
     threads: int = 0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, a number out of range, no vectors or too many.
