@@ -39,7 +39,7 @@ class Rows:
         shards: ``.npy`` files or arrays (rows, dim), in order; at least one.
     """
 
-    def __init__(self, shards: Sequence[Path | npt.NDArray[Any]]) -> None:
+    def __init__(self, shards: Sequence[Path | Real[np.ndarray, "_ dim"]]) -> None:
         self._shards = list(shards)
         shapes = [self._open(i).shape for i in range(len(shards))]
         self._starts = np.concatenate([[0], np.cumsum([rows for rows, _ in shapes])]).astype(np.int64)
@@ -129,7 +129,7 @@ def write_given(path: Path, lines: Int64[np.ndarray, " sentences"], target: Path
     _write(target, pieces(), len(lines))
 
 
-def write_embedded(pieces: Iterable[Vectors], num_rows: int, target: Path) -> None:
+def write_embedded(pieces: Iterable[Real[np.ndarray, "_ dim"]], num_rows: int, target: Path) -> None:
     """Write the vectors of an encoder as fp16 of length 1.
 
     Args:
