@@ -112,7 +112,8 @@ class MineConfig(OfPair):
         given = bool(self.src_vectors) + bool(self.tgt_vectors)
         if given == 1 or (given == 2) == bool(self.checkpoint):
             raise UserError(
-                "where the vectors come from is not clear", "checkpoint=, or src_vectors= and tgt_vectors="
+                "the source of the vectors is missing or given twice",
+                "checkpoint=, or src_vectors= and tgt_vectors=",
             )
         lowest = dict.fromkeys(("neighbours", "block", "shard"), 1) | dict.fromkeys(("probes", "threads"), 0)
         lowest["candidates"] = self.neighbours if self.neighbours > 0 else 1
