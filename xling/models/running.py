@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from xling import compat
 from xling.core import code
 from xling.core.errors import UserError
 from xling.core.progress import say
@@ -27,8 +26,11 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 logger = logging.getLogger(__name__)
-FORMAT = 1
-"""Version of the checkpoint format; increase it when an older version could not resume from it."""
+FORMAT = 2
+"""Version of the checkpoint format; increase it when an older version could not resume from it.
+
+Format 1 had another order of the data.
+"""
 FULL_DISK_VARIABLE = "XLING_FULL_DISK"
 """``stop`` ends a training whose checkpoint does not fit on the disk; else it continues and retries later."""
 
@@ -77,7 +79,7 @@ class Writer:
         state = trainer.state_dict()
         state["extra_state"] |= {
             "format": FORMAT,
-            "train_iterator": position(epoch_itr),
+            "train_iterator": epoch_itr.position(),
             "processes": ddp.size(),
             "batches_per_update": ddp.size() * self.accumulate,
             "code": code.described(),
@@ -155,34 +157,14 @@ def snapshot(value: Any, seen: dict[Any, Shaped[Tensor, " ..."]]) -> Any:
     return copy.deepcopy(value)
 
 
-def position(epoch_itr: Any) -> dict[str, Any]:
-    """Return the position in the training data.
-
-    The epoch, the batches that all processes used, the dataset's state.
-    """
-    done = getattr(epoch_itr, "begins_at", 0) + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    ended = compat.is_at_the_end(epoch_itr)
-    epoch = epoch_itr.epoch + ended
-    # fairseq looks for "iterations_in_epoch" and "version": at 0 it resets its meters.
-    return {
-        "version": 2,
-        "epoch": epoch,
-        "iterations_in_epoch": 0 if ended else done,
-        "dataset": epoch_itr.dataset.position(epoch),
-    }
-
-
 def iterator_at(trainer: Any, where: dict[str, Any]) -> Any:
-    """Return the training iterator at a `position`, for any number of processes.
+    """Return the training iterator at a position of `xling.training.reading.TrainIterator`.
 
-    They share the rest of the epoch.
+    Any number of processes share the rest of the epoch.
     """
     trainer.task.load_dataset("train")
     trainer.task.dataset("train").go_to(where["epoch"], where["dataset"])
-    epoch_itr = trainer.get_train_iterator(where["epoch"], load_dataset=True)
-    epoch_itr.begins_at = where["iterations_in_epoch"]
-    compat.leave_out_batches(epoch_itr, epoch_itr.begins_at)
-    return epoch_itr
+    return trainer.get_train_iterator(where["epoch"], done=where["iterations_in_epoch"], place=where["place"])
 
 
 def resume(
@@ -281,7 +263,9 @@ def _extra_of(state: Any, path: Path) -> dict[str, Any]:
         if not isinstance(extra[name], kind):
             raise TypeError(f"{name} is {type(extra[name]).__name__}")
     where, updates = extra["train_iterator"], state["optimizer_history"][-1]["num_updates"]
-    if not all(isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)):
+    if not isinstance(where["place"], dict) or not all(
+        isinstance(n, int) for n in (where["epoch"], where["iterations_in_epoch"], updates)
+    ):
         raise TypeError("a position is not a number")
     if extra["batches_per_update"] < 1 or where["epoch"] < 1 or where["iterations_in_epoch"] < 0:
         raise ValueError("a position is out of range")

@@ -250,9 +250,7 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
     The tokens read are those of the current epoch times the number of epochs; draws of other epochs differ
     little.
     """
-    before = getattr(epoch_itr, "begins_at", 0)
-    batches_read = before + epoch_itr.iterations_in_epoch * epoch_itr.num_shards
-    epochs = epoch_itr.epoch - 1 + batches_read / max(before + len(epoch_itr.frozen_batches), 1)
+    epochs = epoch_itr.epoch - 1 + epoch_itr.used / max(epoch_itr.num_batches, 1)
     mixture = trainer.task.dataset("train").mixture()
     tokens = {
         name: {"there": there, "read": round(drawn * epochs)} for name, (there, drawn) in mixture.items()
@@ -263,8 +261,7 @@ def text_seen(trainer: Trainer, epoch_itr: Any) -> dict[str, Any]:
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
     """Yield the batches of the current epoch, grouped by update."""
     trainer.begin_epoch(epoch_itr.next_epoch_idx)
-    itr = epoch_itr.next_epoch_itr(fix_batches_to_gpus=False, shuffle=False)
-    yield from batches.grouped(itr, trainer.get_num_updates)
+    yield from batches.grouped(epoch_itr.next_epoch_itr(), trainer.get_num_updates)
 
 
 def _next_epoch(trainer: Trainer, epoch_itr: Any) -> Any:
