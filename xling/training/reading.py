@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
 from fairseq.data.iterators import BufferedIterator
 from torch.utils.data import DataLoader
 
@@ -116,7 +117,7 @@ class TrainIterator:
             batch_sampler=self._mine(),  # type: ignore[arg-type] # it has no length
             collate_fn=self._collate,
             num_workers=self._workers,
-            pin_memory=True,
+            pin_memory=torch.cuda.is_available(),
         )
         for batch in BufferedIterator(AHEAD, _Unsized(loader)):
             self.iterations_in_epoch += 1
