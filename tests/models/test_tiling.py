@@ -58,7 +58,7 @@ def published(vocab: Path, folder: Path, cfg: EncoderConfig, size: int) -> Path:
 
 def logits(model: EncoderModel, size: int) -> torch.Tensor:
     tokens = torch.randint(4, size, (12,), generator=torch.Generator().manual_seed(2))
-    runs = ((0, 5), (5, 12))
+    runs = ((1, 5), (1, 7))  # sequences and their length
     positions = torch.cat([torch.arange(5), torch.arange(7)])
     with torch.no_grad():
         return model.eval().lm_head.logits(model(tokens, positions, runs))
@@ -98,7 +98,7 @@ def test_widths_that_do_not_divide_are_centred_and_layers_repeat(vocab: Path, tm
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"dim": 8, "heads": 1}, "at least 16"), ({"layers": 1}, "at least 2"), ({"heads": 3}, "heads as wide"),
+    [({"dim": 8, "heads": 1}, "at least 16"), ({"layers": 1}, "at least 2"), ({"heads": 6}, "heads as wide"),
      ({"pre_norm": True}, "pre_norm"), ({"max_positions": 64}, "positions")],
 )  # fmt: skip
 def test_a_model_that_is_no_enlargement_is_refused(
