@@ -146,6 +146,8 @@ class PretrainConfig:
         branch: state of another run of the same model, data and objectives, from which this one goes on under its
             own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
             there and ends with ``train.updates``.
+        init_pieces: static encoder (`xling pretrain static`) whose vectors of words the embeddings of the pieces
+            start from, see `xling.training.pieces`; empty for random ones, or those of ``init``.
         freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
             rest (Artetxe et al. 2020). ``encoder`` or ``decoder``: with the embeddings that both share (XNLG). At
             the end it is verified that no bit has changed. Adapters always learn; with adapters, ``body`` means
@@ -170,6 +172,7 @@ class PretrainConfig:
     init_tiled: bool = False
     init_noise: float = ranged(0.01, NOT_NEGATIVE)
     branch: str = ""
+    init_pieces: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     phases: dict[str, PhaseConfig] = field(default_factory=dict)
     log: str = "none"
