@@ -135,7 +135,7 @@ class Order:
                 before = (self._epoch - 1) * count
                 items.append(self._items(lang, before + first, before + last))
                 langs.append(np.full(last - first, index, dtype=np.int16))
-        key = (self._seed, "mix", self._epoch, *([number] if number else []))
+        key: tuple[int | str, ...] = (self._seed, "mix", self._epoch, *([number] if number else []))
         order = rng(*key).permutation(sum(map(len, items)))
         return Draw(np.concatenate(langs)[order], np.concatenate(items)[order], number)
 
