@@ -148,7 +148,7 @@ def test_chunks_ask_for_long_stretches(shards: Path, monkeypatch: pytest.MonkeyP
 
 
 SCALE = """
-import resource, sys, time
+import os, sys, time
 from pathlib import Path
 from xling.objectives.mmlm import BlockDataset, MmlmConfig
 from xling.training.reading import TrainIterator
@@ -163,7 +163,8 @@ data = BlockDataset(cfg, Path(sys.argv[1]), "train", ["en", "sw"], "mmlm", lambd
     "target": block.langs[:1]})
 iterator = TrainIterator(data, 65536, 1, 512, 77, **eval(sys.argv[2]))
 batch = next(iterator.next_epoch_itr())
-print(len(data), iterator.num_batches, time.process_time() - begin, rss() - before, len(batch["id"]))
+print(len(data), iterator.num_batches, time.process_time() - begin, rss() - before, len(batch["id"]), flush=True)
+os._exit(0)  # the thread that reads ahead is at work
 """
 
 

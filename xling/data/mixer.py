@@ -36,7 +36,9 @@ class Draw:
         """Return a value per draw, int64 (num_draws,), given the values of each language's items."""
         return self.by_item(of_lang.__getitem__ for of_lang in values)
 
-    def by_item(self, functions: Iterable[Callable[[np.ndarray], np.ndarray]]) -> Int[np.ndarray, " draws"]:
+    def by_item(
+        self, functions: Iterable[Callable[[Int[np.ndarray, " items"]], Integer[np.ndarray, " items"]]]
+    ) -> Int[np.ndarray, " draws"]:
         """Return a value per draw, int64 (num_draws,), given a function of items for each language."""
         drawn = np.zeros(len(self.items), dtype=np.int64)
         for index, of_lang in enumerate(functions):

@@ -42,7 +42,7 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
         noise: deviation of the noise, as a share of that of each weight.
 
     Raises:
-        UserError: the vocabulary differs, or the shape is no enlargement of the small one.
+        UserError: the vocabulary differs, or the shape does not enlarge the small one.
     """
     small, _ = load_model(directory)
     check_vocabulary(vocab_digest(directory), data, directory)
@@ -69,7 +69,7 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
 
 
 def _check(model: Any, small: Any, directory: Path) -> None:
-    """Reject shapes that are no enlargement, and settings that give weights another meaning."""
+    """Reject shapes that do not enlarge the small one, and settings that give weights another meaning."""
     if not isinstance(model, EncoderModel) or not isinstance(small, EncoderModel):
         raise UserError(f"init={directory} with init_tiled=true", "two encoders of xling without a decoder")
     for name in ("layers", "dim", "heads", "ffn_dim"):

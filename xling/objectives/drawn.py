@@ -163,7 +163,7 @@ class DrawnDataset(ObjectiveDataset):
         if limits not in window.batches:
             order = self._sorted(number)
             cut = batches_of(window.sizes[order - window.start], order, *limits)
-            key = (self.seed, "batches", self.epoch, *([number] if number else []))
+            key: tuple[int | str, ...] = (self.seed, "batches", self.epoch, *([number] if number else []))
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
             turns = np.zeros(len(window))
             for turn, batch in enumerate(mixed):

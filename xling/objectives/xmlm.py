@@ -114,7 +114,12 @@ class AlternatingDataset(DrawnDataset):
         return np.where(self._first_sides(draw) == 0, *by_side)
 
     def _first_sides(self, draw: mixer.Draw) -> Int[np.ndarray, " draws"]:
-        key = (self.seed, "first side", self.epoch, *([draw.number] if draw.number else []))
+        key: tuple[int | str, ...] = (
+            self.seed,
+            "first side",
+            self.epoch,
+            *([draw.number] if draw.number else []),
+        )
         if self._drawn_sides[0] != key:
             self._drawn_sides = (key, rng(*key).integers(0, 2, len(draw.items)))
         return self._drawn_sides[1]
