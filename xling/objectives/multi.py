@@ -233,8 +233,8 @@ class MultiDataset(ObjectiveDataset):
             return {name: number / max(num, 1) for name, num in there.items()}, number
         whole = sum(weight for _, weight in self._parts.values())
         share = {name: weight / whole for name, (_, weight) in self._parts.items()}
-        number = min(left[name] / share[name] for name in left)
-        return {name: number * share[name] / max(num, 1) for name, num in there.items()}, round(number)
+        turns = min(left[name] / share[name] for name in left)
+        return {name: turns * share[name] / max(num, 1) for name, num in there.items()}, round(turns)
 
     def epoch_tokens(self) -> int:
         """Return the tokens of all examples of the parts' epochs, or about that."""

@@ -127,7 +127,7 @@ class TrainIterator:
         """Yield the indices of each batch of this process."""
         rounds = 0
         while self._stream.has_next():
-            group = []
+            group: list[Int[np.ndarray, " _"]] = []
             while len(group) < self.num_shards and self._stream.has_next():
                 group.append(self._stream.take())
             rounds += 1
