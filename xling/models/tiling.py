@@ -106,15 +106,15 @@ def _tiled(name: str, weight: Shaped[Tensor, " ..."], cfg: Any, small: Any) -> S
     axes = _axes(name, len(weight), cfg, small)[: weight.dim()]
     if tuple(math.prod(old for old, _ in axis) for axis in axes) != tuple(weight.shape):
         return None
-    made = weight.reshape([old for axis in axes for old, _ in axis])
+    large = weight.reshape([old for axis in axes for old, _ in axis])
     for place, (old, new) in enumerate(pair for axis in axes for pair in axis):
-        made = made.index_select(place, _centred(old, new))
-    made = made.reshape([math.prod(new for _, new in axis) for axis in axes])
+        large = large.index_select(place, _centred(old, new))
+    large = large.reshape([math.prod(new for _, new in axis) for axis in axes])
     if len(axes) == 2 and _LINEAR.search(name):
-        made = made * math.prod(old / new for old, new in axes[1])
+        large = large * math.prod(old / new for old, new in axes[1])
     if name.startswith("lm_head.norm."):
-        made = made * (small.dim / cfg.dim)  # the product with the embeddings sums over the repeated width
-    return made
+        large = large * (small.dim / cfg.dim)  # the product with the embeddings sums over the repeated width
+    return large
 
 
 def _axes(name: str, rows: int, cfg: Any, small: Any) -> list[list[tuple[int, int]]]:

@@ -106,16 +106,16 @@ class DrawnDataset(ObjectiveDataset):
 
     def window(self, number: int) -> Window:
         """Return a window of the epoch."""
-        if (made := self._windows.get(number)) is None:
+        if (window := self._windows.get(number)) is None:
             draw = self._order.window(number)
             if self._cfg.read_chunk:
                 self.read_ahead(draw)
             tokens = self.tokens_of(draw)
-            made = Window(self._order.start(number), draw, tokens, self.example_tokens(tokens))
+            window = Window(self._order.start(number), draw, tokens, self.example_tokens(tokens))
             for old in list(self._windows)[: 1 - KEPT]:
                 self._windows.pop(old, None)
-            self._windows[number] = made
-        return made
+            self._windows[number] = window
+        return window
 
     def place(self, index: int) -> tuple[int, int]:
         """Return the window of an example and its number there."""
