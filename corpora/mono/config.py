@@ -19,7 +19,7 @@ from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Per
 STAGE_NAME = "corpus mono"
 ALL = "all"
 # Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb"})
+_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class MonoConfig:
         reject_chars: characters kept of each dropped text for ``xling corpus why``; 0 keeps none.
         export: also write the corpus in CC-100's text format, with this suffix; empty for no export.
         keep_work: keep the intermediate parts.
+        dry_run: only list the files, and say what the build would cost by phase.
     """
 
     lang: str
@@ -123,6 +124,7 @@ class MonoConfig:
     reject_chars: int = 2000
     export: Literal["", "txt", "txt.gz", "txt.xz", "txt.zst"] = ""
     keep_work: bool = False
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         """Check what types cannot say.
