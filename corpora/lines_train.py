@@ -99,11 +99,9 @@ def run(cfg: LinesTrainConfig) -> manifest.Manifest:
             "give more files",
         )
     with manifest.publish(out, STAGE, cfg, files) as publication:
-        held_out = [is_held_out(page.site) for page in pages]
-        seen = [page for page, is_out in zip(pages, held_out, strict=True) if not is_out]
-        scores = score(
-            fit(seen, cfg.epochs, cfg.seed), [p for p, is_out in zip(pages, held_out, strict=True) if is_out]
-        )
+        others = [page for page in pages if is_held_out(page.site)]
+        part = fit([page for page in pages if not is_held_out(page.site)], cfg.epochs, cfg.seed)
+        scores = score([part.scores([page.text]) > 0 for page in others], others)
         fit(pages, cfg.epochs, cfg.seed).save(publication.path / FILE_NAME)
         with (publication.path / "held_out.tsv").open("w", encoding="utf-8", newline="") as handle:
             csv.writer(handle, delimiter="\t", lineterminator="\n").writerows(
@@ -153,21 +151,24 @@ def fit(pages: list[Page], epochs: int, seed: int) -> lines.LineModel:
     return lines.train(seen, np.concatenate([page.main for page in pages]), weights, seed, epochs=epochs)
 
 
-def score(model: lines.LineModel, pages: list[Page]) -> dict[str, float]:
-    """Return precision and recall by letters, of all pages together and as the mean of pages; as it stands, too."""
+def score(kept: list[NDArray[np.bool_]], pages: list[Page]) -> dict[str, float]:
+    """Return precision and recall by letters: of all pages together, and the mean over pages with main content.
+
+    Args:
+        kept: which lines of each page are kept, ``(num_lines,)``.
+        pages: what teachers say of them; lines with NaN do not count.
+    """
     rows = []
-    for page in pages:
-        size, is_main = sizes(page.text), page.main > 0.5
-        kept = model.scores([page.text]) > 0
-        rows.append([size[kept & is_main].sum(), size[kept].sum(), size[is_main].sum(), size.sum()])
-    hits, kept, main, whole = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-    ratio = lambda above, below: round(float(above / max(1.0, below)), 4)  # noqa: E731
+    for page, chosen in zip(pages, kept, strict=True):
+        size, is_main = sizes(page.text) * ~np.isnan(page.main), page.main > 0.5
+        rows.append([size[chosen & is_main].sum(), size[chosen].sum(), size[is_main].sum(), size.sum()])
+    hits, chosen_size, main, whole = np.array(rows, dtype=np.float64).reshape(-1, 4).T
     some = main > 0
-    return {
-        "pages": len(pages),
-        "precision": ratio(hits.sum(), kept.sum()),
-        "recall": ratio(hits.sum(), main.sum()),
-        "precision of a page": ratio((hits[some] / np.maximum(1, kept[some])).sum(), some.sum()),
-        "recall of a page": ratio((hits[some] / main[some]).sum(), some.sum()),
-        "precision without cleaning": ratio(main.sum(), whole.sum()),
+    shares = {
+        "precision": hits.sum() / max(1, chosen_size.sum()),
+        "recall": hits.sum() / max(1, main.sum()),
+        "precision of a page": (hits[some] / np.maximum(1, chosen_size[some])).sum() / max(1, some.sum()),
+        "recall of a page": (hits[some] / main[some]).sum() / max(1, some.sum()),
+        "precision without cleaning": main.sum() / max(1, whole.sum()),
     }
+    return {"pages": len(pages)} | {name: round(float(share), 4) for name, share in shares.items()}

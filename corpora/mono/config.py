@@ -107,7 +107,7 @@ class MonoConfig:
     max_docs: int = 0
     max_chars: int = 1_000_000
     seed: int = 1
-    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length")
+    before_dedup: tuple[str, ...] = ("repair", "blocklist", "length", "lines")
     dedup: bool = True
     dedup_scope: Literal["all", "dump", "group"] = "all"
     dedup_group: int = 50

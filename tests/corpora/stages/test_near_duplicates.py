@@ -129,7 +129,8 @@ def test_neither_ranges_nor_memory_nor_runs_change_the_choice(
     ]
     loose = NearDedup(bands=20, rows=4)
     first = run(shards, tmp_path / "a", loose, num_ranges=1)
-    assert 60 < sum(map(len, first[0])) < 140 and max(first[2].values()) == 4
+    assert 40 < sum(map(len, first[0])) < 140
+    assert len(set(first[2].values())) > 1
     monkeypatch.setattr(near, "_RUN_DOCS", 7)
     monkeypatch.setattr(near, "_BATCH_DOCS", 3)
     monkeypatch.setattr(near, "_FILE_BLOCK", 2)
