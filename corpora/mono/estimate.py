@@ -46,7 +46,7 @@ class Rate:
 
 # Measured: docs/results.d/corpora-build.md, "Costs of a phase".
 RATES = {
-    "route": Rate(0.125, 0.39, 0.37, 5),
+    "route": Rate(0.125, 0.39, 0.37, 7),
     "read": Rate(0.085, 0.39, 0.83, 10),
     "dedup": Rate(0.001, 0.16, 0.02, 2),
     "filter": Rate(0.13, 0.67, 0.55, 7, 0.05),
@@ -184,7 +184,7 @@ def _near_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
 
 
 def _fit_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
-    return _BASE_MB + cfg.memory_mb
+    return _BASE_MB + min(cfg.memory_mb, BYTES_PER_HASH * text * _LEFT / _BYTES_PER_DOC / _MB)
 
 
 def _plain_mb(cfg: MonoConfig, plan: Plan, text: float) -> float:
