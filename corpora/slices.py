@@ -24,11 +24,11 @@ def write_slices(
     path: Path, values: UInt64[np.ndarray, " values"], ends: Int64[np.ndarray, " parts"]
 ) -> None:
     """Write ``values``; part ``i`` has those from ``ends[i - 1]`` to ``ends[i]``. Appears whole or not at all."""
-    work = path.with_name(path.name + ".tmp")
-    with work.open("wb") as handle:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as handle:
         handle.write(np.array([len(ends), 0, *ends], dtype="<u8").data)
         handle.write(np.ascontiguousarray(values, dtype="<u8").data)
-    work.rename(path)
+    temporary.rename(path)
 
 
 def write_slices_in_blocks(
@@ -40,16 +40,16 @@ def write_slices_in_blocks(
 
     Appears whole or not at all.
     """
-    work = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + ".tmp")
     counts = np.zeros(num_parts, dtype=np.int64)
-    with work.open("wb") as handle:
+    with temporary.open("wb") as handle:
         handle.seek(_WORD * (2 + num_parts))
         for values, of_part in blocks:
             counts += of_part
             handle.write(np.ascontiguousarray(values, dtype="<u8").data)
         handle.seek(0)
         handle.write(np.array([num_parts, 0, *np.cumsum(counts)], dtype="<u8").data)
-    work.rename(path)
+    temporary.rename(path)
 
 
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:

@@ -103,9 +103,9 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
         cfg: settings.
         num_ranges: ranges of hashes; `find_pairs` holds one range of a band of all shards in memory.
     """
-    work = out.with_name(out.name + ".tmp")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    temporary = out.with_name(out.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     numbered, number, runs_written = enumerate(docs), 0, list[Path]()
     while chunk := list(itertools.islice(numbered, _BATCH_DOCS)):
         bands, positions = [np.zeros((0, cfg.bands), dtype=np.uint64)], list[int]()
@@ -116,11 +116,11 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
             positions += [i for i, _ in sketched]
             number, num_docs = chunk[-1][0] + 1, num_docs + len(chunk)
             chunk = list(itertools.islice(numbered, _BATCH_DOCS)) if num_docs < _RUN_DOCS else []
-        runs_written.append(work / f"{len(runs_written)}")
+        runs_written.append(temporary / f"{len(runs_written)}")
         _write_run(np.concatenate(bands), np.array(positions, dtype="<u4"), runs_written[-1], num_ranges)
-    _join_runs(runs_written, work, cfg.bands * num_ranges, number)
+    _join_runs(runs_written, temporary, cfg.bands * num_ranges, number)
     shutil.rmtree(out, ignore_errors=True)
-    work.rename(out)
+    temporary.rename(out)
     return number
 
 
@@ -217,9 +217,9 @@ def find_pairs(sketches: Sequence[Path], number: int, out: Path, ends: Path | No
     if ends:
         of_pairs = np.unique(np.concatenate(halves(pairs)))
         write_slices(ends, of_pairs, np.searchsorted(of_pairs, np.array(firsts[1:], dtype=np.uint64)))
-    work = out.with_name(out.name + ".tmp")
-    work.write_bytes(pairs.data)
-    work.rename(out)
+    temporary = out.with_name(out.name + ".tmp")
+    temporary.write_bytes(pairs.data)
+    temporary.rename(out)
     return len(pairs)
 
 
@@ -265,9 +265,9 @@ def shingle_shard(
         {"node": [i for i, _ in rows], "shingles": [hashes for _, hashes in rows]},
         schema={"node": pl.UInt64, "shingles": pl.List(pl.UInt64)},
     )
-    work = out.with_name(out.name + ".tmp")
-    frame.write_parquet(work)
-    work.rename(out)
+    temporary = out.with_name(out.name + ".tmp")
+    frame.write_parquet(temporary)
+    temporary.rename(out)
 
 
 def choose(

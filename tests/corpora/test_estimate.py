@@ -14,7 +14,7 @@ from xling import cli
 from xling.core import config
 from xling.core.stage import run_local, run_part
 from xling.corpora.mono import MonoConfig, phases
-from xling.corpora.mono.many import _work
+from xling.corpora.mono.many import _workspace
 
 
 def settings(out: Path, lang: str, source: str, **changes: Any) -> MonoConfig:
@@ -37,7 +37,7 @@ def test_parts_and_files_are_those_of_the_build(tmp_path: Path) -> None:
     planned = estimate(cfg)
     assert sorted(tmp_path.rglob("*")) == before
     run_local("corpus mono", cfg)
-    root = cfg.work().root
+    root = cfg.workspace().root
     files = written(root)
     del files["plan.json"]
     assert {name: row["files"] for name, row in planned.items()} == files
@@ -54,7 +54,7 @@ def test_the_routing_of_many_languages(tmp_path: Path) -> None:
     for index in range(route.num_parts):
         run_part("corpus mono", cfg, "route", index)
     assert planned["route"]["parts"] == route.num_parts
-    assert planned["route"]["files"] == written(_work(cfg).root)["route"]
+    assert planned["route"]["files"] == written(_workspace(cfg).root)["route"]
     assert planned["near"]["parts"] == 2 * 14
 
 
