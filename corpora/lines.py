@@ -284,7 +284,7 @@ def load(path: Path) -> LineModel:
             raise ValueError(f"shapes {inner.shape} and {outer.shape}")
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"{path} is no model of lines: {error}", "a file that xling corpus lines-train made"
+            f"{path} is not a model of lines: {error}", "a file that xling corpus lines-train made"
         ) from None
     return LineModel(inner, outer)
 

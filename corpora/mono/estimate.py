@@ -1,4 +1,4 @@
-"""What a build would cost, by phase: ``xling corpus mono ... dry_run=true``. Nothing is read but the lists of files.
+"""Estimate of the cost of a build by phase: ``xling corpus mono ... dry_run=true``. Only lists of files are read.
 
 Parts, ranges and files come from the plan that the build itself would make. Seconds, bytes and memory are rates of
 builds on real pages (``docs/results.d/corpora-build.md``) times sizes. All text is taken to be in the languages asked

@@ -71,7 +71,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"threshold=1.5.*between 0 and 1"):
         Lines(threshold=1.5)
     (tmp_path / "a.npz").write_bytes(b"no")
-    with pytest.raises(UserError, match=r"a\.npz is no model of lines"):
+    with pytest.raises(UserError, match=r"a\.npz is not a model of lines"):
         list(Lines(model=tmp_path / "a.npz", **EVERY)([Document("0", "a\nb")], Ledger()))
     with pytest.raises(UserError, match=r"warc:GLOB.*the teacher needs the HTML"):
         LinesTrainConfig(source=("wet:x",))
