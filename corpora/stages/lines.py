@@ -38,7 +38,7 @@ class Lines(Stage):
     """
 
     sources: tuple[str, ...] = ("wet:", "cc:")
-    threshold: float = 0.5
+    threshold: float = 0.55
     min_chars: int = 200
     model: Path | None = None
 
