@@ -14,6 +14,7 @@ from xling.core.answer import Answer
 from xling.corpora.mono import one
 from xling.corpora.mono.config import MonoConfig
 from xling.corpora.mono.plan import Plan, planned_bytes, routed_plan
+from xling.corpora.stages.lines import Lines
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 MANY_LANGS = 100
@@ -57,6 +58,7 @@ RATES = {
     "cut": Rate(0.0, 0.001, 0.0, 2),
     "finish": Rate(0.004, 0.3, 0.3, 5),
 }
+_HASHING_S, _LINES_S = 0.03, 0.056
 _ON_WHAT_IS_LEFT = frozenset({"near", "shingle", "fit", "score", "cut", "finish"})
 
 
@@ -121,7 +123,7 @@ def costs(cfg: MonoConfig, plan: Plan) -> Iterator[Cost]:
         yield from _of_phases(cfg, [(cfg, plan)], text, text)
         return
     num_parts = len(plan.parts)
-    yield _cost("route", num_parts, text, _reading_mb(plan))
+    yield _cost("route", num_parts, text, _reading_mb(plan), RATES["route"].cpu_s + _judging_s(cfg))
     langs = cfg.langs or tuple(f"{number}" for number in range(MANY_LANGS))
     own = cfg.for_lang(cfg.langs[0] if cfg.langs else "en")
     each = routed_plan(plan, own, text / len(langs))
@@ -143,12 +145,15 @@ def _of_phases(
             here,
             _MEMORY[phase.name](own, plan, text / len(builds)),
         )
-        if phase.name == "read" and not read:  # only hashes what was routed
-            cost = _cost("read", cost.parts, here, cost.memory_mb, cpu_s=_HASHING_S)
+        if phase.name == "read":  # after routing it only hashes
+            seconds = RATES["read"].cpu_s + _judging_s(cfg) if read else _HASHING_S
+            cost = _cost("read", cost.parts, here, cost.memory_mb, seconds)
         yield cost
 
 
-_HASHING_S = 0.03
+def _judging_s(cfg: MonoConfig) -> float:
+    """Return processor seconds for a megabyte of text of the stage that drops menus, if it runs."""
+    return _LINES_S if Lines.name in cfg.before_dedup else 0.0
 
 
 def _cost(name: str, parts: int, text: float, memory_mb: float, cpu_s: float | None = None) -> Cost:
