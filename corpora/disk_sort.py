@@ -91,7 +91,9 @@ def _read(path: Path, size: int) -> Iterator[Values]:
         yield np.fromfile(path, dtype="<u8", count=size, offset=_VALUE_BYTES * first)
 
 
-def merged(inputs: Iterable[Iterator[Values]]) -> Iterator[UInt64[np.ndarray, " block"]]:
+def merged(
+    inputs: Iterable[Iterator[UInt64[np.ndarray, " block"]]],
+) -> Iterator[UInt64[np.ndarray, " block"]]:
     """Yield the numbers of several ascending sequences in ascending order, each once.
 
     Args:
@@ -112,12 +114,16 @@ def merged(inputs: Iterable[Iterator[Values]]) -> Iterator[UInt64[np.ndarray, " 
         yield np.unique(np.concatenate(ready))
 
 
-def halves(values: UInt64[np.ndarray, " values"]) -> tuple[Values, Values]:
+def halves(
+    values: UInt64[np.ndarray, " values"],
+) -> tuple[UInt64[np.ndarray, " values"], UInt64[np.ndarray, " values"]]:
     """Return the upper and the lower 32 bits of numbers, ``(values,)`` uint64 each."""
     return values >> HALF, values & LOW
 
 
-def packed(upper: UInt64[np.ndarray, " values"], lower: UInt64[np.ndarray, " values"]) -> Values:
+def packed(
+    upper: UInt64[np.ndarray, " values"], lower: UInt64[np.ndarray, " values"]
+) -> UInt64[np.ndarray, " values"]:
     """Return numbers of two halves, ``(values,)`` uint64."""
     return (upper << HALF) | lower
 
@@ -192,7 +198,9 @@ def _groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
         yield node, near, first
 
 
-def counted(values: Iterable[UInt64[np.ndarray, " block"]]) -> Iterator[tuple[Values, Values]]:
+def counted(
+    values: Iterable[UInt64[np.ndarray, " block"]],
+) -> Iterator[tuple[UInt64[np.ndarray, " distinct"], UInt64[np.ndarray, " distinct"]]]:
     """Yield the distinct numbers of an ascending sequence and how often each stands in it, in blocks."""
     held, num_held = np.zeros(0, dtype=np.uint64), 0
     for block in values:

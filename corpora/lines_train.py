@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,6 +24,9 @@ from xling.core.errors import UserError
 from xling.corpora import lines
 from xling.corpora.sources.source import Context, joined_uris, open_source
 from xling.text.document import Ledger
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int64
 
 STAGE = "corpus lines-train"
 FILE_NAME = "lines.npz"
@@ -133,7 +136,7 @@ def is_held_out(site: str) -> bool:
     return zlib.crc32(site.encode()) % _HELD_OUT_EVERY == 0
 
 
-def sizes(text: str) -> NDArray[np.int64]:
+def sizes(text: str) -> Int64[np.ndarray, " num_lines"]:
     """Return the number of letters and digits of each line, ``(num_lines,)``."""
     return np.array([sum(map(str.isalnum, line)) for line in text.split("\n")])
 
@@ -151,7 +154,7 @@ def fit(pages: list[Page], epochs: int, seed: int) -> lines.LineModel:
     return lines.train(seen, np.concatenate([page.main for page in pages]), weights, seed, epochs=epochs)
 
 
-def score(kept: list[NDArray[np.bool_]], pages: list[Page]) -> dict[str, float]:
+def score(kept: list[Bool[np.ndarray, " num_lines"]], pages: list[Page]) -> dict[str, float]:
     """Return precision and recall by letters: of all pages together, and the mean over pages with main content.
 
     Args:

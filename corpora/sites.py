@@ -6,8 +6,10 @@ table. It holds 40 bits of a hash of each domain: one site in ten million is tak
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +50,8 @@ def save(path: Path, domains: Mapping[str, list[str]]) -> None:
 
 @cache
 def _listed(kinds: tuple[str, ...]) -> frozenset[int]:
-    with np.load(Path(__file__).with_suffix(".npz"), allow_pickle=False) as table:
+    stored = resources.files("xling.corpora").joinpath("sites.npz").read_bytes()
+    with np.load(io.BytesIO(stored), allow_pickle=False) as table:
         return frozenset(number for kind in kinds for number in np.cumsum(table[kind]).tolist())
 
 
