@@ -68,7 +68,7 @@ class Sorter:
             self._runs.append(path)
             self._waiting, self._num_waiting = [], 0
 
-    def blocks(self) -> Iterator[UInt64[np.ndarray, " block"]]:
+    def blocks(self) -> Iterator[UInt64[np.ndarray, " _"]]:
         """Yield all numbers in ascending order, each once, in blocks."""
         rest = self._sorted()
         if not self._runs:
@@ -92,8 +92,8 @@ def _read(path: Path, size: int) -> Iterator[Values]:
 
 
 def merged(
-    inputs: Iterable[Iterator[UInt64[np.ndarray, " block"]]],
-) -> Iterator[UInt64[np.ndarray, " block"]]:
+    inputs: Iterable[Iterator[UInt64[np.ndarray, " _"]]],
+) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the numbers of several ascending sequences in ascending order, each once.
 
     Args:
@@ -128,7 +128,7 @@ def packed(
     return (upper << HALF) | lower
 
 
-def stars(edges: Iterable[UInt64[np.ndarray, " block"]], folder: Path, max_values: int) -> Sorter:
+def stars(edges: Iterable[UInt64[np.ndarray, " _"]], folder: Path, max_values: int) -> Sorter:
     """Return ``node * 2^32 + first node of its component`` for every node but those first ones.
 
     Args:
@@ -199,8 +199,8 @@ def _groups(edges: Sorter) -> Iterator[tuple[Values, Values, Values]]:
 
 
 def counted(
-    values: Iterable[UInt64[np.ndarray, " block"]],
-) -> Iterator[tuple[UInt64[np.ndarray, " distinct"], UInt64[np.ndarray, " distinct"]]]:
+    values: Iterable[UInt64[np.ndarray, " _"]],
+) -> Iterator[tuple[UInt64[np.ndarray, " _"], UInt64[np.ndarray, " _"]]]:
     """Yield the distinct numbers of an ascending sequence and how often each stands in it, in blocks."""
     held, num_held = np.zeros(0, dtype=np.uint64), 0
     for block in values:

@@ -154,7 +154,7 @@ def fit(pages: list[Page], epochs: int, seed: int) -> lines.LineModel:
     return lines.train(seen, np.concatenate([page.main for page in pages]), weights, seed, epochs=epochs)
 
 
-def score(kept: list[Bool[np.ndarray, " num_lines"]], pages: list[Page]) -> dict[str, float]:
+def score(kept: list[Bool[np.ndarray, " _"]], pages: list[Page]) -> dict[str, float]:
     """Return precision and recall by letters: of all pages together, and the mean over pages with main content.
 
     Args:

@@ -230,7 +230,7 @@ def _slice(sketch: Path, number: int, first: int = 0) -> tuple[Hashes, Hashes]:
     return hashes, places.astype(np.uint64) + np.uint64(first)
 
 
-def _pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " block"]]:
+def _pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs of all files in order, each once."""
     return merged([_blocks(path) for path in pair_files])
 
@@ -321,7 +321,7 @@ def _of_shards(block: Hashes, firsts: Hashes) -> tuple[Hashes, NDArray[np.int64]
 
 def _exact(
     pairs: Iterable[Hashes], shingle_files: Sequence[Path], min_jaccard: float
-) -> Iterator[UInt64[np.ndarray, " block"]]:
+) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the pairs that reach the exact Jaccard similarity, with a bounded number of shingles in memory."""
     stored = pl.scan_parquet(list(shingle_files))
     for whole in pairs:

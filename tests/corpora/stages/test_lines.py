@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ LINE = st.text(
     [*_MENU.split("\n"), *_TEXT.split("\n"), "你好，世界。", "เด็ก ๆ ไปโรงเรียน", "12.3.2024", "»", "𠀀𠀁"]
 )
 PAGES = st.lists(st.lists(LINE, min_size=1, max_size=12).map("\n".join), min_size=1, max_size=5)
-EVERY = {"sources": ("",), "min_chars": 1}
+EVERY: dict[str, Any] = {"sources": ("",), "min_chars": 1}
 ARTICLE = [paragraph for _ in range(3) for paragraph in _TEXT.split("\n")]
 
 
