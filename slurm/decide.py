@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from xling.slurm.record import Event, Part, Step
@@ -51,6 +52,17 @@ def _is_hopeless(part: Part, max_attempts: int) -> bool:
     return failures >= max_attempts
 
 
+def bad_nodes(parts: Sequence[Part]) -> list[str]:
+    """Return the nodes on which one of the parts hung, since the user last requeued it."""
+    nodes = set[str]()
+    for part in parts:
+        for event in reversed(part.events()):
+            if event["event"] == "reset":
+                break
+            nodes.update(str(node) for node in event.get("exclude", ()))
+    return sorted(nodes)
+
+
 def reason_of(part: Part) -> str:
     """Return why a part has not succeeded, as far as known."""
     return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
@@ -74,6 +86,13 @@ def started_as(step: Step, entry: Event) -> list[str]:
     parts = (step.part(entry["phase"], index) for index in entry["indices"])
     jobs = [str(e["job"]) for p in parts for e in p.events() if e.get("key") == entry["key"] and e.get("job")]
     return jobs[:1]
+
+
+def indices_here(step: Step, entry: Event) -> list[int]:
+    """Return the parts of a submission that the job of this process runs."""
+    each = step.plan.resources.tasks_per_job
+    first = int(os.environ.get("SLURM_ARRAY_TASK_ID", "0")) * each
+    return list(entry["indices"][first : first + each])
 
 
 def has_ended(part: Part, key: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xling.core import job, lease
 from xling.core.errors import UserError
-from xling.slurm import reconcile
+from xling.slurm import decide, reconcile
 from xling.slurm.element import Element
 from xling.slurm.queue import TransientError
 from xling.slurm.record import Event, Step, open_run
@@ -40,8 +40,8 @@ def main(words: Sequence[str]) -> int:
         reconcile.reconcile_patiently(step.run)
         return 0
     entry = _entry(step, key)
-    index = entry["indices"][int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]
-    return _run([Element(run, step_name, entry["phase"], index, key)], step, entry)
+    indices = decide.indices_here(step, entry)
+    return _run([Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry)
 
 
 def _run(parts: Sequence[Element], step: Step, entry: Event) -> int:

@@ -21,7 +21,16 @@ from xling.core import lease
 from xling.core.errors import UserError
 from xling.core.records import DiskError
 from xling.slurm import queue
-from xling.slurm.decide import array_facts, current, decide, has_ended, newest, reason_of, started_as
+from xling.slurm.decide import (
+    array_facts,
+    bad_nodes,
+    current,
+    decide,
+    has_ended,
+    newest,
+    reason_of,
+    started_as,
+)
 from xling.slurm.element import job_id
 from xling.slurm.options import container_words
 from xling.slurm.queue import TransientError
@@ -191,10 +200,10 @@ class _Reconciler:
         for entry in step.jobs():
             if not entry["key"] or entry["jobs"]:
                 continue
-            name, count = step.job_name(entry), len(entry.get("indices", [0]))
+            name = step.job_name(entry)
             named = self.view.named(name) or started_as(step, entry)
             if named and not entry.get("void"):
-                step.accepted(entry["key"], queue.ids_of(named[0].partition("_")[0], count))
+                step.accepted(entry["key"], ids_of(step, entry, named[0].partition("_")[0]))
             elif named:  # it came after all: its parts see that and do nothing
                 queue.cancel([i for i in named if self.view.state(i, name).is_active])
             elif not entry.get("void"):
@@ -213,9 +222,20 @@ class _Reconciler:
     def _submit(self, step: Step, kind: str, dependency: str = "", parts: Sequence[Part] = ()) -> list[str]:
         """Record the submission, make it, and record its ids."""
         facts = array_facts(parts, len(step.arrays())) if parts else {}
+        exclude = bad_nodes(parts)
+        if exclude:
+            with contextlib.suppress(UserError):
+                return self._submit_once(step, kind, facts, dependency, parts, exclude)
+            # Refused: without these nodes the cluster is too small.
+        return self._submit_once(step, kind, facts, dependency, parts)
+
+    def _submit_once(
+        self, step: Step, kind: str, facts: Event, dependency: str, parts: Sequence[Part], exclude: Sequence[str] = ()
+    ) -> list[str]:  # fmt: skip
         key = step.intend(kind, **facts)
         try:
-            ids = queue.submit(jobs_of(step, kind, key, dependency, parts), max(1, len(parts)))
+            size = step.plan.resources.num_jobs(len(parts)) if parts else 1
+            master = queue.submit(jobs_of(step, kind, key, dependency, parts, exclude), size)
         except TransientError as error:
             if error.unsure:
                 step.unsure(key)
@@ -225,6 +245,7 @@ class _Reconciler:
         except UserError as error:
             step.void(key, str(error))
             raise
+        ids = ids_of(step, facts, master)
         step.accepted(key, ids)
         return ids
 
@@ -286,7 +307,8 @@ class _Reconciler:
                 reason = ", ".join(filter(None, [f"the job left no result: {state.state}", state.reason]))
                 facts = {"job": identity, "key": entry["key"], "node": state.node, "saved": part.saved()}
                 began = any(event.get("key") == entry["key"] for event in part.events())
-                is_ours = began or not (entry.get("inline") or state.state == UNKNOWN)
+                may_wait = entry.get("inline") or step.plan.resources.tasks_per_job > 1
+                is_ours = began or not (may_wait or state.state == UNKNOWN)
                 counts = is_ours and state.state not in NOT_THE_JOBS_FAULT
                 part.append("lost", reason=reason, counts=counts, **facts)
         return True
@@ -302,7 +324,8 @@ class _Reconciler:
             self._ensure_collector(step, "afterany:" + job_id().partition("_")[0])
         elif parts:
             masters: list[str] = []
-            for first in range(0, len(parts), size := step.plan.resources.max_array_size):
+            asked = step.plan.resources
+            for first in range(0, len(parts), size := asked.max_array_size * asked.tasks_per_job):
                 chunk = parts[first : first + size]
                 ids = self._submit(step, "array", f"afterany:{masters[-1]}" if masters else "", chunk)
                 masters.append(ids[0].partition("_")[0])
@@ -382,9 +405,14 @@ def start(run: Run) -> None:
 
 
 def jobs_of(
-    step: Step, kind: str, key: str, dependency: str = "", parts: Sequence[Part] = ()
+    step: Step,
+    kind: str,
+    key: str,
+    dependency: str = "",
+    parts: Sequence[Part] = (),
+    exclude: Sequence[str] = (),
 ) -> queue.Executor:
-    """Return the batch script of a submission."""
+    """Return the batch script of a submission that does not run on the nodes in ``exclude``."""
     words = (kind, str(step.run.path), step.name, key)
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
     asked = step.plan.resources
@@ -397,7 +425,15 @@ def jobs_of(
             asked.container_runtime, asked.container, asked.mounts, Path(step.run.directory), step.run.path,
             asked.gpus_per_node > 0,
         )  # fmt: skip
-    return queue.executor(step.log, name, words, asked, dependency, container, code)
+    watch = asked.hang_slack_s > 0
+    return queue.executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
+
+
+def ids_of(step: Step, facts: Event, master: str) -> list[str]:
+    """Return the job of each part of a submission, or the job itself for one that is not an array."""
+    indices, each = facts.get("indices", [0]), step.plan.resources.tasks_per_job
+    size = step.plan.resources.num_jobs(len(indices))
+    return [f"{master}_{place // each}" if size > 1 else master for place in range(len(indices))]
 
 
 def pin(step: Step) -> None:

@@ -7,7 +7,8 @@
     <folder>/<run>/<step>/jobs.jsonl         every submission before it is made (array, collector, barrier), and its ids
     <folder>/<run>/<step>/outcome.json       done, failed or cancelled, with the reason
     <folder>/<run>/<step>/parts/<phase>.<index>.jsonl   start, stop, done, failed, lost
-    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json
+    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json          progress; further processes: .rank1 ...
+    <folder>/<run>/<step>/parts/<phase>.<index>.heartbeat.json.stack    Python stack, where one is late
     <folder>/<run>/<step>/log/               batch scripts and output
 
 Plain files that are only appended to or replaced whole: a job that is killed at any moment leaves a state that
@@ -70,6 +71,18 @@ class Part:
         self.events_path = step.path / "parts" / f"{phase}.{index}.jsonl"
         self.heartbeat_path = step.path / "parts" / f"{phase}.{index}.heartbeat.json"
         self.lease = step.path / "parts" / f"{phase}.{index}"
+
+    def heartbeat_of(self, rank: int) -> Path:
+        """Return the heartbeat of one process of the part; rank 0 tells what was saved."""
+        name = f"{self.phase}.{self.index}.rank{rank}.heartbeat.json"
+        return self.heartbeat_path.with_name(name) if rank else self.heartbeat_path
+
+    def heartbeats(self, mark: str = "") -> list[job.Heartbeat]:
+        """Return the heartbeats of all processes of one start, by rank; ``mark`` names it, default: the newest."""
+        ranks = range(self.step.plan.resources.num_tasks)
+        beats = [beat for rank in ranks if (beat := job.read(self.heartbeat_of(rank)))]
+        mark = mark or max(((beat.time, beat.job) for beat in beats), default=(0.0, ""))[1]
+        return [beat for beat in beats if beat.job == mark]
 
     def __str__(self) -> str:
         return f"{self.step.name} {self.phase}[{self.index}]"
