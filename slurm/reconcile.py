@@ -110,6 +110,7 @@ def reconcile(run: Run, wait_s: float = 0.0, refuse: bool = False, here: str = "
     """
     if run.cluster != "slurm":
         return Result()
+    run.check_owner()
     if not Path(run.directory).is_dir():
         raise UserError(
             f"{run.name} was started in {run.directory}, which is not there",
