@@ -63,8 +63,8 @@ def with_needs(names: Iterable[str]) -> set[str]:
 
 def blocks(text: str) -> dict[str, str]:
     """Return the lines of each package in a list with hashes."""
-    found = re.findall(r"^(?:[A-Za-z0-9].*\n(?:[ \t].*\n)*)", text, re.MULTILINE)
-    return {name_of(block): block for block in found}
+    listed = re.findall(r"^(?:[A-Za-z0-9].*\n(?:[ \t].*\n)*)", text, re.MULTILINE)
+    return {name_of(block): block for block in listed}
 
 
 def lock(pinned: dict[str, str], conditions: dict[str, str], first: set[str]) -> str:
