@@ -95,6 +95,13 @@ def indices_here(step: Step, entry: Event) -> list[int]:
     return list(entry["indices"][first : first + each])
 
 
+def ids_of(step: Step, facts: Event, master: str) -> list[str]:
+    """Return the job of each part of a submission, or the job itself for one that is not an array."""
+    indices, each = facts.get("indices", [0]), step.plan.resources.tasks_per_job
+    size = step.plan.resources.num_jobs(len(indices))
+    return [f"{master}_{place // each}" if size > 1 else master for place in range(len(indices))]
+
+
 def has_ended(part: Part, key: str) -> bool:
     """Return whether the newest event of a part's submission is its end."""
     last = part.last()

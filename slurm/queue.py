@@ -99,31 +99,11 @@ def executor(
         exclude: nodes on which the jobs must not run.
         more: further parameters of submitit.
     """
-    parameters: dict[str, Any] = {
-        "job_name": name,
-        "nodes": resources.nodes,
-        "ntasks_per_node": resources.tasks_per_node,
-        "cpus_per_task": resources.cpus_per_task,
-        "mem": f"{round(resources.mem_gb * 1024)}M",
-        "time": resources.timeout_min,
-        "signal_delay_s": resources.signal_delay_s,
-        "array_parallelism": resources.array_parallelism,
-        "wckey": None,
-        # srun does not take over cpus-per-task from the batch script since Slurm 22.05.
-        "srun_args": [
-            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
-        ],
-        "additional_parameters": {
-            "requeue": True, **options.sbatch_parameters(options.excluding(resources.sbatch, exclude)),
-            **more.pop("additional_parameters", {}),
-        },
-        **more,
+    parameters = _asked(resources, name) | more
+    parameters["additional_parameters"] = {
+        "requeue": True, **options.sbatch_parameters(options.excluding(resources.sbatch, exclude)),
+        **more.get("additional_parameters", {}),
     }  # fmt: skip
-    if resources.gpus_per_node:
-        parameters["gpus_per_node"] = resources.gpus_per_node
-    for key in ("partition", "account", "qos", "gres", "constraint"):
-        if value := getattr(resources, key):
-            parameters[key] = value
     setup = [*resources.setup, *([options.snapshot_setup(code)] if code else [])]
     if watch:
         setup.append(options.watch_setup(words[1:]))
@@ -140,6 +120,29 @@ def executor(
         parameters["srun_args"] += container if runs_it else []
     built.update_parameters(**parameters)
     return built
+
+
+def _asked(resources: Resources, name: str) -> dict[str, Any]:
+    """Return what a job asks for as submitit's parameters."""
+    parameters: dict[str, Any] = {
+        "job_name": name,
+        "nodes": resources.nodes,
+        "ntasks_per_node": resources.tasks_per_node,
+        "cpus_per_task": resources.cpus_per_task,
+        "mem": f"{round(resources.mem_gb * 1024)}M",
+        "time": resources.timeout_min,
+        "signal_delay_s": resources.signal_delay_s,
+        "array_parallelism": resources.array_parallelism,
+        "wckey": None,
+        # srun does not take over cpus-per-task from the batch script since Slurm 22.05.
+        "srun_args": [
+            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
+        ],
+    }  # fmt: skip
+    if resources.gpus_per_node:
+        parameters["gpus_per_node"] = resources.gpus_per_node
+    named = ("partition", "account", "qos", "gres", "constraint")
+    return parameters | {key: value for key in named if (value := getattr(resources, key))}
 
 
 def small(

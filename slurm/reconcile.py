@@ -27,6 +27,7 @@ from xling.slurm.decide import (
     current,
     decide,
     has_ended,
+    ids_of,
     newest,
     reason_of,
     started_as,
@@ -428,13 +429,6 @@ def jobs_of(
         )  # fmt: skip
     watch = asked.hang_slack_s > 0
     return queue.executor(step.log, name, words, asked, dependency, container, code, watch, exclude)
-
-
-def ids_of(step: Step, facts: Event, master: str) -> list[str]:
-    """Return the job of each part of a submission, or the job itself for one that is not an array."""
-    indices, each = facts.get("indices", [0]), step.plan.resources.tasks_per_job
-    size = step.plan.resources.num_jobs(len(indices))
-    return [f"{master}_{place // each}" if size > 1 else master for place in range(len(indices))]
 
 
 def pin(step: Step) -> None:

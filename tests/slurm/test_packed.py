@@ -28,7 +28,7 @@ def packed(folder: Path, num_parts: int, each: int, longest: int = 1000) -> Step
 def test_every_part_runs_in_the_job_that_the_record_names(num_parts: int, each: int) -> None:
     step = packed(Path("/tmp"), num_parts, each)
     facts = {"indices": [7 * index for index in range(num_parts)]}
-    ids = reconcile.ids_of(step, facts, "12")
+    ids = decide.ids_of(step, facts, "12")
     assert len(ids) == num_parts
     size = step.plan.resources.num_jobs(num_parts)
     assert sorted(set(ids)) == sorted([f"12_{n}" for n in range(size)] if size > 1 else ["12"])

@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
 from xling.core import job
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
 
 SUM_TIMEOUT_S = 120.0
 SIZE = 512
@@ -65,8 +70,11 @@ def check_device(device: torch.device) -> None:
 
 
 def product(
-    left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
+    left: Float[Tensor, "rows inner"],
+    right: Float[Tensor, "inner columns"],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Float[Tensor, "rows columns"]:
     """Return the product of two float64 matrices as a device computes it, on the CPU."""
     return (left.to(device, dtype) @ right.to(device, dtype)).cpu()
 
