@@ -68,6 +68,13 @@ def reason_of(part: Part) -> str:
     return next((str(e["reason"]) for e in reversed(part.events()) if e.get("reason")), "no record")
 
 
+def cause(step: Step) -> str:
+    """Return the name of the step whose failure kept a step from being started, or its own."""
+    reason = str(step.outcome().get("reason", ""))
+    inherited = reason.removeprefix("not started: step ").removesuffix(" failed")
+    return inherited if inherited != reason else step.name
+
+
 def array_facts(parts: Sequence[Part], round_number: int) -> Event:
     """Return the log entry of a submission of parts."""
     saved = {str(p.index): p.saved() for p in parts if p.saved()}

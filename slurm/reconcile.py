@@ -24,6 +24,7 @@ from xling.slurm import queue
 from xling.slurm.decide import (
     array_facts,
     bad_nodes,
+    cause,
     current,
     decide,
     has_ended,
@@ -45,7 +46,7 @@ IN_FLIGHT_S = queue.COMMAND_TIMEOUT_S + UNSURE_S
 """The same for a submission whose submitter was killed: its `sbatch` may still be trying."""
 PATIENCE_VARIABLE = "XLING_SLURM_PATIENCE_S"
 PATIENCE_S = 12 * 3600.0
-LONGEST_PAUSE_S = 20.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 CANCEL_S = 60.0
 START_PATIENCE_S = 300.0
 KINDS = ("collect", "array", "barrier")
@@ -67,7 +68,13 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
     """
     if patience_s is None:
         patience_s = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_S))
-    pause, deadline = 0.5, time.monotonic() + patience_s
+    pause, deadline = SHORTEST_PAUSE_S, time.monotonic() + patience_s
+    # A controller that comes back ends this job within seconds if its time limit has passed meanwhile.
+    hurry = (
+        time.monotonic()
+        + 60.0 * min(step.plan.collect.timeout_min for step in run.steps.values())
+        - LONGEST_PAUSE_S
+    )
     while True:
         try:
             if not reconcile(run, wait_s=CANCEL_S).in_flight:
@@ -79,7 +86,7 @@ def reconcile_patiently(run: Run, patience_s: float | None = None) -> None:
         if time.monotonic() > deadline:
             raise TransientError(str(why))
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_S)
+        pause = SHORTEST_PAUSE_S if time.monotonic() > hurry else min(2 * pause, LONGEST_PAUSE_S)
 
 
 @dataclass(frozen=True)
@@ -263,7 +270,7 @@ class _Reconciler:
         """Perform the next action for a step that has not ended."""
         before = [self.run.steps[name] for name in step.plan.after]
         if failed := [b for b in before if b.outcome().get("state") not in (None, "done")]:
-            self._end(step, "failed", f"not started: step {_cause(failed[0])} failed")
+            self._end(step, "failed", f"not started: step {cause(failed[0])} failed")
             return
         if waiting := [b for b in before if not b.outcome()]:
             if all(b.barrier() for b in waiting):
@@ -448,12 +455,6 @@ def unpin(step: Step) -> None:
     """Release the leases of `pin`."""
     for out in step.outputs():
         lease.unpin(out, step.path / "outcome.json")
-
-
-def _cause(step: Step) -> str:
-    reason = str(step.outcome().get("reason", ""))
-    inherited = reason.removeprefix("not started: step ").removesuffix(" failed")
-    return inherited if inherited != reason else step.name
 
 
 def stop(run: Run) -> tuple[list[str], str]:

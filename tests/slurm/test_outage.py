@@ -48,7 +48,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def step(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Step:
     """A part that has ended its work when the controller went away for an hour; `submitted` holds what came after."""
-    plan = StepPlan(COUNT, (to_dict(CountConfig(tmp_path / "m")),), (), Resources(), Resources())
+    plan = StepPlan(
+        COUNT, (to_dict(CountConfig(tmp_path / "m")),), (), Resources(), Resources(timeout_min=30)
+    )
     run = Run(tmp_path / "r", "slurm", {"count": plan})
     run.create()
     step = run.steps["count"]
@@ -82,6 +84,8 @@ def test_a_collector_waits_for_an_hour_and_goes_on_within_a_minute(
     reconcile.reconcile_patiently(step.run)
     assert min(submitted) > HOUR_S and max(submitted) < HOUR_S + 60
     assert len(step.arrays()) == 2 and not step.outcome()
+    # The time limit of this job is over: Slurm ends it some seconds after it is back.
+    assert max(submitted) < HOUR_S + 2 * ANSWER_S
 
 
 def test_a_job_gives_its_node_back_and_leaves_the_rest_to_the_collector(
