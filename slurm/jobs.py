@@ -142,7 +142,7 @@ class Resources:
 
 
 _TRAINING = {
-    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 45
+    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35
 }  # fmt: skip
 # What a stage asks for where the site says nothing: enough for the small recipes.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "pretrain": _TRAINING,
     "finetune mt": _TRAINING,
     "umt": _TRAINING,
-    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480, "hang_slack_s": 45},
+    "finetune": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 480, "hang_slack_s": 35},
     "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
 }
 

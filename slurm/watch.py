@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -23,9 +24,10 @@ from xling.slurm.record import Part, open_run
 from xling.slurm.states import output
 
 POLL_S = 2.0
+SETTLE_S = job.SECONDS_BETWEEN_BEATS + 1.0
 STACK_S = 3.0
 """How long after its heartbeat was due the stack of a process may take to arrive."""
-CONTINUED_S = 4.0
+CONTINUED_S = 6.0
 """The same for a process that was stopped, after it is continued."""
 RETRY_S = 5.0
 RECORDERS_S = 3.0
@@ -49,11 +51,14 @@ class Watcher:
     seen: dict[int, tuple[job.Heartbeat, float]] = field(default_factory=dict)
 
     def look(self, now: float) -> list[job.Heartbeat]:
-        """Return the last heartbeats of the processes that are late at ``now``, [] if none is."""
+        """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
         for beat in self.part.heartbeats(job.job_mark()):
             if self.seen.get(beat.rank, (None, 0.0))[0] != beat:
                 self.seen[beat.rank] = (beat, now)
-        return [b for b, since in self.seen.values() if b.due_s and now - since > b.due_s + STACK_S]
+        over = {r: now - since - b.due_s - STACK_S for r, (b, since) in self.seen.items() if b.due_s}
+        late = [self.seen[rank][0] for rank, seconds in over.items() if seconds > 0]
+        # Processes write at different times: those that wait for each other become late one after the other.
+        return late if len(late) == len(over) or max(over.values()) > SETTLE_S else []
 
     def guilty(self, late: Sequence[job.Heartbeat]) -> list[job.Heartbeat]:
         """Return the late processes that the others wait for: the stopped ones, else those outside of a collective."""
@@ -74,7 +79,7 @@ class Watcher:
         guilty = self.guilty(late)
         self.ask_recorders()
         if any(not self.frames(beat) for beat in guilty):
-            output(["scancel", "--signal=CONT", step])
+            _go_on(guilty, step)
             deadline = time.monotonic() + CONTINUED_S
             while time.monotonic() < deadline and any(not self.frames(beat) for beat in guilty):
                 time.sleep(0.1)
@@ -110,6 +115,17 @@ class Watcher:
             f"rank {beat.rank}{on}{of} hangs after {beat.done:,} {beat.unit or 'updates'}{during}: no heartbeat for"
             f" {silent:.0f} s, due after {beat.due_s:.0f} s; stack: {where}"
         )
+
+
+def _go_on(stopped: Sequence[job.Heartbeat], step: str) -> None:
+    """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
+    for beat in stopped:
+        if beat.pid and beat.node == job.node():
+            with contextlib.suppress(OSError):
+                os.kill(beat.pid, signal.SIGCONT)
+    _, why = output(["scancel", "--signal=CONT", step])
+    if why:
+        print(f"xling: scancel --signal=CONT {step}: {why}", file=sys.stderr, flush=True)
 
 
 def _beside(heartbeat: Path, pattern: str) -> list[Path]:

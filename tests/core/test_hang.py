@@ -71,6 +71,16 @@ def test_the_next_heartbeat_is_due_after_the_longest_update_and_the_slack(path: 
     assert shown(path).late_s(clock.now + 1e6) == 0
 
 
+def test_a_limit_is_written_as_soon_as_the_pace_is_known(path: Path, clock: Clock) -> None:
+    with job.watched():
+        beats(clock, 1, 0, 0.1, 0.1, 0.1)
+        assert shown(path).due_s == job.BUSY_S
+        beats(clock, 5, 0.1)
+        assert (shown(path).due_s, shown(path).done) == (job.SECONDS_BETWEEN_BEATS + 0.1 + 7, 5)
+        beats(clock, 6, 0.1)
+        assert shown(path).done == 5
+
+
 def test_work_without_updates_has_its_own_limit(path: Path, clock: Clock) -> None:
     with job.watched():
         beats(clock, 1, 0, 6, 6, 6, 6)

@@ -84,10 +84,12 @@ def test_a_heartbeat_that_does_not_change_is_late(part: Part) -> None:
     write(part, 1, due=40.0, time=time.time() - 900)
     assert watcher.look(100.0) == []
     assert watcher.look(122.0) == []
-    assert [beat.rank for beat in watcher.look(124.0)] == [0]
+    assert watcher.look(124.0) == [], "the other one may become late, too"
+    assert [beat.rank for beat in watcher.look(130.0)] == [0]
     write(part, 0, done=41)
-    assert watcher.look(125.0) == []
-    assert [beat.rank for beat in watcher.look(144.0)] == [1]
+    assert watcher.look(131.0) == []
+    assert [beat.rank for beat in watcher.look(150.0)] == [1]
+    assert [beat.rank for beat in watcher.look(155.0)] == [0, 1]
     write(part, 0, due=0.0, done=42)  # it has left the loop of updates
     write(part, 1, mark="7.1")
     assert [beat.rank for beat in watcher.look(1e6)] == [1]
@@ -189,7 +191,7 @@ def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tm
     calm = Site().resources("corpus mono", {"sbatch.exclude": "n9"})
     assert "slurm.watch" not in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
     assert "--exclude=n9,n2" in queue.script(queue.executor(tmp_path, "n", ("array",), calm, exclude=["n2"]))
-    assert Site().resources("pretrain").hang_slack_s == 45
+    assert Site().resources("pretrain").hang_slack_s == 35
     assert Site().resources("pretrain", {"hang_slack_s": "0"}).hang_slack_s == 0
 
 

@@ -68,6 +68,7 @@ class Heartbeat:
         due_s: seconds after ``time`` until the next heartbeat at the latest; 0: at any time.
         own_s: seconds of an update, without those in which the process waited for others; 0 if unknown.
         doing: work that makes no updates, for example ``validation``.
+        pid: process id on its node.
     """
 
     done: int = 0
@@ -84,6 +85,7 @@ class Heartbeat:
     due_s: float = 0.0
     own_s: float = 0.0
     doing: str = ""
+    pid: int = 0
 
     def late_s(self, now: float) -> float:
         """Return the seconds by which the next heartbeat is late at ``now``; 0 if it is not."""
@@ -149,7 +151,8 @@ def beat(
     _time_update(now, done)
     told: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
     _process.last = replace(_process.last, **{k: v for k, v in told.items() if v is not None})
-    if not first and saved is None and done != total and now - _process.beaten < SECONDS_BETWEEN_BEATS:
+    at_once = first or saved is not None or done == total or _knows_pace()
+    if not at_once and now - _process.beaten < SECONDS_BETWEEN_BEATS:
         return
     seconds, start = now - _process.first[0], _process.first[1]
     rate = round((done - start) / seconds, 3) if seconds > 0 and done > start else 0.0
@@ -167,6 +170,7 @@ def _own(path: Path) -> Heartbeat:
         node=node(),
         job=job_mark(),
         own_s=0.0,
+        pid=os.getpid(),
     )
 
 
@@ -181,6 +185,16 @@ def _time_update(now: float, done: int) -> None:
             _process.untimed -= 1
         else:
             _process.times.append((now - since) / (done - before))
+
+
+def _knows_pace() -> bool:
+    """Return whether the time of updates is known now, and was not at the last write."""
+    return (
+        _process.slack_s > 0
+        and _process.last.due_s == BUSY_S
+        and not _process.doing
+        and len(_process.times) >= 2
+    )
 
 
 def _own_seconds(now: float, waited_s: float, done: int) -> float:
