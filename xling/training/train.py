@@ -66,7 +66,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     log, cfg = cfg.log, replace(cfg, log="none")  # does not change the output
     out, data = Path(cfg.out), Path(cfg.data)
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, *named)) if name)]
+    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name)]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
@@ -87,7 +87,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
                 return plan.describe(trainer, whole.train, parts, build_task)
-    with ddp.joined(), memory.kept():
+    with ddp.process_group(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         ddp.wait()
     return manifest.read(out)
@@ -165,7 +165,7 @@ def _train(
                     continue
                 done = trainer.get_num_updates()
                 log.count(trainer, samples)
-                clock.made(cfg.train.updates - done)
+                clock.count_update(cfg.train.updates - done)
                 speed = log.tokens_per_s * ddp.size() or None
                 job.beat(done, cfg.train.updates, "updates", speed, waited_s=ddp.waited_s())
                 last = done == cfg.train.updates
