@@ -44,11 +44,13 @@ class Watcher:
         part: the part that this job runs.
         key: key of its submission.
         seen: rank -> its last heartbeat and when it was first seen, in seconds of this process's clock.
+        continued: ranks that were stopped, and continued so that they write their stack.
     """
 
     part: Part
     key: str = ""
     seen: dict[int, tuple[job.Heartbeat, float]] = field(default_factory=dict)
+    continued: set[int] = field(default_factory=set)
 
     def look(self, now: float) -> list[job.Heartbeat]:
         """Return the last heartbeats of the processes that are late at ``now``, [] while it is not clear which are."""
@@ -71,7 +73,10 @@ class Watcher:
 
     def frames(self, beat: job.Heartbeat) -> list[str]:
         """Return the stack of a process, innermost frame first; [] while it has not written one."""
-        return stacks.read_frames(self.part.heartbeat_of(beat.rank))
+        path = self.part.heartbeat_of(beat.rank)
+        # A process that was continued may have gone on since it wrote.
+        earlier = stacks.read_frames(path, stacks.EARLIER) if beat.rank in self.continued else []
+        return stacks.read_frames(path) or earlier
 
     def end(self, late: Sequence[job.Heartbeat]) -> None:
         """Record which processes hang and where, and end the step of the job."""
@@ -79,7 +84,7 @@ class Watcher:
         guilty = self.guilty(late)
         self.ask_recorders()
         if any(not self.frames(beat) for beat in guilty):
-            _go_on(guilty, step)
+            self.go_on(guilty, step)
             deadline = time.monotonic() + CONTINUED_S
             while time.monotonic() < deadline and any(not self.frames(beat) for beat in guilty):
                 time.sleep(0.1)
@@ -92,6 +97,17 @@ class Watcher:
         # The script ends with the step, and this process with the script.
         while output(["scancel", "--signal=KILL", step])[0] is None:
             time.sleep(RETRY_S)
+
+    def go_on(self, stopped: Sequence[job.Heartbeat], step: str) -> None:
+        """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
+        for beat in stopped:
+            stale = self.part.heartbeat_of(beat.rank)
+            stale.with_name(stale.name + stacks.EARLIER).unlink(missing_ok=True)
+            self.continued.add(beat.rank)
+            if beat.pid and beat.node == job.node():
+                with contextlib.suppress(OSError):
+                    os.kill(beat.pid, signal.SIGCONT)
+        output(["scancel", "--signal=CONT", step])
 
     def ask_recorders(self) -> None:
         """Ask NCCL's flight recorders of the processes on this node to write the last calls; without GPUs, nothing."""
@@ -115,17 +131,6 @@ class Watcher:
             f"rank {beat.rank}{on}{of} hangs after {beat.done:,} {beat.unit or 'updates'}{during}: no heartbeat for"
             f" {silent:.0f} s, due after {beat.due_s:.0f} s; stack: {where}"
         )
-
-
-def _go_on(stopped: Sequence[job.Heartbeat], step: str) -> None:
-    """Continue processes that may be stopped: those of this node directly, all others through Slurm."""
-    for beat in stopped:
-        if beat.pid and beat.node == job.node():
-            with contextlib.suppress(OSError):
-                os.kill(beat.pid, signal.SIGCONT)
-    _, why = output(["scancel", "--signal=CONT", step])
-    if why:
-        print(f"xling: scancel --signal=CONT {step}: {why}", file=sys.stderr, flush=True)
 
 
 def _beside(heartbeat: Path, pattern: str) -> list[Path]:

@@ -162,5 +162,7 @@ def test_a_delay_that_ended_leaves_no_stack(path: Path) -> None:
     assert any("test_a_delay_that_ended_leaves_no_stack" in frame for frame in stacks.read_frames(path))
     stacks.arm(path, 60)
     assert stacks.read_frames(path) == []
+    earlier = stacks.read_frames(path, stacks.EARLIER)
+    assert any("test_a_delay_that_ended_leaves_no_stack" in frame for frame in earlier)
     stacks.arm(path, 0)
     assert stacks.read_frames(path) == []

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xling.core.records import MODE
 
-ENDING = ".stack"
+ENDING, EARLIER = ".stack", ".stack.earlier"
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _open: dict[Path, tuple[int, int]] = {}
 """Heartbeat -> descriptor of its file of stacks, and the length of the file's first line."""
@@ -34,7 +34,10 @@ def arm(heartbeat: Path, seconds: float) -> None:
         return
     try:
         descriptor, length = _open.get(heartbeat) or _begin(heartbeat)
-        os.ftruncate(descriptor, length)  # a stack in there is that of a delay which has ended
+        if os.fstat(descriptor).st_size > length:  # of a delay that has ended
+            stack_path(heartbeat).replace(heartbeat.with_name(heartbeat.name + EARLIER))
+            os.close(descriptor)
+            descriptor, _ = _begin(heartbeat)
         faulthandler.dump_traceback_later(seconds, file=descriptor)
     except OSError:
         return  # a full disk must not stop the work
@@ -48,10 +51,13 @@ def _begin(heartbeat: Path) -> tuple[int, int]:
     return descriptor, length
 
 
-def read_frames(heartbeat: Path) -> list[str]:
-    """Return the frames of the main thread, innermost first, as ``train.py:172 _train``; [] if none were written."""
+def read_frames(heartbeat: Path, ending: str = ENDING) -> list[str]:
+    """Return the frames of the main thread, innermost first, as ``train.py:172 _train``; [] if none were written.
+
+    With `EARLIER` as the ``ending`` they are those of a delay that has ended.
+    """
     try:
-        text = stack_path(heartbeat).read_text(encoding="utf-8", errors="replace")
+        text = heartbeat.with_name(heartbeat.name + ending).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     first, _, rest = text.partition("\n")

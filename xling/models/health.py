@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from xling.core import job
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
 SUM_TIMEOUT_S = 120.0
 SIZE = 512
