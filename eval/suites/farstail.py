@@ -16,7 +16,10 @@ def rows(paths: tuple[Path, ...]) -> Iterator[Row]:
     (path,) = paths
     reader = csv.reader((line for _, line in lines(path)), delimiter="\t")
     if next(reader, []) != ["premise", "hypothesis", "label"]:
-        raise UserError(f"{path}:1: no header", "premise, hypothesis and label with tabs between")
+        raise UserError(
+            f"{path}:1: the header is missing or another one",
+            "premise, hypothesis and label with tabs between",
+        )
     for index, cells in enumerate(reader):
         number = reader.line_num
         if len(cells) != 3:

@@ -194,7 +194,11 @@ class Umt(Seq2SeqObjective):
                 raise UserError(f"{name}={getattr(cfg, name)}", "updates from 0")
         noise.check_share("own_share", cfg.own_share)
         if cfg.join:
-            raise UserError("join with back-translation", "sentences one by one", "leave it out")
+            raise UserError(
+                "objectives.umt.join=true: back-translation reads single sentences",
+                "join=false",
+                "leave join out",
+            )
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,

@@ -131,9 +131,11 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
     most, room = cfg.model.max_positions, cfg.train.batch_tokens
     if length > most:
-        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", "at most as many")
+        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", f"at most {most}")
     if length > room:
-        raise UserError(f"train.batch_tokens={room} with tokens_per_sample={length}", "at least one example")
+        raise UserError(
+            f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
+        )
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
