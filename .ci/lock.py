@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 UV = "uv==0.13.9"
 BUILD_TOOLS = ("numpy", "cython", "setuptools", "wheel", "setuptools-scm")
 APART = ("torch",)
-HEADER = "# Written by `make constraints` from constraints.txt; `make install` checks every file against these hashes."
+HEADER = (
+    "# Written by `make constraints` from constraints.txt,"
+    " for `pip install --require-hashes --no-deps` and `make audit`."
+)
 REST = "# The rest, some of it built with the packages above."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
