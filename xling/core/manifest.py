@@ -6,9 +6,11 @@ rerun whose configuration and input digests match the published manifest does no
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import socket
@@ -282,7 +284,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         files=files,
         code_version=code.described(),
         seconds=round(time.perf_counter() - start, 3),
-        peak_memory_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        peak_memory_mb=peak_memory_mb(),
     )
     text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
     (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
@@ -293,6 +295,18 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         shutil.rmtree(old)
     else:
         temporary.rename(out)
+
+
+def peak_memory_mb() -> float:
+    """Return the peak resident memory of this process, MiB.
+
+    ``ru_maxrss`` would count the parent's memory too: a process keeps it from before its program was started.
+    """
+    with contextlib.suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if match := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return round(int(match[1]) / 1024, 1)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
 def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
