@@ -331,8 +331,12 @@ def _seed_noise(
 
 
 def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
-    """Return the percentiles of resamples, widened as Student's t is for few clusters."""
-    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    """Return the percentiles of resamples, widened as Student's t is for few clusters.
+
+    Between ``n`` resamples lie ``n + 1`` equally likely places for one more: hence Weibull's percentiles, without which
+    400 resamples give intervals of 94.5 %.
+    """
+    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="weibull")
     wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
     return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
 

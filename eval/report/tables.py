@@ -17,6 +17,8 @@ from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
 from xling.eval.suite import suites
 
 MIN_FOR_CORRELATION = 4
+MOST_NAMED = 40
+"""Languages without a score that a note names."""
 
 
 class Column(NamedTuple):
@@ -461,10 +463,10 @@ def _unscored(suite: str, langs: set[str]) -> list[str]:
     gone = [lang for lang in known.languages if lang not in langs] if known else []
     if not known or not gone or len(gone) == len(known.languages):
         return []
+    more = len(gone[MOST_NAMED:])
     return [
-        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} "
-        "languages; "
-        f"not scored: {' '.join(gone)}."
+        f"{suite}: {len(known.languages) - len(gone)} of the suite's {len(known.languages)} languages; "
+        f"not scored: {' '.join(gone[:MOST_NAMED])}{f' and {more} more' if more else ''}."
     ]
 
 

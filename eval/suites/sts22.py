@@ -9,7 +9,6 @@ _PAIRS = ("de-en", "de-fr", "de-pl", "es-en", "es-it", "fr-pl", "pl-en", "zh-en"
 _CODES = {f"{lang}-{lang}": lang for lang in _ALONE}
 
 
-
 def is_read(row: Example, lang: str) -> bool:
     """Return whether a row is of a language, which only the file of all languages says."""
     return row.fields.get("lang", lang) in (lang, _CODES.get(lang))
