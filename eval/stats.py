@@ -209,7 +209,8 @@ def average_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of the mean of one system's scores over languages and seeds.
 
-    Resamples of rows that are all right or all wrong are all alike; Wilson's interval over the clusters stands there.
+    Resamples of rows that are all alike, for example all right, have no spread; Wilson's interval over the clusters
+    stands there.
 
     Args:
         parts: a language and seed each.
@@ -221,7 +222,8 @@ def average_interval(
     shares = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
     scores, count = _resampled_scores(parts, metric, key, num_resamples)
     observed = np.array([float(metric.reduce(part.stats.sum(axis=0))) for part in parts])
-    if metric.share is not None and not weights and len(set(observed)) == 1 and observed[0] in (0.0, 100.0):
+    is_alike = float(np.ptp(observed)) < EQUAL and float(np.ptp(scores)) < EQUAL
+    if metric.share is not None and not weights and is_alike:
         own, count = clusters_of(parts)
         sums = [np.stack(metric.share(part.stats), axis=1) for part in parts]
         counts = [_by_cluster(each, c, count) for each, c in zip(sums, own, strict=True)]

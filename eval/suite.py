@@ -390,7 +390,12 @@ def _missing(suite: Suite, lang: str, split: str, data: Path, path: Path) -> Use
     fix = f"put the file there, or choose among: {' '.join(have)}" if have else "put the file there"
     if suite.train_from and split == "train":
         fix += f"; {suite.name} has no training rows of its own, it trains on {suite.train_from}"
-    what = f"{path} has no answers" if path.is_file() else f"no file {path}"
+    what = f"no file {path}"
+    if path.is_file():
+        what, fix = (
+            f"{path} has no answers",
+            "put a file with answers there, or dev rows beside it to be scored",
+        )
     return UserError(f"suite {suite.name!r} has no {split} rows in {lang!r}: {what}", fix=fix)
 
 

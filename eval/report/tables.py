@@ -88,8 +88,14 @@ class Table:
 
 _MEANINGS = (
     ("random", "random: the same model and training with weights that were never pre-trained."),
-    ("majority", "majority: always the most frequent label of the training rows."),
-    ("ngram", "ngram: logistic regression on character n-grams, trained on the same rows."),
+    (
+        "majority",
+        "majority: the most frequent label of the training rows (retrieval: the first row; translation: the source).",
+    ),
+    (
+        "ngram",
+        "ngram: character n-grams: logistic regression trained on the same rows; the nearest text in retrieval.",
+    ),
     (
         "oracle",
         "oracle: the checkpoint was chosen on the target language's dev rows; not a zero-shot result.",

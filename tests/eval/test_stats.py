@@ -153,6 +153,10 @@ def test_an_average_that_is_right_or_wrong_everywhere_has_wilsons_interval_over_
     other = [Answered(lang, rows) for lang in ("de", "fr", "sw")]
     assert stats.average_interval(same, ACCURACY, "k") == stats.interval(rows, ACCURACY, "k")
     pooled = stats.interval(with_count([value] * 120), ACCURACY, "k")
+    halves = [Answered(part.lang, np.tile([1.0, 2.0], (40, 1)), ids) for part in same]
+    low, high = stats.average_interval(halves, ACCURACY, "k")
+    assert (low, high) == pytest.approx(stats.interval(halves[0].stats, ACCURACY, "k"))
+    assert low < 40 and high > 60, "one word of two right in every sentence"
     assert stats.average_interval(other, ACCURACY, "k") == pytest.approx(pooled)
     assert pooled[0] > 0 or pooled[1] < 100
     scores = [Score("xnli", part.lang, metric="accuracy", value=100 * value, n=40, seed=1) for part in other]
