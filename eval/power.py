@@ -74,7 +74,8 @@ def run(cfg: PowerConfig) -> Answer:
     ]
     lines = [
         f"{cfg.suite} {metric.name}: {counted(spread.items, 'item')}, {counted(spread.langs, 'language')} and "
-        f"{counted(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at alpha {cfg.alpha:g}.",
+        f"{counted(spread.seeds, 'seed')} find a difference of {now:.1f} points with {100 * cfg.power:.0f} % power at "
+        f"alpha {cfg.alpha:g}.",
         *([] if spread.seeds > 1 else ["One seed: what seeds add is unknown and left out."]),
         "",
         f"| languages | seeds | items for {cfg.difference:g} points |",
