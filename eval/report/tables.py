@@ -13,7 +13,7 @@ from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.eval.report import sizes
 from xling.eval.report.averaged import published_of, set_note, token_note
-from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, Average, Score
+from xling.eval.results import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED, Average, Score
 from xling.eval.suite import suites
 
 MIN_FOR_CORRELATION = 4
@@ -438,7 +438,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     """Describe training, selection, splits and seeds of every suite."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
-        own = [s for s in scores if s.suite == suite]
+        own = [s for s in scores if s.suite == suite and not s.system.endswith(UNEXPOSED)]
         main = [s for s in own if s.system not in CONTROLS and s.select != PUBLISHED] or own
         splits = defaultdict(set)
         for s in own:
