@@ -160,9 +160,18 @@ def docstring_passages(text: str) -> Iterator[Passage]:
 def _of_docstring(body: str, line: int) -> Iterator[Passage]:
     start, lines = 0, list[str]()
     in_code = False
+    indent = -1  # of the line that ends in "::", whose block is not prose either
+    in_table = False
     for number, raw in enumerate([*body.splitlines(), ""], line):
         bare = raw.strip()
-        in_code = bare.startswith(">>>") or (in_code and bool(bare))
+        in_table = bool(bare) and (in_table or bare.startswith("==="))
+        if bare and len(raw) - len(raw.lstrip()) <= indent:
+            indent = -1
+        in_code = (
+            bare.startswith(">>>") or (in_code and bool(bare)) or in_table or (indent >= 0 and bool(bare))
+        )
+        if bare.endswith("::"):
+            indent = len(raw) - len(raw.lstrip())
         section = re.match(r"(Args|Attributes|Returns|Raises|Yields|Example|Examples|Note|Settings):$", bare)
         entry = re.match(r"([-*]\s+|\*{0,2}[\w., `*|]+(\([^)]*\))?:\s)", bare)
         if (not bare or section or entry or in_code) and lines:

@@ -100,17 +100,19 @@ def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -
             for p, c in zip(pairs, own, strict=True)
         ]
         again = resampled(pairs, own, draw.integers(count, size=count))
-        for name, tally in counts.items():
+        for name, counter in counts.items():
             if name == "rows" and number >= PLAIN_DRAWS:
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
-            tally["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
+            counter["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
             test = stats.compare(tests[1], metric, f"c{number}", RESAMPLES)
-            tally["difference"] += test.low <= truth <= test.high
+            counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
-            tally["average"] += low <= average <= high
+            counter["average"] += low <= average <= high
     tried = {"rows": min(draws, PLAIN_DRAWS), "clusters": draws}
-    shares = {n: {k: round(100 * v / tried[n], 1) for k, v in tally.items()} for n, tally in counts.items()}
+    shares = {
+        n: {k: round(100 * v / tried[n], 1) for k, v in counter.items()} for n, counter in counts.items()
+    }
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 

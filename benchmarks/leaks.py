@@ -74,7 +74,7 @@ def planted(index: Leaks, by_group: Mapping[str, Sequence[Entry]], clean: Sequen
     counts: dict[tuple[str, str], Counter[str]] = {}
     for group, part in by_group.items():
         suite, *_, side = group.split(" ")
-        tally = counts.setdefault((suite, side), Counter())
+        counter = counts.setdefault((suite, side), Counter())
         draw = rng("leaks", group)
         chosen = [e for e in part if units(e.text)]
         for first in draw.integers(max(1, len(chosen) - TOGETHER + 1), size=max(1, times)).tolist():
@@ -87,13 +87,13 @@ def planted(index: Leaks, by_group: Mapping[str, Sequence[Entry]], clean: Sequen
             ):
                 document = "\n".join([*host[:3], *texts, *host[3:]])
                 entries = {entry for row in index.find(document).tolist() for entry in index.entries(row)}
-                tally[name] += sum((e.group, e.id) in entries for e in rows)
-            tally["planted"] += len(some)
-            tally["planted alone"] += 1
-    for (suite, side), tally in sorted(counts.items()):
-        shares = {name: round(100 * tally[name] / tally["planted"], 2) for name in ("verbatim", "sixth")}
-        shares["alone"] = round(100 * tally["alone"] / tally["planted alone"], 2)
-        print(json.dumps({"suite": suite, "side": side, "planted": tally["planted"], **shares}), flush=True)
+                counter[name] += sum((e.group, e.id) in entries for e in rows)
+            counter["planted"] += len(some)
+            counter["planted alone"] += 1
+    for (suite, side), counter in sorted(counts.items()):
+        shares = {name: round(100 * counter[name] / counter["planted"], 2) for name in ("verbatim", "sixth")}
+        shares["alone"] = round(100 * counter["alone"] / counter["planted alone"], 2)
+        print(json.dumps({"suite": suite, "side": side, "planted": counter["planted"], **shares}), flush=True)
 
 
 def build(data: Path, index: str, turns: str = "5") -> int:

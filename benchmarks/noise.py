@@ -118,13 +118,13 @@ def measure(
     )
     rows = plant(clean, SHARE, random)
     table = frame({"src": [row[1] for row in rows], "tgt": [row[2] for row in rows]}, name)
-    made = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
-    kept, lost = made.run_batch(table, Ledger())
-    stage, reason = made.judge_corpus(made.keys(kept))
+    chain_of_pair = chain.build(chain.DEFAULT, {}, Context.of_pair("-".join(codes)))
+    kept, lost = chain_of_pair.run_batch(table, Ledger())
+    stage, reason = chain_of_pair.judge_corpus(chain_of_pair.keys(kept))
     later = kept.with_columns(stage.alias("stage"), reason.alias("reason")).filter(reason.is_not_null())
-    found = pl.concat([part.select("id", "stage", "reason") for part in (lost, later)])
+    decisions = pl.concat([part.select("id", "stage", "reason") for part in (lost, later)])
     kinds = table.select("id", pl.Series("kind", [row[0] for row in rows]), "src", "tgt")
-    return kinds.join(found, on="id", how="left", maintain_order="left").with_columns(
+    return kinds.join(decisions, on="id", how="left", maintain_order="left").with_columns(
         pl.lit(name).alias("set")
     )
 
@@ -134,12 +134,12 @@ def half(name: str) -> str:
     return ("tuned", "other")[zlib.crc32(name.encode()) % 2]
 
 
-def cell(found: pl.Series) -> str:
+def cell(is_dropped: pl.Series) -> str:
     """Pairs, share dropped and its Wilson interval, as cells of Markdown."""
-    if not len(found):
+    if not len(is_dropped):
         return "0 | | "
-    low, high = wilson(found.to_numpy().astype(np.float64), np.ones(len(found)))
-    return f"{len(found):,} | {100 * float(found.mean()):.1f} | {low:.1f} to {high:.1f}"
+    low, high = wilson(is_dropped.to_numpy().astype(np.float64), np.ones(len(is_dropped)))
+    return f"{len(is_dropped):,} | {100 * float(is_dropped.mean()):.1f} | {low:.1f} to {high:.1f}"
 
 
 def by_kind(whole: pl.DataFrame) -> Iterator[str]:

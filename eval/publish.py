@@ -25,7 +25,7 @@ from xling.eval.protocols import PROTOCOLS
 from xling.eval.published import FILE, beside
 from xling.eval.report import render, tables
 from xling.eval.report.sizes import read_sizes
-from xling.eval.report.tables import Column, Table
+from xling.eval.report.tables import Column, ScoreTable
 from xling.eval.results import UNEXPOSED, Average, Score
 from xling.eval.stats import Answered
 from xling.eval.suite import Example, data_digest, data_folder, suites
@@ -91,7 +91,7 @@ def publish(
     averages = Averages(answered)
     table = table_of(cfg, named, scores, averages, data)
     with manifest.publish(out, "eval", settings, inputs) as publication:
-        results.write_scores(publication.path / "scores.json", scores, averages.found.values())
+        results.write_scores(publication.path / "scores.json", scores, averages.intervals.values())
         for name, write in render.FORMATS.items():
             text = write(table)
             text = page.document(cfg.title, text) if name == "html" else text
@@ -186,7 +186,7 @@ class Averages:
     """Intervals of averages, computed from row statistics when a table asks for them and kept in ``found``."""
 
     def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
-        self.found: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
+        self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}
         self._parts: dict[Column, list[Answered]] = {}
         for score, part in answered:
             self._parts.setdefault(tables.column_of(score), []).append(part)
@@ -196,7 +196,7 @@ class Averages:
         key = (column, tuple(langs), is_gap)
         if column not in self._parts:
             return None
-        if key not in self.found:
+        if key not in self.intervals:
             own = {*langs, column.source} if is_gap else set(langs)
             parts = [part for part in self._parts[column] if part.lang in own]
             share = 1 / sum(part.lang in langs for part in parts)
@@ -207,13 +207,13 @@ class Averages:
             ends = stats.average_interval(parts, metric, name, weights)
             if not is_gap:  # wide intervals of few items can exceed the range of a score
                 ends = max(metric.lowest, ends[0]), min(100.0, ends[1]) if metric.share else ends[1]
-            self.found[key] = Average(*column, tuple(langs), is_gap, *ends)
-        return self.found[key].low, self.found[key].high
+            self.intervals[key] = Average(*column, tuple(langs), is_gap, *ends)
+        return self.intervals[key].low, self.intervals[key].high
 
 
 def table_of(
     cfg: TableConfig, named: Sequence[str], scores: Sequence[Score], ends: tables.Ends, data: Path
-) -> Table:
+) -> ScoreTable:
     """Build the table of scores with the additional rows and columns of ``cfg``."""
     sizes = read_sizes(cfg.corpus_sizes) if cfg.corpus_sizes else {}
     table = tables.language_table(

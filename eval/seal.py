@@ -165,7 +165,10 @@ def _recomputed(files: list[Path], data: Path) -> dict[str, Any]:
     averages = publish.Averages(answered)
     scores = [score for score, _ in answered]
     publish.table_of(publish.TableConfig(), (), scores, averages, data)  # asks for the averages
-    return {"scores": [asdict(s) for s in scores], "averages": [asdict(a) for a in averages.found.values()]}
+    return {
+        "scores": [asdict(s) for s in scores],
+        "averages": [asdict(a) for a in averages.intervals.values()],
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,10 +9,12 @@ interval and to the null distribution, with one degree of freedom less than seed
 Clusters with equal statistics are drawn together if there are many: a resample is a multinomial draw over
 the distinct ones, a random swap a binomial draw. Both have the same distribution as drawing one by one.
 
-Sources: bootstrap intervals: Efron 1979 (percentiles); clusters: Field and Welsh 2007; paired bootstrap:
-Koehn 2004; two random factors: Owen 2007, The pigeonhole bootstrap; approximate randomisation: Noreen 1989,
-and Riezler and Maxwell 2005, whose add-one estimate of p is used; shares: Wilson 1927, with the effective
-number of rows of Korn and Graubard 1998.
+Sources:
+
+- bootstrap: Efron 1979 (percentiles), Koehn 2004 (paired), Field and Welsh 2007 (clusters)
+- two random factors: Owen 2007, The pigeonhole bootstrap
+- approximate randomisation: Noreen 1989, and Riezler and Maxwell 2005, whose add-one estimate of p is used
+- shares: Wilson 1927, with the effective number of rows of Korn and Graubard 1998
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from xling.eval import results
 from xling.eval.backend import FitConfig
 from xling.eval.run import run as evaluate
 from xling.eval.settings import EvalConfig
-from xling.pages import figure, page, sheet
-from xling.pages.sheet import Sheet
+from xling.pages import figure, page, tabular
+from xling.pages.tabular import Table
 
 STAGE, SNAPSHOTS = "watch", "snapshots"
 ARRIVED = 0.9
@@ -69,14 +69,14 @@ def run(cfg: WatchConfig) -> Answer:
         title = "What grows when"
         pictures = [each for what in dict.fromkeys(w for w, _ in curves) for each in _drawn(what, curves)]
         table = _table(curves)
-        body = [f"<main><h1>{title}</h1>", figure.grid(pictures), sheet.html_table(table), "</main>"]
+        body = [f"<main><h1>{title}</h1>", figure.grid(pictures), tabular.html_table(table), "</main>"]
         points = [(w, x, int(u), v) for (w, x), line in curves.items() for u, v in line]
         columns = (("measure", ""), ("language", ""), ("updates", "d"), ("value", ".3f"))
         with manifest.publish(cfg.out, STAGE, cfg, cfg.checkpoints) as output:
             (output.path / "watch.html").write_text(page.document(title, "\n".join(body)), encoding="utf-8")
-            (output.path / "watch.md").write_text(sheet.markdown(table), encoding="utf-8")
-            every = Sheet("watch", title, columns, tuple(points))
-            (output.path / "watch.csv").write_text(sheet.comma_separated(every), encoding="utf-8")
+            (output.path / "watch.md").write_text(tabular.markdown(table), encoding="utf-8")
+            every = Table("watch", title, columns, tuple(points))
+            (output.path / "watch.csv").write_text(tabular.comma_separated(every), encoding="utf-8")
             output.counts |= {"models": len(models), "curves": len(curves)}
     text = (cfg.out / "watch.md").read_text(encoding="utf-8")
     return Answer(
@@ -154,7 +154,7 @@ def arrived(points: Sequence[tuple[float, float]], falls: bool) -> tuple[int, in
     return int(points[far][0]), int(points[values.index(best)][0])
 
 
-def _table(curves: Curves) -> Sheet:
+def _table(curves: Curves) -> Table:
     rows = []
     for (what, lang), points in curves.items():
         far, best = arrived(points, "loss" in what)
@@ -165,4 +165,4 @@ def _table(curves: Curves) -> Sheet:
         ("updates at 90 %", "d"), ("updates at the best", "d"),
     )  # fmt: skip
     note = "90 %: of the way from the first value to the best one."
-    return Sheet("grown", "What grows when", columns, tuple(rows), (note,))
+    return Table("grown", "What grows when", columns, tuple(rows), (note,))

@@ -84,7 +84,7 @@ def srun_words(options: Mapping[str, str]) -> list[str]:
 
 
 def container_words(
-    runtime: str, image: str, mounts: tuple[str, ...], work: Path, records: Path, gpus: bool
+    runtime: str, image: str, mounts: tuple[str, ...], workdir: Path, records: Path, gpus: bool
 ) -> list[str]:
     """Return the words that start a command in a container.
 
@@ -94,15 +94,15 @@ def container_words(
         runtime: one of `RUNTIMES`.
         image: path or name of the image.
         mounts: ``SOURCE[:TARGET]`` on the node and in the container.
-        work: working directory, mounted under its own path.
+        workdir: working directory, mounted under its own path.
         records: folder of the run, mounted under its own path.
         gpus: whether the part has GPUs.
     """
-    binds = [*mounts, str(work), str(records)]
+    binds = [*mounts, str(workdir), str(records)]
     if runtime == "pyxis":
         pairs = ",".join(bind if ":" in bind else f"{bind}:{bind}" for bind in binds)
-        return [f"--container-image={image}", f"--container-mounts={pairs}", f"--container-workdir={work}"]
-    words = ["apptainer", "exec", *(["--nv"] if gpus else []), "--pwd", str(work)]
+        return [f"--container-image={image}", f"--container-mounts={pairs}", f"--container-workdir={workdir}"]
+    words = ["apptainer", "exec", *(["--nv"] if gpus else []), "--pwd", str(workdir)]
     return [*words, *(word for bind in binds for word in ("--bind", bind)), image]
 
 

@@ -41,12 +41,26 @@ _MEANS = {
     "fish": ("TESTS IN FISH", "fish"),
 }
 _LEFT_OUT: dict[str, int] = {}
+# Tests of more than _LIMIT seconds that have no marker of their own: `make test-fast` leaves them out.
+_SECONDS = ROOT / "tests" / "seconds.txt"
+_LIMIT = 1.5
+_MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that measures anew which tests take seconds."""
+    parser.addoption(
+        "--note-seconds", action="store_true", help=f"write {_SECONDS.name} from this run of the whole suite"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests whose means are not there; the summary says so. Say which go to one process."""
+    takes_seconds = set(_SECONDS.read_text(encoding="utf-8").splitlines())
     for item in items:
+        if item.nodeid in takes_seconds:
+            item.add_marker("seconds")
         # The tests of a file share what it makes once; one cluster is enough, and one browser.
         alone = next((name for name in ("slurm", "browser") if item.get_closest_marker(name)), "")
         item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
@@ -77,8 +91,24 @@ def pytest_testnodedown(node: Any) -> None:
     _LEFT_OUT.update(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
+def _note_seconds(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the names of the tests without a marker of their own that took more than _LIMIT seconds."""
+    reports = [
+        report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])
+    ]
+    # A name of xdist ends with its group.
+    names = {
+        report.nodeid.partition("@")[0]
+        for report in reports
+        if report.when == "call" and report.duration > _LIMIT and not _MARKED & set(report.keywords)
+    }
+    _SECONDS.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out."""
+    if terminalreporter.config.getoption("--note-seconds"):
+        _note_seconds(terminalreporter)
     for marker, num in _LEFT_OUT.items():
         if num:
             title, means = _MEANS[marker]

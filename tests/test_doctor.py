@@ -58,7 +58,7 @@ def test_a_check_that_fails_is_a_finding() -> None:
         raise OSError("no such\n  thing")
 
     found = list(doctor.guarded(check, DoctorConfig()))
-    assert [f.state for f in found] == [OK, BROKEN] and "OSError: no such thing" in found[1].found
+    assert [f.state for f in found] == [OK, BROKEN] and "OSError: no such thing" in found[1].detail
 
 
 def test_missing_and_old_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,9 @@ def test_missing_and_old_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = doctor.packages(DoctorConfig())
     assert found.state == BROKEN and found.fix == "make install"
     assert (
-        "no-such-package is missing" in found.found
-        and "is not >=99" in found.found
-        and "numpy" not in found.found
+        "no-such-package is missing" in found.detail
+        and "is not >=99" in found.detail
+        and "numpy" not in found.detail
     )
 
 
@@ -118,7 +118,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch, torch: Any, cards: str, wanted: d
 def test_nccl(monkeypatch: pytest.MonkeyPatch, torch: Any, state: str, text: str) -> None:
     monkeypatch.setattr(doctor, "imported", lambda name: (torch, ""))
     (found,) = doctor.nccl(DoctorConfig())
-    assert found.state == state and text in found.found
+    assert found.state == state and text in found.detail
 
 
 def test_a_repair_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +140,9 @@ def test_torchaudio(monkeypatch: pytest.MonkeyPatch, rc: int, state: str) -> Non
     monkeypatch.setattr(doctor.subprocess, "run", lambda *given, **how: done)
     (found,) = doctor.torchaudio(DoctorConfig())
     assert found.state == state
-    assert ("pip uninstall torchaudio" in found.fix and "Could not load this library" in found.found) == bool(
-        rc
-    )
+    assert (
+        "pip uninstall torchaudio" in found.fix and "Could not load this library" in found.detail
+    ) == bool(rc)
 
 
 @pytest.mark.parametrize(("answer", "state"), [("Slurmctld(primary) at node is UP", OK), ("", WARNING)])
@@ -151,7 +151,7 @@ def test_slurm(monkeypatch: pytest.MonkeyPatch, answer: str, state: str) -> None
     outputs = {"sbatch": "slurm 22.05", "scontrol": answer, "sinfo": "debug* 2 nodes idle"}
     monkeypatch.setattr(doctor, "_output", lambda command: outputs[command[0]])
     (found,) = doctor.slurm(DoctorConfig())
-    assert found.state == state and ("2 nodes idle" in found.found) == (state == OK)
+    assert found.state == state and ("2 nodes idle" in found.detail) == (state == OK)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert states(doctor.slurm) == {"slurm": OK}
 

@@ -13,11 +13,16 @@ Usage::
     xling completion bash|zsh|fish                print what completes these words in your shell
     xling --version                               print the version
 
-Common to all: ``--json`` prints what the command answers as one JSON value, ``cluster=local|slurm|debug`` says
-where it runs, ``workers=N`` how many processes a stage of several parts may use here, ``slurm.nodes=2`` and the
-like what it asks of the cluster, ``sweep.seed=1,2`` runs a stage once per value, ``overwrite=true`` lets a stage
-replace a finished output that was made with other settings or inputs. A stage is imported only when it
-is called, so a login node never loads torch.
+Every stage takes these words too:
+
+- ``--json`` prints the answer as one JSON value.
+- ``cluster=local|slurm|debug`` says where the stage runs.
+- ``workers=N`` is the number of processes that a stage of several parts may use on this machine.
+- ``slurm.nodes=2`` and the like say what it asks of the cluster.
+- ``sweep.seed=1,2`` runs the stage once per value.
+- ``overwrite=true`` lets it replace a finished output that was made with other settings or inputs.
+
+A stage is imported only when it is called, so a login node never loads torch.
 """
 
 from __future__ import annotations

@@ -53,13 +53,13 @@ class Finding:
     Attributes:
         what: what was looked at.
         state: ``ok``, ``warning`` or ``broken``.
-        found: what is there.
+        detail: what the check saw.
         fix: what to do about it, "" where nothing is to be done.
     """
 
     what: str
     state: State
-    found: str
+    detail: str
     fix: str = ""
 
 
@@ -71,12 +71,15 @@ def run(cfg: DoctorConfig) -> Answer:
     width = max(len(f.what) for f in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.state:<8} {finding.what:<{width}}  {finding.found}")
+        lines.append(f"{finding.state:<8} {finding.what:<{width}}  {finding.detail}")
         if finding.fix:
             lines.append(f"{'':8} {'':{width}}  fix: {finding.fix}")
     verdict = f"{len(broken)} broken" if broken else "usable"
     lines.append(f"{verdict}, {len(warnings)} warning{'s' * (len(warnings) != 1)}")
-    facts = {"usable": not broken, "findings": [asdict(f) for f in findings]}
+    facts = {
+        "usable": not broken,
+        "findings": [asdict(f) | {"found": f.detail} for f in findings],
+    }  # its name until 0.2
     return Answer("\n".join(lines), facts, exit_code=1 if broken else 0)
 
 

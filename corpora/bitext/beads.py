@@ -85,18 +85,18 @@ def align(
         scale: cosine of random pairs, and of good ones (`scale_of`).
         lengths_first: lengths decide, and vectors add what they show: for vectors that many good pairs do not have.
     """
-    joined: list[Bead] = []
+    merged: list[Bead] = []
     i = j = 0
     while i < len(src.lengths) and j < len(tgt.lengths):
         end = min(len(src.lengths), i + WINDOW), min(len(tgt.lengths), j + WINDOW)
         whole = end == (len(src.lengths), len(tgt.lengths))
         beads = list(_beads(src.part(i, end[0]), tgt.part(j, end[1]), scale, lengths_first))
         kept = beads if whole else beads[: max(1, int(_SURE_SHARE * len(beads)))]
-        joined += [Bead((i + b.src[0], i + b.src[1]), (j + b.tgt[0], j + b.tgt[1]), b.score) for b in kept]
+        merged += [Bead((i + b.src[0], i + b.src[1]), (j + b.tgt[0], j + b.tgt[1]), b.score) for b in kept]
         if whole or not kept:
             break
-        i, j = joined[-1].src[1], joined[-1].tgt[1]
-    return joined
+        i, j = merged[-1].src[1], merged[-1].tgt[1]
+    return merged
 
 
 def _beads(src: Side, tgt: Side, scale: tuple[float, float], lengths_first: bool) -> Iterator[Bead]:
@@ -190,7 +190,7 @@ def _dense(matrix: Any) -> Floats:
 
 def _norms(vectors: Any) -> list[Floats]:
     """Norms of the sums of 1 to `MOST` neighbours, each (places,)."""
-    joined, summed = [], vectors
+    merged, summed = [], vectors
     for count in range(1, MOST + 1):
         if count > vectors.shape[0]:
             break
@@ -199,8 +199,8 @@ def _norms(vectors: Any) -> list[Floats]:
         squares = (
             summed.multiply(summed).sum(axis=1) if hasattr(summed, "multiply") else (summed**2).sum(axis=1)
         )
-        joined.append(np.sqrt(np.asarray(squares, dtype=np.float32).ravel()))
-    return joined
+        merged.append(np.sqrt(np.asarray(squares, dtype=np.float32).ravel()))
+    return merged
 
 
 def scale_of(

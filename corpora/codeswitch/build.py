@@ -26,12 +26,12 @@ from xling.corpora import card
 from xling.corpora.codeswitch.alm import AlmSettings, Level, draw_sentence
 from xling.corpora.codeswitch.documents import alternate, by_document
 from xling.corpora.codeswitch.words import Spans, cutter, of_phrases, projected, with_forms
+from xling.corpora.counters import Counters, SourceCounters
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.parallel.align_stage import LINKS, PHRASES, RAW, AlignConfig
 from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.symmetrise import parse_pharaoh
 from xling.corpora.shards import SCHEMA, TableWriter, to_row
-from xling.corpora.tally import SourceTally, Tally
 from xling.text import reader
 from xling.text.dictionary import Cosda, check_direction, read_dictionary
 from xling.text.document import Document, Ledger
@@ -150,7 +150,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
     out = cfg.directory
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
-    ledger, tally, counts = Ledger(), Tally(), _Counts()
+    ledger, counters, counts = Ledger(), Counters(), _Counts()
     with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as publication:
         (publication.path / "shards").mkdir()
         with (
@@ -163,7 +163,7 @@ def run(cfg: CodeswitchConfig) -> Answer:
                 source = ", ".join(map(str, inputs[:1]))
                 doc = Document(item.name, item.text, source=source, lang=item.base, meta={"kind": item.kind})
                 ledger.enter("corpus", doc)
-                tally.published(doc, _NUM_SAMPLES)
+                counters.published(doc, _NUM_SAMPLES)
                 table.add(to_row(doc))
                 end = "\n\n" if item.kind == "alternating" else "\n"
                 text.write(item.text + end)
@@ -175,10 +175,10 @@ def run(cfg: CodeswitchConfig) -> Answer:
                 "not one word was replaced", fix="check the alignment, or that the dictionary fits the text"
             )
         for uri in map(str, inputs[:1]):
-            tally.sources[uri] = SourceTally(ledger.seen["read"], ledger.seen_chars["read"])
+            counters.sources[uri] = SourceCounters(ledger.seen["read"], ledger.seen_chars["read"])
         for event, count in counts.kinds.items():
             ledger.note(event, count)
-        stats = _stats(cfg, inputs, ledger, tally)
+        stats = _stats(cfg, inputs, ledger, counters)
         write_json(publication.path / "stats.json", stats)
         card.write(publication.path, stats)
         publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
@@ -403,7 +403,7 @@ def _item(name: str, text: str, kind: str, sentence: Switched, base: str) -> Ite
     return Item(name, text, langs, kind, base, num_words, dict(replaced))
 
 
-def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, tally: Tally) -> dict[str, Any]:
+def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, counters: Counters) -> dict[str, Any]:
     digests = {str(path): {"sha256": manifest.digest(path)} for path in inputs}
     return {
         "kind": "codeswitch",
@@ -418,5 +418,5 @@ def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, tally: Tal
         "partial": [],
         "lm_note": "",
         "ledger": ledger_to_json(ledger),
-        "tally": tally.to_json(),
+        "counters": counters.to_json(),
     }

@@ -94,10 +94,10 @@ def _pairs(stream: np.ndarray, size: int, distance: int) -> scipy.sparse.csr_mat
 def _ppmi(pairs: list[scipy.sparse.csr_matrix]) -> scipy.sparse.csr_matrix:
     """Count co-occurrences of words (rows) and context words, by `_pairs` at distances from 1."""
     # Contexts are kept apart at the distances where order matters most, and summed at the others.
-    joined = [pairs[0], pairs[0].T.tocsr()]
+    counted = [pairs[0], pairs[0].T.tocsr()]
     if far := pairs[1:]:
-        joined.append(sum((a + a.T for a in far[1:]), far[0] + far[0].T))
-    return scipy.sparse.hstack([_positive_pmi(counts.tocoo()) for counts in joined]).tocsr()
+        counted.append(sum((a + a.T for a in far[1:]), far[0] + far[0].T))
+    return scipy.sparse.hstack([_positive_pmi(counts.tocoo()) for counts in counted]).tocsr()
 
 
 def _positive_pmi(counts: scipy.sparse.coo_matrix) -> scipy.sparse.coo_matrix:

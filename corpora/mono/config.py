@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from xling.core import config, languages, manifest
 from xling.core.errors import UserError, unknown
-from xling.core.parts import Work
+from xling.core.parts import Workspace
 from xling.corpora.sources.source import Context, joined_uris
 from xling.corpora.stages import STREAMING, Stage
 from xling.corpora.stages.langid import LangId
@@ -240,9 +240,9 @@ class MonoConfig:
         files = manifest.digests_in([model, self.stages((*self.before_dedup, *self.after_dedup))])
         return settings | ({"files": files} if files else {})
 
-    def work(self) -> Work:
+    def workspace(self) -> Workspace:
         """Return the intermediate parts of this build."""
-        return Work.beside(self.directory, self.content())
+        return Workspace.beside(self.directory, self.content())
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:
         """Return the stage that scores with ``model`` and splits at the cut-offs."""

@@ -1,6 +1,6 @@
 """Corpora of many languages from one pass over the input: ``xling corpus mono lang=sw,eu`` and ``lang=all``.
 
-Phases: ``plan``; ``route`` (map over parts) reads, repairs and identifies; ``gather`` publishes the routed
+Phases: ``plan``; ``route`` (map over parts) reads, repairs and identifies; ``publish_routed`` publishes the routed
 documents; ``plans`` lists the parts of each language. Then come the phases of one language, each for all
 languages at once, so that an array holds the parts of all. ``overview`` publishes the table of languages. The
 routed documents are kept, so that another language can be built without reading the input again.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.answer import Answer
-from xling.core.parts import Work, read_json, write_json
+from xling.core.parts import Workspace, read_json, write_json
 from xling.core.stage import Phase
 from xling.corpora.ledgers import ledger_to_json
 from xling.corpora.mono import one, overview, route
@@ -30,55 +30,55 @@ _ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "
 
 def phases(cfg: MonoConfig) -> Sequence[Phase]:
     """Return the phases known so far."""
-    work = _work(cfg)
-    if not work.root.is_dir() and overview.published(cfg):
+    workspace = _workspace(cfg)
+    if not workspace.root.is_dir() and overview.published(cfg):
         return (Phase("plan"), Phase("overview"))
     known = [Phase("plan")]
-    if (work.root / PLAN).is_file():
-        known += [Phase("route", len(read_plan(work.root / PLAN).parts)), Phase("gather")]
-    if not work.root.is_dir():
+    if (workspace.root / PLAN).is_file():
+        known += [Phase("route", len(read_plan(workspace.root / PLAN).parts)), Phase("publish_routed")]
+    if not workspace.root.is_dir():
         return known
     known.append(Phase("plans"))
-    if (work.root / _PACKED).is_file():
-        known += [Phase(name, len(_packed(work, name))) for name in _ORDER if _packed(work, name)]
+    if (workspace.root / _PACKED).is_file():
+        known += [Phase(name, len(_packed(workspace, name))) for name in _ORDER if _packed(workspace, name)]
         known.append(Phase("overview"))
     return known
 
 
 def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     """Run one part of one phase of any language; a part that is there already is left as it is."""
-    work = _work(cfg)
+    workspace = _workspace(cfg)
     if phase == "plan":
-        _run_plan(cfg, work)
+        _run_plan(cfg, workspace)
     elif phase == "route":
-        if not work.part("route", index).is_dir() and not route.routed(cfg):
-            route.run_route(cfg, work, read_plan(work.root / PLAN), index)
-    elif phase == "gather":
+        if not workspace.part("route", index).is_dir() and not route.routed(cfg):
+            route.run_route(cfg, workspace, read_plan(workspace.root / PLAN), index)
+    elif phase == "publish_routed":
         if not route.routed(cfg):
-            route.run_gather(cfg, work, read_plan(work.root / PLAN))
-            shutil.rmtree(work.root / "route")
+            route.publish_routed(cfg, workspace, read_plan(workspace.root / PLAN))
+            shutil.rmtree(workspace.root / "route")
     elif phase == "plans":
-        _run_plans(cfg, work)
+        _run_plans(cfg, workspace)
     elif phase == "overview":
-        return _run_overview(cfg, work)
+        return _run_overview(cfg, workspace)
     else:
-        lang, part = _packed(work, phase)[index]
-        _run_one(cfg, work, lang, phase, part)
+        lang, part = _packed(workspace, phase)[index]
+        _run_one(cfg, workspace, lang, phase, part)
     return None
 
 
-def _work(cfg: MonoConfig) -> Work:
-    return Work.beside(cfg.root / overview.FOLDER, cfg.content())
+def _workspace(cfg: MonoConfig) -> Workspace:
+    return Workspace.beside(cfg.root / overview.FOLDER, cfg.content())
 
 
-def _run_plan(cfg: MonoConfig, work: Work) -> None:
+def _run_plan(cfg: MonoConfig, workspace: Workspace) -> None:
     if overview.published(cfg):
         return
-    work.root.mkdir(parents=True, exist_ok=True)
-    path = work.root / PLAN
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    path = workspace.root / PLAN
     if path.is_file() and not still_true(read_plan(path), cfg):
-        shutil.rmtree(work.root)  # parts of other input
-        work.root.mkdir()
+        shutil.rmtree(workspace.root)  # parts of other input
+        workspace.root.mkdir()
     if path.is_file() or (route.routed(cfg) and still_true(read_plan(cfg.root / route.FOLDER / PLAN), cfg)):
         return
     cfg.check_langid()
@@ -88,7 +88,7 @@ def _run_plan(cfg: MonoConfig, work: Work) -> None:
     announce(plan, cfg)
 
 
-def _run_plans(cfg: MonoConfig, work: Work) -> None:
+def _run_plans(cfg: MonoConfig, workspace: Workspace) -> None:
     """Plan each language, and write down which parts each phase has."""
     index = read_json(cfg.root / route.FOLDER / INDEX)
     langs = [lang for lang in (sorted(index) if cfg.lang == ALL else cfg.langs) if lang in index]
@@ -98,32 +98,32 @@ def _run_plans(cfg: MonoConfig, work: Work) -> None:
         one.make(own, aloud=False)
         for phase in one.phases(own)[1:]:
             packed.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
-    temporary = work.root / f".{_PACKED}.tmp"
+    temporary = workspace.root / f".{_PACKED}.tmp"
     write_json(temporary, packed)
-    temporary.replace(work.root / _PACKED)
+    temporary.replace(workspace.root / _PACKED)
 
 
-def _packed(work: Work, phase: str) -> list[tuple[str, int]]:
+def _packed(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
     """Return language and part for each part of a phase."""
-    packed: dict[str, list[tuple[str, int]]] = read_json(work.root / _PACKED)
+    packed: dict[str, list[tuple[str, int]]] = read_json(workspace.root / _PACKED)
     return packed.get(phase, [])
 
 
-def _run_one(cfg: MonoConfig, work: Work, lang: str, phase: str, part: int) -> None:
+def _run_one(cfg: MonoConfig, workspace: Workspace, lang: str, phase: str, part: int) -> None:
     try:
         one.run_part(cfg.for_lang(lang), phase, part)
     except NothingLeftError as error:
-        (work.root / _EMPTY).mkdir(exist_ok=True)
-        write_json(work.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
+        (workspace.root / _EMPTY).mkdir(exist_ok=True)
+        write_json(workspace.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
 
 
-def _run_overview(cfg: MonoConfig, work: Work) -> Answer:
-    if not work.root.is_dir():
+def _run_overview(cfg: MonoConfig, workspace: Workspace) -> Answer:
+    if not workspace.root.is_dir():
         return overview.summary(cfg.root / overview.FOLDER)
-    langs = [lang for lang, _ in _packed(work, "publish")]
+    langs = [lang for lang, _ in _packed(workspace, "publish")]
     ledgers: dict[str, Any] = {}
     for lang in langs:
-        empty = work.root / _EMPTY / f"{lang}.json"
+        empty = workspace.root / _EMPTY / f"{lang}.json"
         ledgers[lang] = read_json(empty if empty.is_file() else cfg.root / lang / "stats.json")
         if not empty.is_file():
             ledgers[lang] = ledgers[lang]["ledger"]
@@ -131,8 +131,8 @@ def _run_overview(cfg: MonoConfig, work: Work) -> Answer:
     answer = overview.run(cfg, ledgers, missing)
     if not cfg.keep_work:
         for lang in langs:
-            _remove(cfg.for_lang(lang).work().root.parent)
-        _remove(work.root.parent)
+            _remove(cfg.for_lang(lang).workspace().root.parent)
+        _remove(workspace.root.parent)
     return answer
 
 

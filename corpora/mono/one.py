@@ -94,7 +94,7 @@ def run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
     """
     return run_unless_published(
         lambda: _run_part(cfg, phase, index),
-        cfg.work,
+        cfg.workspace,
         lambda: _published(cfg),
         lambda: summary(cfg.directory) if phase == "publish" else None,
     )
@@ -114,13 +114,13 @@ def _run_part(cfg: MonoConfig, phase: str, index: int) -> Answer | None:
         if _published(cfg):
             return None
         raise UserError(f"no plan for {cfg.directory}", fix="run the phase plan first")
-    if not cfg.work().part(phase, index).is_dir():
+    if not cfg.workspace().part(phase, index).is_dir():
         _STEPS[phase](cfg, read_plan(path), index)
     return None
 
 
 def _plan_path(cfg: MonoConfig) -> Path:
-    return cfg.work().root / FILE_NAME
+    return cfg.workspace().root / FILE_NAME
 
 
 def _published(cfg: MonoConfig) -> Plan | None:

@@ -13,6 +13,7 @@ from xling.core.answer import Answer
 from xling.core.manifest import publish
 from xling.core.parts import read_json, write_json
 from xling.corpora import card
+from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_from_json
 from xling.corpora.mono import route
 from xling.corpora.mono.config import MonoConfig
@@ -20,7 +21,6 @@ from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import read_plan, still_true
 from xling.corpora.sources.routed import INDEX, PLAN
 from xling.corpora.stages.filters import is_ended
-from xling.corpora.tally import Tally
 from xling.pages import charts, page
 from xling.text.document import READ, STORED, Ledger
 
@@ -113,7 +113,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _line(root: Path, lang: str) -> str:
     """Return a sample sentence of a corpus: that of the card nearest to 120 characters."""
-    samples = read_json(root / lang / STATS)["tally"]["samples"]
+    samples = Counters.of_stats(read_json(root / lang / STATS)).samples
     lines = [line for *_, text in samples for line in text.split("\n")]
     lines = [line for line in lines if is_ended(line)] or lines
     line = min(lines, key=lambda line: (abs(len(line) - 120), line), default="")
@@ -167,7 +167,7 @@ def _body(
         shown = card.as_html(card.table(_HEAD, map(_cells, gone), numbers=_NUMBERS))
         yield f"<details><summary>{html.escape(told)}</summary>{shown}</details>"
     yield f"<h2>A line of each</h2>{_quotes(lines, rows)}"
-    head, names, counts = _confusion(Tally.from_json(routed["tally"]))
+    head, names, counts = _confusion(Counters.of_stats(routed))
     yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion(head, names, counts)}"
     yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
     sources = [[source["uri"], source["licence"]] for source in routed["sources"]]
@@ -193,9 +193,9 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     (folder / card.MARKDOWN).write_text("\n".join(marked), encoding="utf-8")
 
 
-def _confusion(tally: Tally) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
+def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
     """Return the most frequent declared and identified languages, and their counts; the others together."""
-    pairs = Counter({tuple(key.split("\t")): n for key, n in tally.confusion.items()})
+    pairs = Counter({tuple(key.split("\t")): n for key, n in counters.confusion.items()})
     sides: list[list[str]] = []
     for side in (0, 1):
         totals: Counter[str] = Counter()

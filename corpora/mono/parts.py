@@ -16,6 +16,7 @@ import zstandard
 
 from xling.core.manifest import sha256
 from xling.core.parts import read_json, write_json
+from xling.corpora.counters import SourceCounters
 from xling.corpora.fetch import fetch_all
 from xling.corpora.ledgers import RejectLog
 from xling.corpora.mono.config import MonoConfig
@@ -30,7 +31,6 @@ from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.langid import LangId
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
-from xling.corpora.tally import SourceTally
 from xling.text.document import Document, Ledger
 from xling.text.lm.train import LmConfig, train
 
@@ -65,10 +65,10 @@ def meanings() -> dict[str, str]:
 
 def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Fetch and read the shards of one part, run the first stages and write the paragraphs' keys."""
-    work, shards = cfg.work(), plan.parts[index]
+    workspace, shards = cfg.workspace(), plan.parts[index]
     context = cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with work.making("read", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.making("read", index) as part_folder, open_log(cfg, part_folder) as log:
         write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs = chain(cfg.stages(cfg.before_dedup), documents(cfg, shards, log), log)
         docs = _written(docs, part_folder / DOCS)
@@ -80,22 +80,22 @@ def run_read(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 def run_dedup(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Find the paragraphs of one range of keys that occur in an earlier part of their scope."""
-    work = cfg.work()
+    workspace = cfg.workspace()
     scope, number = plan.range_at(index)
-    with work.making("dedup", index) as part_folder:
-        folders = [work.part("read", i) / HASHES for i in scope.parts]
+    with workspace.making("dedup", index) as part_folder:
+        folders = [workspace.part("read", i) / HASHES for i in scope.parts]
         dedup.find_duplicates(folders, number, scope.num_ranges, part_folder / DUPLICATES)
 
 
 def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the duplicated paragraphs of one part and run the stages on what is left."""
-    work = cfg.work()
-    read = work.part("read", index)
-    with work.making("filter", index) as part_folder, open_log(cfg, part_folder) as log:
+    workspace = cfg.workspace()
+    read = workspace.part("read", index)
+    with workspace.making("filter", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterable[Document] = read_documents(read / DOCS)
         if cfg.dedup:
             scope = plan.scope_of(index)
-            duplicates = [work.part("dedup", i) / DUPLICATES for i in scope.ranges]
+            duplicates = [workspace.part("dedup", i) / DUPLICATES for i in scope.ranges]
             docs = dedup.drop_duplicates(docs, read / HASHES, index - scope.first_part, duplicates, log)
         if LangId.name not in cfg.after_dedup:
             docs = _named(docs, cfg.lang)  # the limits of the filters depend on the language
@@ -109,30 +109,30 @@ def run_filter(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 def run_near(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Pair documents of all parts that share the hash of one band."""
-    work = cfg.work()
-    with work.making("near", index) as part_folder:
+    workspace = cfg.workspace()
+    with workspace.making("near", index) as part_folder:
         near.find_pairs(
-            [work.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, part_folder / PAIRS
+            [workspace.part("filter", i) / SKETCH for i in range(len(plan.parts))], index, part_folder / PAIRS
         )
 
 
 def run_shingle(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
-    work = cfg.work()
-    pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
-    with work.making("shingle", index) as part_folder:
-        docs = read_documents(work.part("filter", index) / DOCS)
+    workspace = cfg.workspace()
+    pairs = [workspace.part("near", band) / PAIRS for band in range(cfg.near.bands)]
+    with workspace.making("shingle", index) as part_folder:
+        docs = read_documents(workspace.part("filter", index) / DOCS)
         near.shingle_shard(docs, index, pairs, part_folder / SHINGLES, cfg.near)
 
 
 def run_fit(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
-    work = cfg.work()
-    with work.making("fit", index) as part_folder:
+    workspace = cfg.workspace()
+    with workspace.making("fit", index) as part_folder:
         if cfg.near_dedup:
-            pairs = [work.part("near", band) / PAIRS for band in range(cfg.near.bands)]
+            pairs = [workspace.part("near", band) / PAIRS for band in range(cfg.near.bands)]
             checked = range(len(plan.parts)) if cfg.near.min_jaccard else ()
-            shingles = [work.part("shingle", i) / SHINGLES for i in checked]
+            shingles = [workspace.part("shingle", i) / SHINGLES for i in checked]
             near.choose(pairs, len(plan.parts), part_folder / CHOICE, cfg.near, shingles)
         write_json(part_folder / "lm.json", _train(cfg, plan, part_folder / "lm"))
 
@@ -142,7 +142,9 @@ def _train(cfg: MonoConfig, plan: Plan, out: Path) -> dict[str, Any]:
     if cfg.lm.model != "auto":
         return {"model": "" if cfg.lm.model == "none" else cfg.lm.model, "note": ""}
     docs = (
-        doc for i in range(len(plan.parts)) for doc in read_documents(cfg.work().part("filter", i) / DOCS)
+        doc
+        for i in range(len(plan.parts))
+        for doc in read_documents(cfg.workspace().part("filter", i) / DOCS)
     )
     texts = [doc.text for doc in _limited((d for d in docs if cfg.is_reference(d.source)), cfg.lm.max_chars)]
     num_chars = sum(map(len, texts))
@@ -165,9 +167,9 @@ def _limited(docs: Iterable[Document], num_chars: int) -> Iterator[Document]:
 
 def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Drop the near-duplicates of one part and score what is left by the language model."""
-    work = cfg.work()
-    source, fit = work.part("filter", index), work.part("fit", 0)
-    with work.making("score", index) as part_folder, open_log(cfg, part_folder) as log:
+    workspace = cfg.workspace()
+    source, fit = workspace.part("filter", index), workspace.part("fit", 0)
+    with workspace.making("score", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterable[Document] = read_documents(source / DOCS)
         if cfg.near_dedup:
             docs = near.drop_near_duplicates(docs, index, fit / CHOICE, log)
@@ -180,24 +182,24 @@ def run_score(cfg: MonoConfig, plan: Plan, index: int) -> None:
 
 def run_cut(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Fit the cut-offs to the perplexities of the corpus, but for what the model was trained on."""
-    work = cfg.work()
-    files = [work.part("score", i) / DOCS for i in range(len(plan.parts))]
+    workspace = cfg.workspace()
+    files = [workspace.part("score", i) / DOCS for i in range(len(plan.parts))]
     table = pl.scan_parquet(files).select("source", "perplexity").drop_nulls().collect()
     is_reference = table["source"].str.contains("|".join(f"^{re.escape(r)}" for r in cfg.lm.reference))
     others = table.filter(~is_reference)
     values = (others if len(others) else table)["perplexity"]
     low, high = cfg.lm.percentiles
-    with work.making("cut", index) as part_folder:
+    with workspace.making("cut", index) as part_folder:
         head, tail = fit_cutoffs(values, (low, high)) if len(values) else (0.0, 0.0)
         write_json(part_folder / CUTOFFS, {"head": head, "tail": tail} if tail else {})
 
 
 def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
     """Cut one part into shards of the published size and count what is in them."""
-    work = cfg.work()
-    source = work.part("score", index)
-    cutoffs = read_json(work.part("cut", 0) / CUTOFFS)
-    with work.making("finish", index) as part_folder, open_log(cfg, part_folder) as log:
+    workspace = cfg.workspace()
+    source = workspace.part("score", index)
+    cutoffs = read_json(workspace.part("cut", 0) / CUTOFFS)
+    with workspace.making("finish", index) as part_folder, open_log(cfg, part_folder) as log:
         docs: Iterator[Document] = read_documents(source / DOCS)
         if cutoffs:
             docs = cfg.perplexity(**cutoffs)(docs, log)
@@ -210,7 +212,7 @@ def run_finish(cfg: MonoConfig, plan: Plan, index: int) -> None:
             with _open_export(cfg, part_folder, number) as text:
                 for doc in _written(piece, part_folder / f"{number:05d}.parquet"):
                     log.enter("corpus", doc)
-                    log.tally.published(doc, cfg.num_samples)
+                    log.counters.published(doc, cfg.num_samples)
                     text(doc)
     _spare(cfg, source / DOCS)
 
@@ -227,7 +229,7 @@ def documents(cfg: MonoConfig, shards: list[Shard], log: RejectLog) -> Iterator[
         limit = cfg.max_docs or None
         with closing(open_source(shard.source, context).read(shard, log)) as docs:  # type: ignore[type-var]
             for doc in itertools.islice(docs, limit):
-                log.tally.sources.setdefault(doc.source, SourceTally()).add(doc)
+                log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)
                 if len(doc.text) > cfg.max_chars:
                     log.drop(READ, "longer than max_chars", doc)
                 else:
@@ -250,8 +252,8 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
 
 
 def chain(stages: Iterable[Stage], docs: Iterable[Document], log: RejectLog) -> Iterable[Document]:
-    """Yield the documents that pass all stages; the tally counts identified languages and filter values."""
-    counts = {LangId.name: log.tally.identified, Filters.name: log.tally.measured}
+    """Yield the documents that pass all stages; the counters take identified languages and filter values."""
+    counts = {LangId.name: log.counters.identified, Filters.name: log.counters.measured}
     for stage in stages:
         docs = stage(docs, log)
         if stage.name in counts:

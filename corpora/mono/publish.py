@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.core.manifest import publish
-from xling.core.parts import Work, read_json, write_json
+from xling.core.parts import Workspace, read_json, write_json
 from xling.corpora import card
+from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_to_json, merged_ledger
 from xling.corpora.mono.config import STAGE_NAME, MonoConfig
 from xling.corpora.mono.parts import CUTOFFS, meanings, partial_reasons
@@ -25,7 +26,6 @@ from xling.corpora.stages import near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
-from xling.corpora.tally import Tally
 from xling.text.document import Ledger
 
 STATS = "stats.json"
@@ -44,18 +44,18 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
     Raises:
         UserError: not one document is left; the message says where they went.
     """
-    work, out = cfg.work(), cfg.directory
-    folders = [work.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
+    workspace, out = cfg.workspace(), cfg.directory
+    folders = [workspace.part(phase, i) for phase in _LEDGERED for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
     assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
     if not ledger.seen["corpus"]:
         raise _nothing_left(cfg, ledger)
-    tally = Tally()
+    counters = Counters()
     for folder in folders:
-        tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
-    stats = _stats(cfg, plan, ledger, tally)
+        counters.merge(Counters.from_json(read_json(folder / "counters.json")), cfg.num_samples)
+    stats = _stats(cfg, plan, ledger, counters)
     with publish(out, STAGE_NAME, cfg.content()) as publication:
-        _link_shards(cfg, plan, work, publication.path)
+        _link_shards(cfg, plan, workspace, publication.path)
         _link_rejects(folders, publication.path)
         save_plan(plan, publication.path / PLAN)
         write_json(publication.path / STATS, stats)
@@ -64,10 +64,10 @@ def run_publish(cfg: MonoConfig, plan: Plan) -> Answer:
             "documents": ledger.seen["corpus"],
             "characters": ledger.seen_chars["corpus"],
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
-            "phases": _phase_facts(work),
+            "phases": _phase_facts(workspace),
         }
     if not cfg.keep_work:
-        shutil.rmtree(work.root.parent)
+        shutil.rmtree(workspace.root.parent)
     return summary(out)
 
 
@@ -85,11 +85,11 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
 
 
-def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[str, Any]:
-    cutoffs = read_json(cfg.work().part("cut", 0) / CUTOFFS)
+def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, counters: Counters) -> dict[str, Any]:
+    cutoffs = read_json(cfg.workspace().part("cut", 0) / CUTOFFS)
     inputs: dict[str, Any] = {}
     for index in range(len(plan.parts)):
-        inputs |= read_json(cfg.work().part("read", index) / "inputs.json")
+        inputs |= read_json(cfg.workspace().part("read", index) / "inputs.json")
     return {
         "lang": cfg.lang,
         "config": cfg.content(),
@@ -98,11 +98,11 @@ def _stats(cfg: MonoConfig, plan: Plan, ledger: Ledger, tally: Tally) -> dict[st
         "stages": _stages(cfg, bool(cutoffs)),
         "cutoffs": cutoffs,
         "limits": _limits(cfg),
-        "lm_note": read_json(cfg.work().part("fit", 0) / "lm.json")["note"],
+        "lm_note": read_json(cfg.workspace().part("fit", 0) / "lm.json")["note"],
         "reasons": meanings(),
         "partial": sorted(partial_reasons()),
         "ledger": ledger_to_json(ledger),
-        "tally": tally.to_json(),
+        "counters": counters.to_json(),
     }
 
 
@@ -125,16 +125,18 @@ def _stages(cfg: MonoConfig, is_scored: bool) -> list[str]:
     ]
 
 
-def _link_shards(cfg: MonoConfig, plan: Plan, work: Work, out: Path) -> None:
+def _link_shards(cfg: MonoConfig, plan: Plan, workspace: Workspace, out: Path) -> None:
     shards = out / "shards"
     shards.mkdir()
     number = 0
     for index in range(len(plan.parts)):
-        for piece in sorted(work.part("finish", index).glob("[0-9]*.parquet")):
+        for piece in sorted(workspace.part("finish", index).glob("[0-9]*.parquet")):
             link(piece, shards / f"{cfg.lang}-{number:05d}.parquet")
             number += 1
     if cfg.export:
-        pieces = [sorted(work.part("finish", i).glob(f"[0-9]*.{cfg.export}")) for i in range(len(plan.parts))]
+        pieces = [
+            sorted(workspace.part("finish", i).glob(f"[0-9]*.{cfg.export}")) for i in range(len(plan.parts))
+        ]
         _join((path for part in pieces for path in part), out / f"{cfg.lang}.{cfg.export}")
 
 
@@ -161,10 +163,10 @@ def _join(pieces: Iterable[Path], target: Path) -> None:
                 shutil.copyfileobj(handle, whole, 1 << 20)
 
 
-def _phase_facts(work: Work) -> dict[str, dict[str, float]]:
+def _phase_facts(workspace: Workspace) -> dict[str, dict[str, float]]:
     """Return wall and processor seconds of all parts together and the largest memory, by phase."""
     facts = {}
-    for phase in sorted(p for p in work.root.iterdir() if p.is_dir()):
+    for phase in sorted(p for p in workspace.root.iterdir() if p.is_dir()):
         parts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
         facts[phase.name] = {
             "parts": len(parts),

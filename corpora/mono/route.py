@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from xling.core import manifest
 from xling.core.manifest import publish, sha256
-from xling.core.parts import Work, read_json, write_json
+from xling.core.parts import Workspace, read_json, write_json
+from xling.corpora.counters import Counters
 from xling.corpora.fetch import fetch_all
 from xling.corpora.ledgers import ledger_to_json, merged_ledger
 from xling.corpora.mono.config import MonoConfig
@@ -28,7 +29,6 @@ from xling.corpora.mono.plan import Plan, save_plan
 from xling.corpora.mono.publish import link
 from xling.corpora.shards import SCHEMA, to_row
 from xling.corpora.sources.routed import INDEX, PARTS, PLAN
-from xling.corpora.tally import Tally
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
@@ -73,11 +73,11 @@ class _RoutedWriter:
         self._file.close()
 
 
-def run_route(cfg: MonoConfig, work: Work, plan: Plan, index: int) -> None:
+def run_route(cfg: MonoConfig, workspace: Workspace, plan: Plan, index: int) -> None:
     """Read, repair and identify the shards of one part, and write them by language."""
     shards, context = plan.parts[index], cfg.context()
     fetch_all([context.download(shard) for shard in shards if shard.remote], cfg.num_connections)
-    with work.making("route", index) as part_folder, open_log(cfg, part_folder) as log:
+    with workspace.making("route", index) as part_folder, open_log(cfg, part_folder) as log:
         write_json(part_folder / "inputs.json", {shard.name: input_of(context, shard) for shard in shards})
         docs: Iterable[Document] = documents(cfg, shards, log)
         docs = chain(cfg.stages(cfg.before_dedup), docs, log)
@@ -89,15 +89,15 @@ def run_route(cfg: MonoConfig, work: Work, plan: Plan, index: int) -> None:
         write_json(part_folder / INDEX, writer.index)
 
 
-def run_gather(cfg: MonoConfig, work: Work, plan: Plan) -> None:
+def publish_routed(cfg: MonoConfig, workspace: Workspace, plan: Plan) -> None:
     """Publish the routed parts with their index."""
-    folders = [work.part("route", i) for i in range(len(plan.parts))]
+    folders = [workspace.part("route", i) for i in range(len(plan.parts))]
     ledger = merged_ledger(folders, cfg.num_samples)
     assert not ledger.unbalanced(), f"bytes unaccounted for: {ledger.unbalanced()} of {ledger.num_bytes}"
-    tally, inputs = Tally(), dict[str, Any]()
+    counters, inputs = Counters(), dict[str, Any]()
     index: dict[str, dict[str, Any]] = {}
     for number, folder in enumerate(folders):
-        tally.merge(Tally.from_json(read_json(folder / "tally.json")), cfg.num_samples)
+        counters.merge(Counters.from_json(read_json(folder / "counters.json")), cfg.num_samples)
         inputs |= read_json(folder / "inputs.json")
         digest = sha256(folder / DOCS)
         for lang, entry in read_json(folder / INDEX).items():
@@ -109,7 +109,7 @@ def run_gather(cfg: MonoConfig, work: Work, plan: Plan) -> None:
         save_plan(plan, publication.path / PLAN)
         write_json(publication.path / INDEX, dict(sorted(index.items())))
         stats = {"sources": plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
-        write_json(publication.path / STATS, stats | {"tally": tally.to_json()})
+        write_json(publication.path / STATS, stats | {"counters": counters.to_json()})
         publication.counts |= {
             "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
         }

@@ -82,7 +82,7 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
     links: list[set[Link]] = []
     for start in range(0, len(src), settings.chunk_pairs):
         left, right = (side[start : start + settings.chunk_pairs] for side in (src, tgt))
-        links += joined(
+        links += symmetrised(
             align_direction(left, right, settings, "forward", start),
             align_direction(right, left, settings, "backward", start),
             settings.symmetrise,
@@ -90,7 +90,7 @@ def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = Non
     return links
 
 
-def joined(
+def symmetrised(
     forward: Sequence[Int[np.ndarray, " _"]], backward: Sequence[Int[np.ndarray, " _"]], method: str
 ) -> list[set[Link]]:
     """The links of both directions of each pair as one set, by a method of `xling.corpora.parallel.symmetrise`."""

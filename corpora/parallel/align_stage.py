@@ -19,10 +19,10 @@ import polars as pl
 from xling.core import manifest
 from xling.core.answer import Answer
 from xling.core.errors import UserError
-from xling.core.parts import Work
+from xling.core.parts import Workspace
 from xling.core.stage import Phase
 from xling.corpora.parallel import eflomal, judge, phrases, simalign
-from xling.corpora.parallel.align import AlignerSettings, Sentences, align_direction, joined
+from xling.corpora.parallel.align import AlignerSettings, Sentences, align_direction, symmetrised
 from xling.corpora.parallel.ibm import Ints
 from xling.corpora.parallel.of_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows
@@ -38,7 +38,7 @@ SCORES, JUDGE = "scores.txt", "judge.npz"
 
 @dataclass(frozen=True)
 class AlignConfig(OfPair):
-    """What to align and how.
+    """Settings of ``xling align``: what is aligned, and how.
 
     Attributes:
         pair: the languages, for example ``en-sw``.
@@ -90,9 +90,11 @@ class AlignConfig(OfPair):
             return tuple(Path(self.corpus) / f"train.{lang}" for lang in self.langs)  # type: ignore[return-value]
         return Path(self.src), Path(self.tgt)
 
-    def work(self) -> Work:
+    def workspace(self) -> Workspace:
         """The intermediate parts, keyed by the settings and the input."""
-        return Work.beside(self.directory, [self.content(), [manifest.digest(path) for path in self.files]])
+        return Workspace.beside(
+            self.directory, [self.content(), [manifest.digest(path) for path in self.files]]
+        )
 
     def is_published(self) -> bool:
         """Whether these settings and files have been aligned already."""
@@ -116,7 +118,7 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
     """
     if phase == "publish":
         return _publish(cfg)
-    if not cfg.work().part(phase, index).is_dir():
+    if not cfg.workspace().part(phase, index).is_dir():
         chunk, is_backward = divmod(index, 2)
         start = chunk * cfg.aligner.chunk_pairs
         sides = [side[start : start + cfg.aligner.chunk_pairs] for side in read_words(cfg)]
@@ -125,7 +127,7 @@ def run_part(cfg: AlignConfig, phase: str, index: int) -> Answer | None:
             sides.reverse()
             direction = "backward"
         links = align_direction(sides[0], sides[1], cfg.aligner, direction, start)
-        with cfg.work().making(phase, index) as folder:
+        with cfg.workspace().making(phase, index) as folder:
             np.save(folder / "links.npy", np.concatenate([*links, np.empty(0, np.int32)]))
             np.save(folder / "lengths.npy", np.array([len(row) for row in links], np.int64))
     return None
@@ -148,8 +150,8 @@ def _links(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
         return [simalign.itermax(simalign.cosine(a, b)) for a, b in zip(left, right, strict=True)]
     links: list[set[Link]] = []
     for chunk in range(-(-len(src) // cfg.aligner.chunk_pairs)):
-        directions = [_load_direction(cfg.work().part("direction", 2 * chunk + side)) for side in (0, 1)]
-        links += joined(directions[0], directions[1], cfg.aligner.symmetrise)
+        directions = [_load_direction(cfg.workspace().part("direction", 2 * chunk + side)) for side in (0, 1)]
+        links += symmetrised(directions[0], directions[1], cfg.aligner.symmetrise)
     return links
 
 
@@ -166,25 +168,25 @@ def _publish(cfg: AlignConfig) -> Answer:
         return _answer(out, "up to date, nothing to do")
     src, tgt = read_words(cfg)
     links = _links(cfg, src, tgt)
-    found = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
-    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as made:
+    phrase_table = phrases.table(zip(src, tgt, links, strict=True), cfg.max_words, cfg.min_count)
+    with manifest.publish(out, STAGE_NAME, cfg.content(), cfg.files) as artifact:
         text = "".join(format_pharaoh(row) + "\n" for row in links)
-        (made.path / LINKS).write_text(text, encoding="utf-8")
+        (artifact.path / LINKS).write_text(text, encoding="utf-8")
         for side, lang in zip((src, tgt), cfg.langs, strict=True):
             tokens = "".join(" ".join(sentence) + "\n" for sentence in side)
-            (made.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
-        write_phrases(made.path / PHRASES, found)
+            (artifact.path / f"{WORDS}.{lang}").write_text(tokens, encoding="utf-8")
+        write_phrases(artifact.path / PHRASES, phrase_table)
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in reader.lines(path))
-            (made.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
-        _write_scores(cfg, made.path)
-        made.counts |= {
+            (artifact.path / f"{RAW}.{lang}").write_text(raw, encoding="utf-8")
+        _write_scores(cfg, artifact.path)
+        artifact.counts |= {
             "pairs": len(links),
             "pairs_without_links": sum(not row for row in links),
             "links": sum(map(len, links)),
-            "phrase_pairs": len(found),
+            "phrase_pairs": len(phrase_table),
         }
-    shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
+    shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
     return _answer(out)
 
 
@@ -203,11 +205,11 @@ def _answer(out: Path, text: str = "") -> Answer:
     return Answer(f"{out}: {text or manifest.summary(counts)}", {"out": str(out), **counts})
 
 
-def write_phrases(path: Path, found: Sequence[phrases.Phrase]) -> None:
+def write_phrases(path: Path, phrase_table: Sequence[phrases.Phrase]) -> None:
     """A table with columns src, tgt, p(tgt|src), p(src|tgt), count; equal tables give equal bytes."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         packed.write(b"src\ttgt\ttgt_given_src\tsrc_given_tgt\tcount\n")
-        for p in found:
+        for p in phrase_table:
             packed.write(
                 f"{p.src}\t{p.tgt}\t{p.tgt_given_src:.6g}\t{p.src_given_tgt:.6g}\t{p.count}\n".encode()
             )

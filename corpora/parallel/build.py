@@ -37,7 +37,7 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     """
     return run_unless_published(
         lambda: _run_part(cfg, phase, index),
-        cfg.work,
+        cfg.workspace,
         lambda: is_published(cfg),
         lambda: summary(cfg.directory) if phase == "publish" else None,
     )
@@ -45,7 +45,7 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
 
 def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     if phase == "read":
-        part = cfg.work().part("read", index)
+        part = cfg.workspace().part("read", index)
         if part.is_dir() and read_json(part / INPUTS)["digests"] != inputs_of(cfg, index):
             shutil.rmtree(part)
         if not part.is_dir():
@@ -54,7 +54,7 @@ def _run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
     if is_published(cfg):
         done = summary(cfg.directory)
         return Answer(f"{done}\n  up to date: nothing to do", done.data)
-    missing = [i for i in range(len(cfg.uris)) if not cfg.work().part("read", i).is_dir()]
+    missing = [i for i in range(len(cfg.uris)) if not cfg.workspace().part("read", i).is_dir()]
     if missing:
         raise UserError(f"{cfg.directory}: sources {missing} are not read", fix="run the phase read first")
     return run_publish(cfg)

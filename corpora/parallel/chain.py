@@ -115,12 +115,12 @@ def build(names: tuple[str, ...], settings: dict[str, dict[str, Any]], context: 
             raise unknown("filter in settings", name, names)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"filter {twice[0]!r} is listed twice", "each filter once")
-    made = [
+    chosen = [
         config.from_dict(PAIR_FILTERS[name], settings.get(name, {}), f"settings.{name}") for name in names
     ]
-    corpus = [item for item in made if isinstance(item, CorpusFilter)]
-    batch = [item for item in made if not isinstance(item, CorpusFilter)]
-    if made != [*batch, *corpus]:
+    corpus = [item for item in chosen if isinstance(item, CorpusFilter)]
+    batch = [item for item in chosen if not isinstance(item, CorpusFilter)]
+    if chosen != [*batch, *corpus]:
         behind = ", ".join(item.name for item in corpus)
         raise UserError(
             f"filters {','.join(names)}", f"filters of the whole corpus ({behind}) last", "reorder them"

@@ -8,7 +8,7 @@ from typing import Any
 
 from xling.core import languages, manifest
 from xling.core.errors import UserError
-from xling.core.parts import Work
+from xling.core.parts import Workspace
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.of_pair import OfPair
@@ -92,9 +92,9 @@ class ParallelConfig(OfPair):
         files = manifest.digests_in([encoder, self.chain()])
         return super().content() | ({"files": files} if files else {})
 
-    def work(self) -> Work:
+    def workspace(self) -> Workspace:
         """The intermediate parts of this build."""
-        return Work.beside(self.directory, self.content())
+        return Workspace.beside(self.directory, self.content())
 
     def chain(self) -> chain.Chain:
         """The filters with their settings."""
@@ -102,6 +102,6 @@ class ParallelConfig(OfPair):
         return chain.build(self.filters, self.settings, context)
 
     def source_context(self) -> SourceContext:
-        """What the sources need to know."""
+        """Languages, folders and addresses that the sources need."""
         src, tgt = languages.get_pair(self.pair)
         return SourceContext(src, tgt, Path(self.cache), self.base_urls, self.size, self.seed)

@@ -26,8 +26,8 @@ def align(
     Raises:
         UserError: the program is not installed or fails.
     """
-    found = shutil.which(program)
-    if found is None:
+    executable = shutil.which(program)
+    if executable is None:
         raise UserError(
             f"{program} is not installed", "method=own", "pip install eflomal, or take method=own"
         )
@@ -38,7 +38,7 @@ def align(
         for side, sentences in (("src", src), ("tgt", tgt)):
             text = "".join(" ".join(sentences[row]) + "\n" for row in rows)
             (folder / side).write_text(text, encoding="utf-8")
-        command = [found, "-s", "src", "-t", "tgt", "-f", "forward", "-r", "backward", "--overwrite"]
+        command = [executable, "-s", "src", "-t", "tgt", "-f", "forward", "-r", "backward", "--overwrite"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -75,7 +75,7 @@ class Batch:
 
     @property
     def live(self) -> Bool[np.ndarray, "tgt batch"]:
-        """Where a target word stands, not padding, bool (J, B)."""
+        """Mask of target words without padding, bool (J, B)."""
         return self.nulls != PAD_NULL
 
 

@@ -65,9 +65,9 @@ class Judge:
             "folds": len(self.lexicons),
             "classifiers": [each.to_json() for each in self.classifiers],
         }
-        work = path.with_name(f".{path.name}.tmp.npz")
-        np.savez_compressed(work, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
-        work.rename(path)
+        temporary = path.with_name(f".{path.name}.tmp.npz")
+        np.savez_compressed(temporary, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
+        temporary.rename(path)
 
     @staticmethod
     def load(path: Path) -> Judge:

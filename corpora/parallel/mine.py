@@ -114,7 +114,7 @@ def run(cfg: MineConfig) -> Answer:
     if manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         return _answer(out, "up to date, nothing to do")
     texts = [list(reader.lines(Path(path))) for path in (cfg.src, cfg.tgt)]
-    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as made:
+    with manifest.publish(out, STAGE_NAME, cfg.content(), inputs) as artifact:
         # Equal sentences would share their neighbours and halve each other's margin.
         firsts = [first_of_each(side) for side in texts]
         vectors = [_vectors(cfg, side, texts[side], firsts[side]) for side in (0, 1)]
@@ -134,13 +134,13 @@ def run(cfg: MineConfig) -> Answer:
             cfg.threads,
         )
         kept = scores >= cfg.threshold
-        with (made.path / PAIRS).open("w", encoding="utf-8") as file:
+        with (artifact.path / PAIRS).open("w", encoding="utf-8") as file:
             for i, j, score in zip(src[kept], tgt[kept], scores[kept], strict=True):
                 left, right = (
                     " ".join(texts[s][firsts[s][n]].split()) for s, n in ((0, int(i)), (1, int(j)))
                 )
                 file.write(f"{score:.5f}\t{left}\t{right}\n")
-        made.counts |= {
+        artifact.counts |= {
             "pairs": int(kept.sum()),
             "under_threshold": int((~kept).sum()),
             "src_sentences": len(firsts[0]),
@@ -169,8 +169,8 @@ def _vectors(cfg: MineConfig, side: int, texts: Sequence[str], chosen: Ids) -> V
     """Return vectors of the chosen lines, of length 1."""
     if cfg.checkpoint:
         encoder = encoder_of(cfg.checkpoint)
-        found = encoder.embed([texts[i] for i in chosen], cfg.langs[side], cfg.layer, cfg.pooling)
-        return normalised(found)
+        embedded = encoder.embed([texts[i] for i in chosen], cfg.langs[side], cfg.layer, cfg.pooling)
+        return normalised(embedded)
     path = Path((cfg.src_vectors, cfg.tgt_vectors)[side])
     try:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -230,10 +230,10 @@ def nearest(
         part = keys[start : start + block]
         searcher: Any = _clusters(part) if approximate else faiss.IndexFlatIP(part.shape[1])
         searcher.add(part)
-        found = [
+        results = [
             searcher.search(queries[q : q + block], min(k, len(part))) for q in range(0, len(queries), block)
         ]
-        new, new_ids = (np.concatenate([f[i] for f in found]) for i in (0, 1))
+        new, new_ids = (np.concatenate([result[i] for result in results]) for i in (0, 1))
         # A cluster search may find fewer than k; the gaps get the lowest cosine and are never chosen.
         new = np.where(new_ids < 0, np.float32(-1), new)
         best = np.concatenate([best, new], axis=1)
@@ -297,22 +297,22 @@ def mine(
     best_src, backward_score = _best(src_ids, backward)
     rows, columns = np.arange(len(src)), np.arange(len(tgt))
     if retrieval == "forward":
-        found = rows, best_tgt, forward_score
+        chosen = rows, best_tgt, forward_score
     elif retrieval == "backward":
-        found = best_src, columns, backward_score
+        chosen = best_src, columns, backward_score
     elif retrieval == "intersection":
         agree = best_src[best_tgt] == rows
-        found = rows[agree], best_tgt[agree], forward_score[agree]
+        chosen = rows[agree], best_tgt[agree], forward_score[agree]
     else:
-        found = _each_once(
+        chosen = _each_once(
             np.concatenate([rows, best_src]),
             np.concatenate([best_tgt, columns]),
             np.concatenate([forward_score, backward_score]),
             len(src),
             len(tgt),
         )
-    order = np.lexsort((found[1], found[0], -found[2]))
-    return found[0][order], found[1][order], found[2][order]
+    order = np.lexsort((chosen[1], chosen[0], -chosen[2]))
+    return chosen[0][order], chosen[1][order], chosen[2][order]
 
 
 def _margins(cosines: Vectors, own: Vectors, other: Vectors, ids: Ids, kind: str) -> Vectors:

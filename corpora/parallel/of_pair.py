@@ -1,4 +1,4 @@
-"""What the settings of every stage over a pair of languages have in common."""
+"""Settings that every stage over a pair of languages shares."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OfPair:
 
     @property
     def directory(self) -> Path:
-        """Where the stage publishes."""
+        """Folder that the stage publishes."""
         return Path(self.out or f"{self.FOLDER}/{'-'.join(self.langs)}")
 
     def content(self) -> dict[str, Any]:

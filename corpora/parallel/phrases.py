@@ -104,9 +104,9 @@ def table(
     for (left_text, right_text), count in joint.items():
         of_src[left_text] += count
         of_tgt[right_text] += count
-    found = [
+    kept = [
         Phrase(a, b, count / of_src[a], count / of_tgt[b], count)
         for (a, b), count in joint.items()
         if count >= min_count
     ]
-    return sorted(found, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))
+    return sorted(kept, key=lambda p: (p.src, -p.tgt_given_src, p.tgt))

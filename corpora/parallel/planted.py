@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Clean:
-    """What is clean, to damage pairs with.
+    """Clean pairs, and the sentences that damage is made of.
 
     Attributes:
         pairs: all clean pairs, in order.
@@ -163,10 +163,10 @@ def _question_marks(text: str, random: np.random.Generator) -> str:
 
 
 def _one_digit(text: str, random: np.random.Generator) -> str:
-    found = [match.start() for match in re.finditer(r"[0-9]", text)]
-    if not found:
+    digits = [match.start() for match in re.finditer(r"[0-9]", text)]
+    if not digits:
         return text
-    place = found[int(random.integers(len(found)))]
+    place = digits[int(random.integers(len(digits)))]
     digit = (int(text[place]) + int(random.integers(1, 10))) % 10
     return f"{text[:place]}{digit or 1 if text[place] != '1' else digit or 2}{text[place + 1 :]}"
 
@@ -242,9 +242,9 @@ def plant(
     order = random.permutation(len(rows))[: round(share * len(rows))].tolist()
     for turn, number in enumerate(order):
         name = names[turn % len(names)]
-        if made := KINDS[name](number, clean, random):
+        if damaged := KINDS[name](number, clean, random):
             if name in COPIES:
-                copies.append((name, *made))
+                copies.append((name, *damaged))
             else:
-                rows[number] = (name, *made)
+                rows[number] = (name, *damaged)
     return [*rows, *copies]

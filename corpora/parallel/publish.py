@@ -19,14 +19,14 @@ from xling.core.manifest import publish
 from xling.core.parts import read_json, write_json
 from xling.core.sampling import rng
 from xling.corpora import card
+from xling.corpora.counters import Counters
 from xling.corpora.ledgers import ledger_from_json, ledger_to_json
 from xling.corpora.parallel import audit
-from xling.corpora.parallel.accounts import Accounts
 from xling.corpora.parallel.chain import Chain, count_dropped, num_chars
 from xling.corpora.parallel.config import STAGE_NAME, ParallelConfig
-from xling.corpora.parallel.read import ACCOUNTS, AUDIT, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
+from xling.corpora.parallel.pair_counters import PairCounters
+from xling.corpora.parallel.read import AUDIT, COUNTERS, INPUTS, KEPT, KEYS, LEDGER, REJECTS, TableFile
 from xling.corpora.parallel.sources import READ, READ_REASONS
-from xling.corpora.tally import Tally
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
 
@@ -48,11 +48,11 @@ def run_publish(cfg: ParallelConfig) -> Answer:
         UserError: not one pair is left; the message says where they went.
     """
     chain = cfg.chain()
-    folders = [cfg.work().part("read", index) for index in range(len(cfg.uris))]
-    ledger, accounts = Ledger(num_samples=cfg.num_samples), Accounts()
+    folders = [cfg.workspace().part("read", index) for index in range(len(cfg.uris))]
+    ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
     for folder in folders:
         ledger.merge(ledger_from_json(read_json(folder / LEDGER)))
-        accounts.tally.merge(Tally.from_json(read_json(folder / ACCOUNTS)), cfg.num_samples)
+        pair_counters.counters.merge(Counters.from_json(read_json(folder / COUNTERS)), cfg.num_samples)
     with_keys = [folder for folder in folders if (folder / KEYS).is_file()]
     keys = (
         pl.concat([pl.read_parquet(folder / KEYS) for folder in with_keys]) if with_keys else pl.DataFrame()
@@ -61,21 +61,21 @@ def run_publish(cfg: ParallelConfig) -> Answer:
         raise nothing_left(cfg, ledger)
     plan = final_plan(keys, chain, cfg)
     inputs = [Path(path) for folder in folders for path in read_json(folder / INPUTS)["digests"]]
-    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as made:
-        _write(cfg, chain, with_keys, plan, ledger, accounts, made.path)
+    with publish(cfg.directory, STAGE_NAME, cfg.content(), dict.fromkeys(inputs)) as artifact:
+        _write(cfg, chain, with_keys, plan, ledger, pair_counters, artifact.path)
         if not ledger.seen[CORPUS]:
             raise nothing_left(cfg, ledger)
-        stats = _stats(cfg, chain, folders, ledger, accounts)
-        write_json(made.path / _STATS, stats)
-        card.write(made.path, stats)
-        made.counts |= {
+        stats = _stats(cfg, chain, folders, ledger, pair_counters)
+        write_json(artifact.path / _STATS, stats)
+        card.write(artifact.path, stats)
+        artifact.counts |= {
             "pairs": ledger.seen[CORPUS],
             "characters": ledger.seen_chars[CORPUS],
             **{f"pairs_{name}": int((plan["split"] == name).sum()) for name in SPLITS},
             "dropped": {f"{s}/{r}": n for (s, r), n in sorted(ledger.dropped.items())},
         }
     if not cfg.keep_work:
-        shutil.rmtree(cfg.work().root.parent)
+        shutil.rmtree(cfg.workspace().root.parent)
     return summary(cfg.directory)
 
 
@@ -143,14 +143,14 @@ def _leaks(kept: pl.DataFrame, chosen: npt.NDArray[np.object_]) -> npt.NDArray[n
     frame = kept.select(
         "split_src", "split_tgt", pl.Series("split", chosen.tolist(), pl.String)
     ).with_row_index()
-    found: list[int] = []
+    leaked: list[int] = []
     for low, high in (("train", ("dev", "test")), ("dev", ("test",))):
         held = frame.filter(pl.col("split").is_in(high))
         same = pl.any_horizontal(
             pl.col(f"split_{side}").is_in(held[f"split_{side}"].unique().implode()) for side in ("src", "tgt")
         )
-        found += frame.filter((pl.col("split") == low) & same)["index"].to_list()
-    return np.array(sorted(found), dtype=np.int64)
+        leaked += frame.filter((pl.col("split") == low) & same)["index"].to_list()
+    return np.array(sorted(leaked), dtype=np.int64)
 
 
 def _write(
@@ -159,7 +159,7 @@ def _write(
     folders: list[Path],
     plan: pl.DataFrame,
     ledger: Ledger,
-    accounts: Accounts,
+    pair_counters: PairCounters,
     out: Path,
 ) -> None:
     """Write shards, Moses files and rejects, and count what happens to each pair."""
@@ -186,12 +186,12 @@ def _write(
                     fate["reason"].is_not_null()
                 )
                 count_passage(pairs, fate, chain, ledger)
-                accounts.dropped(lost)
+                pair_counters.dropped(lost)
                 rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
                     chosen = pairs.filter(fate["split"] == name)
                     tables[name].add(chosen)
-                    accounts.published(chosen, cfg.num_samples)
+                    pair_counters.published(chosen, cfg.num_samples)
                     _write_moses(chosen, moses, name, codes)
     for file in (*tables.values(), rejects):
         file.close()
@@ -219,7 +219,7 @@ def count_passage(pairs: pl.DataFrame, fate: pl.DataFrame, chain: Chain, ledger:
 
 
 def _stats(
-    cfg: ParallelConfig, chain: Chain, folders: list[Path], ledger: Ledger, accounts: Accounts
+    cfg: ParallelConfig, chain: Chain, folders: list[Path], ledger: Ledger, pair_counters: PairCounters
 ) -> dict[str, Any]:
     parts = [read_json(folder / INPUTS) for folder in folders]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
@@ -240,7 +240,7 @@ def _stats(
         "partial": [],
         "lm_note": "",
         "ledger": ledger_to_json(ledger),
-        "tally": accounts.to_json(),
+        "counters": pair_counters.to_json(),
     }
 
 

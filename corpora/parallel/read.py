@@ -14,18 +14,18 @@ from xling.core.errors import UserError
 from xling.core.parts import write_json
 from xling.core.progress import Progress
 from xling.corpora.ledgers import ledger_to_json
-from xling.corpora.parallel.accounts import Accounts
 from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.config import ParallelConfig
 from xling.corpora.parallel.filters.langid import PairLangId
+from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.sources import READ, PairSource, open_sources
 from xling.text.document import Ledger
 from xling.text.encoders import encoder_of
 from xling.text.pairs import SIDES, near_key
 
 KEPT, REJECTS, KEYS = "kept.parquet", "rejects.parquet", "keys.parquet"
-LEDGER, INPUTS, ACCOUNTS, AUDIT = "ledger.json", "inputs.json", "accounts.json", "audit.json"
+LEDGER, INPUTS, COUNTERS, AUDIT = "ledger.json", "inputs.json", "counters.json", "audit.json"
 _SWAP_SAMPLE, _SWAP_SHARE = 400, 0.5
 
 Scorer = Callable[[pl.DataFrame], pl.Series]
@@ -59,28 +59,31 @@ def inputs_of(cfg: ParallelConfig, index: int) -> dict[str, str]:
 
 
 def run_read(cfg: ParallelConfig, index: int) -> None:
-    """Make part ``index``: kept pairs, keys for the corpus filters, rejects, ledger, accounts, inputs.
+    """Make part ``index``: kept pairs, keys for the corpus filters, rejects, ledger, counters, inputs.
 
     Raises:
         UserError: a source is missing, damaged or swapped; nothing of the part is left then.
     """
     chain, scorer = cfg.chain(), scorer_of(cfg)
     sources = open_sources([cfg.uris[index]], cfg.source_context())
-    ledger, accounts = Ledger(num_samples=cfg.num_samples), Accounts()
-    with cfg.work().making("read", index) as folder, Progress(f"read {cfg.uris[index]}", unit="pairs") as bar:
+    ledger, pair_counters = Ledger(num_samples=cfg.num_samples), PairCounters()
+    with (
+        cfg.workspace().making("read", index) as folder,
+        Progress(f"read {cfg.uris[index]}", unit="pairs") as bar,
+    ):
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}
         for number, source in enumerate(sources):
             for position, batch in enumerate(source.batches(ledger, number=index * 1000 + number)):
                 if position == 0:
                     refuse_swapped(batch, source, chain)
                 count_entered(batch, READ, ledger)
-                accounts.read(batch)
+                pair_counters.read(batch)
                 kept, lost = chain.run_batch(batch, ledger)
                 if cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, cfg.seed))
                 if scorer and kept.height:
                     kept = kept.with_columns(scorer(kept).cast(pl.Float32).alias("score"))
-                accounts.dropped(lost)
+                pair_counters.dropped(lost)
                 files[KEPT].add(kept)
                 files[REJECTS].add(lost)
                 files[KEYS].add(keys_of(kept, chain))
@@ -88,7 +91,7 @@ def run_read(cfg: ParallelConfig, index: int) -> None:
         for file in files.values():
             file.close()
         write_json(folder / LEDGER, ledger_to_json(ledger))
-        write_json(folder / ACCOUNTS, accounts.to_json())
+        write_json(folder / COUNTERS, pair_counters.to_json())
         write_json(folder / INPUTS, {"sources": _source_facts(sources), "digests": inputs_of(cfg, index)})
 
 

@@ -120,13 +120,13 @@ class Sampler:
 
     def best(self, num_averaged: int) -> list[Int32[np.ndarray, "_ _"]]:
         """For each batch int32 (J, B): the most probable position, -1 where NULL is."""
-        found = []
+        positions = []
         for total in self.sums:
             mean = total / np.float32(num_averaged)
             best = mean.argmax(axis=2).astype(np.int32)
             best[1 - mean.sum(axis=2) > mean.max(axis=2)] = -1
-            found.append(best)
-        return found
+            positions.append(best)
+        return positions
 
 
 def draw(

@@ -64,7 +64,7 @@ def parse_pharaoh(line: str) -> set[Link]:
     """Read ``0-0 1-2``.
 
     Raises:
-        ValueError: an item is no pair of whole numbers joined by a hyphen.
+        ValueError: an item is not two whole numbers joined by a hyphen.
     """
     links = set()
     for item in line.split():
@@ -73,11 +73,11 @@ def parse_pharaoh(line: str) -> set[Link]:
     return links
 
 
-def alignment_error_rate(found: set[Link], sure: set[Link], possible: set[Link]) -> float:
+def alignment_error_rate(links: set[Link], sure: set[Link], possible: set[Link]) -> float:
     """Return AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), 0 is perfect; ``possible`` includes ``sure``.
 
     Source: Och and Ney 2003, equation 26.
     """
     possible = possible | sure
-    total = len(found) + len(sure)
-    return 1 - (len(found & sure) + len(found & possible)) / total if total else 0.0
+    total = len(links) + len(sure)
+    return 1 - (len(links & sure) + len(links & possible)) / total if total else 0.0

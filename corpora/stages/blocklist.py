@@ -98,8 +98,8 @@ class Blocklist(Stage):
         num_hits = len(hits)
         if phrases:
             # A phrase, and any word of a script without spaces, is a run of units.
-            joined = f" {' '.join(text_units)} "
-            counts = [count for phrase in phrases if (count := joined.count(f" {phrase} "))]
+            padded = f" {' '.join(text_units)} "
+            counts = [count for phrase in phrases if (count := padded.count(f" {phrase} "))]
             distinct += len(counts)
             num_hits += sum(counts)
         return distinct >= self.min_words or num_hits > self.min_word_ratio * max(len(text_units), 20)

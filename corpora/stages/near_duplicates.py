@@ -122,9 +122,9 @@ def _band_frame(batch: list[tuple[int, Hashes]], cfg: NearDedup) -> pl.DataFrame
 
 def _write(frame: pl.DataFrame, out: Path) -> None:
     """Write Parquet whole or not at all."""
-    work = out.with_name(out.name + ".tmp")
-    frame.write_parquet(work)
-    work.rename(out)
+    temporary = out.with_name(out.name + ".tmp")
+    frame.write_parquet(temporary)
+    temporary.rename(out)
 
 
 def _node(shard: int) -> pl.Expr:

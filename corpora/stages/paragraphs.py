@@ -81,18 +81,18 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
         num_ranges: ranges of key values; `find_duplicates` holds one range of all shards in memory.
     """
     assert num_ranges >= 1, num_ranges
-    work = out_dir.with_name(out_dir.name + ".tmp")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    temporary = out_dir.with_name(out_dir.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     counts = ShardHashes()
     edges = np.array([(p << 64) // num_ranges for p in range(1, num_ranges)], dtype=np.uint64)
     runs: list[Keys] = []
     bounds: list[NDArray[np.int64]] = []
     num_written = 0
     with (
-        (work / KEYS).open("wb") as keys_file,
-        (work / LENGTHS).open("wb") as lengths_file,
-        (work / RANGES).open("wb") as ranges_file,
+        (temporary / KEYS).open("wb") as keys_file,
+        (temporary / LENGTHS).open("wb") as lengths_file,
+        (temporary / RANGES).open("wb") as ranges_file,
     ):
         for keys, lengths in _spills(docs):
             num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
@@ -106,9 +106,9 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
     # The keys of one range are stored together, so that no other range is read.
-    (work / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
+    (temporary / BOUNDS).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
-    work.rename(out_dir)
+    temporary.rename(out_dir)
     return counts
 
 

@@ -38,10 +38,10 @@ def name(text: str, kind: str) -> Phrase:
 
 def seq(*parts: str | Phrase) -> Phrase:
     """Join phrases; a string stands for words outside any entity, "" for nothing."""
-    joined: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     for part in parts:
-        joined += words(part) if isinstance(part, str) else part
-    return tuple(joined)
+        tokens += words(part) if isinstance(part, str) else part
+    return tuple(tokens)
 
 
 def shown_name(person: Person) -> str:

@@ -33,8 +33,8 @@ from xling.eval.kinds.base import Example, is_texts
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Suite, data_digest, data_folder, load, scored_split, suites
-from xling.pages import sheet
-from xling.pages.sheet import Cell, Sheet
+from xling.pages import tabular
+from xling.pages.tabular import Cell, Table
 from xling.text.altered import Alteration
 
 if TYPE_CHECKING:
@@ -276,11 +276,11 @@ def table(cfg: GridConfig) -> Answer:
     if not cells:
         raise UserError(f"no run in {cfg.runs}", "CELL-SEED/pair of xling analyse pair")
     if not manifest.up_to_date(cfg.out, TABLE_STAGE, cfg, inputs, replaceable=True):
-        sheets = [_grid(cells), _claims(cfg, cells)]
+        tables = [_grid(cells), _claims(cfg, cells)]
         with manifest.publish(cfg.out, TABLE_STAGE, cfg, inputs) as output:
-            for each in sheets:
-                (output.path / f"{each.name}.md").write_text(sheet.markdown(each), encoding="utf-8")
-                (output.path / f"{each.name}.csv").write_text(sheet.comma_separated(each), encoding="utf-8")
+            for each in tables:
+                (output.path / f"{each.name}.md").write_text(tabular.markdown(each), encoding="utf-8")
+                (output.path / f"{each.name}.csv").write_text(tabular.comma_separated(each), encoding="utf-8")
             output.counts |= {"runs": len(inputs), "cells": len(cells)}
     text = "\n".join((cfg.out / f"{name}.md").read_text(encoding="utf-8") for name in ("grid", "claims"))
     return Answer(
@@ -299,7 +299,7 @@ def _columns(facts: Mapping[str, Any]) -> dict[str, float]:
     return result | ({"loss": float(np.mean([*losses]))} if losses else {})
 
 
-def _grid(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Sheet:
+def _grid(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     rows = {name: [_columns(facts) for facts in runs] for name, runs in cells.items()}
     names = [*dict.fromkeys(key for runs in rows.values() for run in runs for key in run)]
     table: list[tuple[Cell, ...]] = []
@@ -310,7 +310,7 @@ def _grid(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Sheet:
         table.append((cell, len(runs), *shown))
     columns = (("cell", ""), ("runs", "d"), *((name, ".1f" if name != "loss" else ".2f") for name in names))
     note = "Percent, means over seeds; ±: half of the 95 % interval over seeds by Student's t. Loss: nats a piece."
-    return Sheet("grid", "Elements", columns, tuple(table), (note,))
+    return Table("grid", "Elements", columns, tuple(table), (note,))
 
 
 def mean_of(runs: Sequence[Mapping[str, float]], name: str) -> tuple[float, float]:
@@ -336,7 +336,7 @@ JUDGE: dict[str, Callable[[float, float, float], bool]] = {
 """Claim -> whether the interval of the difference bears it out; it is refuted where the opposite holds."""
 
 
-def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Sheet:
+def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     table: list[tuple[Cell, ...]] = []
     for name, said in cfg.claims.items():
         which, _, rest = said.partition("|")
@@ -359,7 +359,7 @@ def _claims(cfg: GridConfig, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -
     note = (
         f"holds and refuted: by the 95 % interval of the difference; the same: within {cfg.margin:g} points."
     )
-    return Sheet("claims", "Claims", columns, tuple(table), (note,))
+    return Table("claims", "Claims", columns, tuple(table), (note,))
 
 
 def _difference(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> tuple[float, float]:

@@ -18,11 +18,11 @@ from xling.core.answer import Answer
 from xling.core.errors import UserError
 from xling.eval import backend, embedding, results, retrieval
 from xling.eval.analysis import measures
-from xling.eval.report.why import BY_LAYER, KEYS, SHEETS, Row, figures, mean
+from xling.eval.report.why import BY_LAYER, KEYS, TABLES, Row, figures, mean
 from xling.eval.settings import EvalConfig
 from xling.eval.suite import Example, Suite, data_folder, languages_at, load, suites
-from xling.pages import figure, page, sheet
-from xling.pages.sheet import Cell, Sheet
+from xling.pages import figure, page, tabular
+from xling.pages.tabular import Cell, Table
 from xling.text import vocab
 from xling.text.features import hashed, tokens
 from xling.text.units import units
@@ -82,9 +82,9 @@ def run(cfg: AnalyseConfig) -> Answer:
     if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
         rows = [row for name, texts in read.items() for row in _by_layer(name, texts, cfg)]
         surface = _surface(read, cfg)
-        sheets = [_layers(rows), _languages(rows, surface), *_explained(rows, surface, cfg)]
+        tables = [_layers(rows), _languages(rows, surface), *_explained(rows, surface, cfg)]
         with manifest.publish(cfg.out, "analyse", cfg, inputs) as out:
-            for name, text in _files(rows, sheets).items():
+            for name, text in _files(rows, tables).items():
                 (out.path / name).write_text(text, encoding="utf-8")
             out.counts |= {"measures": len(rows)}
     facts = json.loads((cfg.out / "analysis.json").read_text(encoding="utf-8"))
@@ -239,7 +239,7 @@ def _pieces_of(checkpoint: Path) -> Callable[[str], Sequence[int]]:
     return encode
 
 
-def _layers(rows: Sequence[Row]) -> Sheet:
+def _layers(rows: Sequence[Row]) -> Table:
     """Return means over languages; selectivity is the probe's gain over the control task."""
     table = []
     for system, suite, layer in dict.fromkeys((r[0], r[1], r[2]) for r in rows):
@@ -260,7 +260,7 @@ def _layers(rows: Sequence[Row]) -> Sheet:
         "calibration error: mean distance of confidence and accuracy of a logistic regression learned like the probe, "
         "in ten bins of confidence; the lower the better.",
     )
-    return Sheet("layers", "By layer", columns, tuple(table), notes)
+    return Table("layers", "By layer", columns, tuple(table), notes)
 
 
 def _best(rows: Sequence[Row], lang: str, measure: str) -> float | None:
@@ -276,7 +276,7 @@ def _beside(rows: Sequence[Row], lang: str, measure: str, by: str) -> float | No
     return values[0] if values else None
 
 
-def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Sheet:
+def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) -> Table:
     """Return results by language, at the best layer of the model."""
     wanted = ("retrieval", "cka", "units shared", "probe")
     beside = {lang: _beside(rows, lang, "calibration error", "probe") for lang in surface}
@@ -291,7 +291,7 @@ def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) 
         *((m, ".1f") for m in wanted),
         ("calibration error", ".1f"),
     )
-    return Sheet(
+    return Table(
         "languages",
         "By language",
         columns,
@@ -302,7 +302,7 @@ def _languages(rows: Sequence[Row], surface: Mapping[str, tuple[float, float]]) 
 
 def _explained(
     rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
-) -> Iterator[Sheet]:
+) -> Iterator[Table]:
     """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
     if cfg.scores is None:
         return
@@ -336,18 +336,18 @@ def _explained(
         "predicted from the others. explained: 1 less the squared error over that of the others' mean; below 0 nothing "
         "is explained."
     )
-    yield Sheet("explained", "What explains zero-shot scores", columns, tuple(table), (note,))
+    yield Table("explained", "What explains zero-shot scores", columns, tuple(table), (note,))
 
 
-def _files(rows: Sequence[Row], sheets: Sequence[Sheet]) -> dict[str, str]:
+def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:
     title = "Why does it transfer?"
     pictures = figure.grid(figures(rows))
-    body = [f"<main><h1>{title}</h1>", pictures, *map(sheet.html_table, sheets), "</main>"]
+    body = [f"<main><h1>{title}</h1>", pictures, *map(tabular.html_table, tables), "</main>"]
     told = [dict(zip(KEYS, row, strict=True)) for row in rows]
     return {
         "analysis.html": page.document(title, "\n".join(body)),
-        "analysis.md": f"# {title}\n\n" + "\n".join(map(sheet.markdown, sheets)),
+        "analysis.md": f"# {title}\n\n" + "\n".join(map(tabular.markdown, tables)),
         "analysis.json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
-        SHEETS: json.dumps([asdict(s) for s in sheets], ensure_ascii=False) + "\n",
-        **{f"{s.name}.csv": sheet.comma_separated(s) for s in sheets},
+        TABLES: json.dumps([asdict(s) for s in tables], ensure_ascii=False) + "\n",
+        **{f"{s.name}.csv": tabular.comma_separated(s) for s in tables},
     }

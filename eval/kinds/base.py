@@ -1,8 +1,14 @@
 """Kinds of suites: the form of a suite's rows and everything that depends on it, from reading to statistics.
 
-A kind is one file in ``eval/kinds/``. It defines the content of a row, how a model is asked for answers (by
-fine-tuning on a task of `xling.transfer.task`, without fine-tuning, or from vectors), the form of an answer,
-the answers of the controls, and which rows depend on each other. No other code depends on the name of a kind.
+A kind is one file in ``eval/kinds/``. It defines
+
+- the content of a row,
+- how a model is asked for answers: by fine-tuning on a task of `xling.transfer.task`, without it, or from vectors,
+- the form of an answer,
+- the answers of the controls,
+- which rows depend on each other.
+
+No other code depends on the name of a kind.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Made:
+class Artifact:
     """A published directory."""
 
     path: Path
@@ -35,7 +35,7 @@ class Made:
 
     @property
     def stage(self) -> str:
-        """The stage that made it."""
+        """Name of the stage that published it."""
         return self.manifest.stage
 
 
@@ -46,8 +46,8 @@ class Run:
     Attributes:
         name: unique within the report.
         folder: folder that the user named.
-        made: its published directories and their ancestors, each after its inputs.
-        own: how many of ``made`` are in the folder itself.
+        artifacts: its published directories and their ancestors, each after its inputs.
+        own: how many of ``artifacts`` are in the folder itself.
         gone: missing inputs.
         scores: scores of its evaluations, and of the texts that it wrote.
         logs: name of a training -> its log, event by event.
@@ -56,7 +56,7 @@ class Run:
 
     name: str
     folder: Path
-    made: tuple[Made, ...]
+    artifacts: tuple[Artifact, ...]
     gone: tuple[str, ...]
     scores: tuple[Score, ...]
     logs: Mapping[str, Sequence[Event]]
@@ -134,16 +134,16 @@ def _label(path: Path, folder: Path) -> str:
     return path.name if inside == "." else inside
 
 
-def in_order(places: Sequence[Path]) -> tuple[list[Made], list[str]]:
+def in_order(places: Sequence[Path]) -> tuple[list[Artifact], list[str]]:
     """Return published directories and their ancestors, inputs first; then the missing inputs."""
-    published: dict[Path, Made] = {}
+    published: dict[Path, Artifact] = {}
     gone: dict[str, None] = {}
 
     def visit(path: Path) -> None:
         if path.absolute() in published:
             return
         record = manifest.read(path)
-        published[path.absolute()] = Made(path, record)
+        published[path.absolute()] = Artifact(path, record)
         for name in inputs_of(record):
             home = home_of(Path(name))
             if home is not None and home.absolute() != path.absolute():
@@ -188,7 +188,7 @@ class Written:
     stats: Array | None
 
 
-def written(published: Made) -> Iterator[Written]:
+def written(published: Artifact) -> Iterator[Written]:
     """Return the test sets of a translation or generation model.
 
     Without ``stats`` if references are missing or changed.
@@ -205,7 +205,7 @@ def written(published: Made) -> Iterator[Written]:
         yield Written(lang, mine["bleu"], mine["signature"], reached)
 
 
-def _rows(published: Made, lang: str) -> tuple[list[Example], list[str]] | None:
+def _rows(published: Artifact, lang: str) -> tuple[list[Example], list[str]] | None:
     """Return references and texts, or None if they no longer exist."""
     place = published.manifest.config["test"].get(lang)
     names = [place] if isinstance(place, str) else list(place or [])
@@ -224,7 +224,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
-def text_scores(published: Made, name: str) -> list[Score]:
+def text_scores(published: Artifact, name: str) -> list[Score]:
     """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
     for item in written(published):
@@ -251,7 +251,7 @@ def text_scores(published: Made, name: str) -> list[Score]:
     return scores
 
 
-def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
+def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
     """Merge the scores of all runs, with systems renamed apart, and describe the changes.
 
     A system that several runs have in one suite takes its run's name; a control stays the first run's.
@@ -269,7 +269,7 @@ def joined(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
 
 
 def ends_of(runs: Sequence[Run]) -> tables.Ends:
-    """Return the recorded intervals of averages in the runs, under the names of `joined`."""
+    """Return the recorded intervals of averages in the runs, under the names of `merged_scores`."""
     named = _names(runs)
     recorded = {
         (tables.column_of(replace(average, system=name)), average.langs, average.is_gap): average

@@ -7,28 +7,28 @@ from collections.abc import Iterator, Sequence
 
 from xling.eval.predictions import Scored
 from xling.eval.report.comparison import System
-from xling.eval.report.sections import Chapter
+from xling.eval.report.sections import Section
 from xling.eval.suite import suites
-from xling.pages.sheet import Sheet
+from xling.pages.tabular import Table
 
 MOST_CHARS = 240
 LEAD = (
     "Rows that at least one of two systems got wrong, as many of each language and of each kind of mistake as there is "
-    "room for. Rows of test sets that are put on the web end up in training text: publish this chapter with care."
+    "room for. Rows of test sets that are put on the web end up in training text: publish this section with care."
 )
 KINDS = ("the first is better", "the second is better", "both are wrong")
 
 
-def rows(systems: Sequence[System], most: int) -> Chapter:
+def rows(systems: Sequence[System], most: int) -> Section:
     """Return one table per suite.
 
     Its first system beside its second, or beside the first control if there is one system.
 
     Args:
         systems: with their answers.
-        most: rows a suite; 0 leaves the chapter out.
+        most: rows a suite; 0 leaves the section out.
     """
-    section = Chapter("Rows", LEAD)
+    section = Section("Rows", LEAD)
     for suite in dict.fromkeys(s.suite for s in systems) if most else ():
         there = sorted((s for s in systems if s.suite == suite and s.scored), key=lambda s: s.control)
         if len(there) < 2 or suite not in suites():
@@ -45,7 +45,7 @@ def rows(systems: Sequence[System], most: int) -> Chapter:
             heads = ("language", "row", "source", "gold", first.name, second.name, "what")
             columns = tuple((head, "") for head in heads)
             section.details.append(
-                Sheet(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen))
+                Table(f"rows_{suite}", f"{suite}: rows with errors", columns, tuple(chosen))
             )
     return section
 

@@ -88,7 +88,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
     """Return every system of the runs with saved answers, controls of the first run last."""
     systems: list[System] = []
     for run in runs:
-        files = sorted({p for m in run.made if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
+        files = sorted({p for m in run.artifacts if m.stage == "eval" for p in map(Path, m.manifest.inputs)})
         files = [p for p in files if p.suffix == ".parquet" and p.is_file()]
         place = data or data_of(run)
         mine: dict[tuple[str, str], dict[Key, Callable[[], Answers]]] = {}
@@ -102,7 +102,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
             rows.setdefault((origin.suite, origin.system), {})[key] = read
             # Every system is compared with several others: its answers are read once.
             mine.setdefault((origin.suite, origin.system), {})[key] = cache(partial(_answers, read, known))
-        for published in run.made:
+        for published in run.artifacts:
             for item in artifacts.written(published) if published.stage in artifacts.TEXT_STAGES else ():
                 if item.stats is not None:
                     mine.setdefault((published.stage, published.path.name), {})[(item.lang,)] = _texts(
@@ -122,7 +122,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
 
 def data_of(run: Run) -> Path | None:
     """Return the folder of the suites that a run was scored on."""
-    for published in run.made:
+    for published in run.artifacts:
         place = published.manifest.counts.get("made_by", {}).get("settings", {}).get("data")
         if place and Path(place).is_dir():
             return Path(place)

@@ -1,4 +1,4 @@
-"""The chapter of a report on what ``xling measure`` found: size and latency of models beside their scores.
+"""The section of a report on what ``xling measure`` found: size and latency of models beside their scores.
 
 A model is on the Pareto front of a measure if no other one is at least as good in score and in the measure, and better
 in one.
@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xling.eval.report.artifacts import Run
-from xling.eval.report.sections import Chapter
+from xling.eval.report.sections import Section
 from xling.eval.results import Score
 from xling.pages.figure import COLOURS, MARKERS, drawn
-from xling.pages.sheet import Sheet
+from xling.pages.tabular import Table
 
 STAGE, FILE = "measure", "measured.json"
 MEASURES = {"megabytes": "MB", "ms": "ms a text, one core"}
 Point = Mapping[str, Any]
 
 
-def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
+def section(runs: Sequence[Run], scores: Sequence[Score]) -> Section:
     """Show every measured model that has a score: for each suite a table, and a plot against each measure."""
-    size = Chapter(
+    size = Section(
         "Size and latency",
         "Megabytes of the encoder, and milliseconds for one text at a time on one core (median, and 5 to 95 % over "
         "texts); score: mean over languages and seeds, with the mean ends of their 95 % intervals over rows. Filled "
@@ -32,14 +32,14 @@ def chapter(runs: Sequence[Run], scores: Sequence[Score]) -> Chapter:
     measurements = [
         json.loads((item.path / FILE).read_text(encoding="utf-8"))
         for run in runs
-        for item in run.made
+        for item in run.artifacts
         if item.stage == STAGE and (item.path / FILE).is_file()
     ]
     for measured in measurements[:1]:
         for suite in dict.fromkeys(score.suite for score in scores):
             points = _points(measured["models"], [s for s in scores if s.suite == suite])
             if points:
-                size.sheets.append(_table(suite, points, float(measured["lose"])))
+                size.tables.append(_table(suite, points, float(measured["lose"])))
                 size.figures += [_plot(suite, points, name) for name in MEASURES]
     return size
 
@@ -74,7 +74,7 @@ def on_front(points: Sequence[Point], measure: str) -> list[bool]:
     return [not any(o != p and o[0] >= p[0] and o[1] >= p[1] for o in pairs) for p in pairs]
 
 
-def _table(suite: str, points: Sequence[Point], lose: float) -> Sheet:
+def _table(suite: str, points: Sequence[Point], lose: float) -> Table:
     columns = (
         ("model", ""), ("layers", "d"), ("pieces", ",d"), ("MB", ".2f"), ("ms", ".2f"), ("5 %", ".2f"), ("95 %", ".2f"),
         (points[0]["metric"], ".1f"), ("low", ".1f"), ("high", ".1f"), ("seeds", "d"), ("against the first", "+.1f"),
@@ -97,7 +97,7 @@ def _table(suite: str, points: Sequence[Point], lose: float) -> Sheet:
         f"The smallest that loses at most {lose:g} points against {first['name']}: {said}. It is named by the scores "
         "shown, so its own is a little too good; the intervals say by how much."
     )
-    return Sheet(f"size_{suite}", f"{suite}: size and latency", columns, rows, (note,))
+    return Table(f"size_{suite}", f"{suite}: size and latency", columns, rows, (note,))
 
 
 def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
@@ -105,8 +105,8 @@ def _plot(suite: str, points: Sequence[Point], measure: str) -> str:
     front = on_front(points, measure)
 
     def draw(axes: Any) -> None:
-        joined = sorted((p[measure], p["score"]) for p, good in zip(points, front, strict=True) if good)
-        axes.step(*zip(*joined, strict=True), where="post", color="#9aa5b1", linewidth=1.0, zorder=1)
+        best = sorted((p[measure], p["score"]) for p, good in zip(points, front, strict=True) if good)
+        axes.step(*zip(*best, strict=True), where="post", color="#9aa5b1", linewidth=1.0, zorder=1)
         for number, (point, good) in enumerate(zip(points, front, strict=True)):
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             x, y = point[measure], point["score"]

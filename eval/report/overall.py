@@ -8,7 +8,7 @@ from xling.eval.report import tables
 from xling.eval.report.comparison import AVERAGE, Test
 from xling.eval.report.tables import Column, Ends
 from xling.eval.results import CONTROLS, Score
-from xling.pages.sheet import Sheet
+from xling.pages.tabular import Table
 
 LEVEL = 0.05
 FIRST, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
@@ -19,7 +19,7 @@ def overall(
     ends: Ends,
     tests: Sequence[Test],
     ranks: Mapping[tuple[str, str], int] | None = None,
-) -> Sheet:
+) -> Table:
     """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
     Each number is followed by the rank of its group of systems that a test cannot distinguish
@@ -59,7 +59,7 @@ def overall(
 
     rows = tuple((system, *(cell(suite, system) for suite in suites)) for system in systems)
     heads = (("system", ""), *((f"{suite} ({main[suite]})", "") for suite in suites))
-    return Sheet("overall", "Overall", heads, rows, _notes(rows))
+    return Table("overall", "Overall", heads, rows, _notes(rows))
 
 
 def _standing(column: Column, test: Test | None, against: set[tuple[str, str]]) -> str:

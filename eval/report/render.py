@@ -1,4 +1,4 @@
-"""Rendering of a `Table` as Markdown, CSV, LaTeX, JSON or HTML."""
+"""Rendering of a `ScoreTable` as Markdown, CSV, LaTeX, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from xling.core.registry import Registry
-from xling.eval.report.tables import Cell, Line, Table
-from xling.pages.sheet import HOLE, grid, html_grid, tex, without_html
+from xling.eval.report.tables import Cell, Line, ScoreTable
+from xling.pages.tabular import HOLE, grid, html_grid, tex, without_html
 
 SYNTHETIC = "SYNTHETIC data"
 
-FORMATS: Registry[Callable[[Table], str]] = Registry("table format")
+FORMATS: Registry[Callable[[ScoreTable], str]] = Registry("table format")
 
 
 def number(cell: Cell) -> str:
@@ -46,14 +46,14 @@ def _text(line: Line, cell: Cell) -> str:
     return " ".join(part for part in (number(cell), beside(line, cell)) if part)
 
 
-def _heads(table: Table) -> list[str]:
+def _heads(table: ScoreTable) -> list[str]:
     """Return column names with the group's name in front."""
     groups = [name for name, width in table.groups for _ in range(width)]
     return [f"{group}: {name}" for group, name in zip(groups, table.columns, strict=True)]
 
 
 @FORMATS.register("md")
-def markdown(table: Table) -> str:
+def markdown(table: ScoreTable) -> str:
     """Return a GitHub table with aligned columns; summary rows in bold."""
     rows = [["", *_heads(table)]]
     for line in table.lines:
@@ -66,7 +66,7 @@ def markdown(table: Table) -> str:
 
 
 @FORMATS.register("csv")
-def comma_separated(table: Table) -> str:
+def comma_separated(table: ScoreTable) -> str:
     """Format one row per line: kind, name, then value and spread of each column with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -80,13 +80,13 @@ def comma_separated(table: Table) -> str:
 
 
 @FORMATS.register("json")
-def as_json(table: Table) -> str:
+def as_json(table: ScoreTable) -> str:
     """Return every field of the table as one object."""
     return json.dumps(asdict(table), ensure_ascii=False, indent=1) + "\n"
 
 
 @FORMATS.register("tex")
-def latex(table: Table) -> str:
+def latex(table: ScoreTable) -> str:
     """Return a table with the rules of the LaTeX package booktabs."""
     spec = "l" + "".join("r" * width for _, width in table.groups)
     heads = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" for name, width in table.groups)
@@ -123,12 +123,12 @@ def latex(table: Table) -> str:
 
 
 @FORMATS.register("html")
-def html_table(table: Table) -> str:
+def html_table(table: ScoreTable) -> str:
     """Return a table element in a box that scrolls sideways, to be put into a page with `xling.pages.page.STYLE`."""
     return html_under("h2", table)
 
 
-def html_under(heading: str, table: Table) -> str:
+def html_under(heading: str, table: ScoreTable) -> str:
     """Return `html_table` under a heading of another level."""
     groups = "".join(f'<th colspan="{w}" scope="colgroup">{html.escape(n)}</th>' for n, w in table.groups)
     starts, position = set(), 0

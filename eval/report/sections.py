@@ -12,12 +12,12 @@ from typing import Any
 from xling.core import command
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
-from xling.eval.report.artifacts import Event, Made, Run
+from xling.eval.report.artifacts import Artifact, Event, Run
 from xling.eval.report.comparison import AVERAGE, Test
 from xling.eval.results import CONTROLS, PUBLISHED, Score
 from xling.eval.suite import suites
 from xling.pages import figure
-from xling.pages.sheet import Cell, Sheet
+from xling.pages.tabular import Cell, Table
 
 MANY = 60
 """Rows of a table that HTML shows unfolded, and languages that have a picture by language."""
@@ -25,14 +25,14 @@ TRAIN, VALID = "train", "valid"
 
 
 @dataclass
-class Chapter:
+class Section:
     """A section of a report.
 
     Attributes:
         title: heading.
         lead: a sentence under it.
         figures: pictures, for HTML only.
-        sheets: tables, for every format.
+        tables: tables, for every format.
         details: tables that HTML shows collapsed.
         commands: shell commands by purpose.
     """
@@ -40,12 +40,12 @@ class Chapter:
     title: str
     lead: str = ""
     figures: list[str] = field(default_factory=list)
-    sheets: list[Sheet] = field(default_factory=list)
-    details: list[Sheet] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    details: list[Table] = field(default_factory=list)
     commands: dict[str, list[str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.figures or self.sheets or self.details or self.commands)
+        return bool(self.figures or self.tables or self.details or self.commands)
 
 
 def of_suite(suite: str, picture: str) -> str:
@@ -53,9 +53,9 @@ def of_suite(suite: str, picture: str) -> str:
     return picture.replace("<figure", f'<figure data-suite="{html.escape(suite)}"', 1)
 
 
-def transfer(scores: Sequence[Score]) -> Chapter:
+def transfer(scores: Sequence[Score]) -> Section:
     """Return heat maps of transfer from the training language (column) to the test language (row)."""
-    section = Chapter(
+    section = Section(
         "Transfer",
         "Rows: the language scored. Columns: the language trained on, or the other side of a pair, by system. "
         "The stronger the colour, the higher; one scale for all pictures of a metric.",
@@ -95,7 +95,7 @@ def transfer(scores: Sequence[Score]) -> Chapter:
     columns_of = (("suite", ""), ("metric", ""), ("trained on", ""), ("scored in", ""), ("score", ".2f"))
     if rows:
         section.details.append(
-            Sheet("transfer", "The numbers of the transfer matrices", columns_of, tuple(rows))
+            Table("transfer", "The numbers of the transfer matrices", columns_of, tuple(rows))
         )
     return section
 
@@ -110,14 +110,14 @@ def _sides(score: Score) -> tuple[str, str]:
     return score.source, score.lang
 
 
-def intervals(scores: Sequence[Score]) -> Chapter:
+def intervals(scores: Sequence[Score]) -> Section:
     """Return the section on retrieval, mining, dictionaries, translation and generation, with intervals."""
     known = suites()
     columns = (
         ("system", ""), ("test", ""), ("language", ""), ("metric", ""), ("score", ".2f"),
         ("low", ".2f"), ("high", ".2f"), ("rows", ",d"), ("seed", "d"),
     )  # fmt: skip
-    section = Chapter(
+    section = Section(
         "Retrieval and translation", "Low and high are the ends of 95 % bootstrap intervals over rows."
     )
     for name in ("retrieval", "translation"):
@@ -130,12 +130,12 @@ def intervals(scores: Sequence[Score]) -> Chapter:
             for s in sorted(own, key=lambda s: (s.suite, s.metric, s.lang))
         )
         if rows:
-            place = section.sheets if len(rows) <= MANY else section.details
-            place.append(Sheet(name, name.capitalize(), columns, rows))
+            place = section.tables if len(rows) <= MANY else section.details
+            place.append(Table(name, name.capitalize(), columns, rows))
     return section
 
 
-def significance(results: Sequence[Test], notes: Sequence[str]) -> Chapter:
+def significance(results: Sequence[Test], notes: Sequence[str]) -> Section:
     """Return the section that compares every system with the first one, suite by suite."""
     title = "Comparison"
     lead = (
@@ -143,7 +143,7 @@ def significance(results: Sequence[Test], notes: Sequence[str]) -> Chapter:
         "p (Holm) is adjusted for the number of averages compared here. Items are drawn, in all languages and seeds at "
         "once and with the rows of their passage or document; seeds are a second random factor as far as they were run."
     )
-    section = Chapter(title, lead)
+    section = Section(title, lead)
     columns = (
         ("system", ""), ("against", ""), ("test", ""), ("over", ""), ("difference", "+.2f"), ("low", "+.2f"),
         ("high", "+.2f"), ("p", ".4f"), ("p (Holm)", ".4f"), ("before", ".2f"), ("after", ".2f"),
@@ -152,9 +152,9 @@ def significance(results: Sequence[Test], notes: Sequence[str]) -> Chapter:
     averages = tuple(_row(t) for t in results if t.lang == AVERAGE)
     single = tuple(_row(t) for t in results if t.lang != AVERAGE)
     if averages or notes:
-        section.sheets.append(Sheet("comparison", "Averages", columns, averages, tuple(notes)))
+        section.tables.append(Table("comparison", "Averages", columns, averages, tuple(notes)))
     if single:
-        section.details.append(Sheet("comparison_languages", "Language by language", columns, single))
+        section.details.append(Table("comparison_languages", "Language by language", columns, single))
     return section
 
 
@@ -165,9 +165,9 @@ def _row(t: Test) -> tuple[Cell, ...]:
     return (t.after, t.before, t.suite, over, *numbers, *t.scores, t.metric, c.n)
 
 
-def training(runs: Sequence[Run]) -> Chapter:
+def training(runs: Sequence[Run]) -> Section:
     """Return the training curves by objective and language, and the last values in a table."""
-    section = Chapter(
+    section = Section(
         "Training",
         "Losses in nats a prediction: of training since the point before, of validation on held-out text.",
     )
@@ -186,7 +186,7 @@ def training(runs: Sequence[Run]) -> Chapter:
         ("training loss", ".3f"), ("validation loss", ".3f"), ("first validation", ".3f"), ("perplexity", ",.1f"),
     )  # fmt: skip
     if rows:
-        section.details.append(Sheet("training", "Losses at the end", columns, tuple(rows)))
+        section.details.append(Table("training", "Losses at the end", columns, tuple(rows)))
     return section
 
 
@@ -281,13 +281,13 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
             )
 
 
-def corpus(runs: Sequence[Run]) -> Chapter:
+def corpus(runs: Sequence[Run]) -> Section:
     """Return the section on text by language: read and kept by cleaning, available and drawn by sampling."""
-    section = Chapter("Corpus", "What there is by language, and what sampling makes of it.")
+    section = Section("Corpus", "What there is by language, and what sampling makes of it.")
     cleaned: dict[tuple[Cell, ...], None] = {}
     sampled: list[tuple[Cell, ...]] = []
     for run in runs:
-        for item in run.made:
+        for item in run.artifacts:
             if row := _cleaned(item):
                 cleaned[row] = None
             for what, unit, amounts in _mixtures(item):
@@ -301,7 +301,7 @@ def corpus(runs: Sequence[Run]) -> Chapter:
             ("language", ""), ("corpus", ""), ("unit", ""), ("read", ",d"), ("kept", ",d"),
             ("characters read", ",d"), ("characters kept", ",d"), ("kept %", ".1f"),
         )  # fmt: skip
-        section.details.append(Sheet("corpora", "Cleaning", columns, tuple(cleaned)))
+        section.details.append(Table("corpora", "Cleaning", columns, tuple(cleaned)))
     if sampled:
         columns_of = (
             ("run", ""), ("sampling", ""), ("language", ""), ("unit", ""), ("there is", ",d"), ("share %", ".2f"),
@@ -309,12 +309,12 @@ def corpus(runs: Sequence[Run]) -> Chapter:
         )  # fmt: skip
         note = "In pre-training the amounts drawn are those of one epoch of the training."
         section.details.append(
-            Sheet("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
+            Table("sampling", "Before and after sampling", columns_of, tuple(sampled), (note,))
         )
     return section
 
 
-def _cleaned(item: Made) -> tuple[Cell, ...] | None:
+def _cleaned(item: Artifact) -> tuple[Cell, ...] | None:
     """Return one row about a corpus from its statistics, or None for other directories."""
     path = item.path / "stats.json"
     if item.stage not in ("corpus mono", "corpus parallel") or not path.is_file():
@@ -326,7 +326,7 @@ def _cleaned(item: Made) -> tuple[Cell, ...] | None:
     return (name, str(item.path), unit, seen["read"], seen["corpus"], chars["read"], chars["corpus"], kept)
 
 
-def _mixtures(item: Made) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
+def _mixtures(item: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:
     """Name, unit and language -> (there, drawn) of every sampling that a directory records."""
     counts = item.manifest.counts
     if item.stage == "corpus sample":
@@ -365,13 +365,13 @@ def _sampled(
     ]  # fmt: skip
 
 
-def reproduction(runs: Sequence[Run]) -> Chapter:
+def reproduction(runs: Sequence[Run]) -> Section:
     """Return the commands that reproduce the runs, in order, from their manifests, with their durations."""
-    section = Chapter("How to make it again", "Commands from the manifests, each after what it needs.")
+    section = Section("How to make it again", "Commands from the manifests, each after what it needs.")
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         lines = []
-        for item in run.made:
+        for item in run.artifacts:
             settings, stage = item.manifest.config, item.stage
             if by := item.manifest.counts.get("made_by"):
                 settings, stage = by["settings"], by["stage"]
@@ -392,5 +392,5 @@ def reproduction(runs: Sequence[Run]) -> Chapter:
         ("xling", ""), ("digest", ""),
     )  # fmt: skip
     if rows:
-        section.details.append(Sheet("stages", "What each stage took", columns, tuple(rows)))
+        section.details.append(Table("stages", "What each stage took", columns, tuple(rows)))
     return section

@@ -22,10 +22,10 @@ from xling.eval.report import artifacts, browse, comparison, frontier, ranks, re
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dots import dots
 from xling.eval.report.overall import by_weight, counted, overall
-from xling.eval.report.sections import Chapter
-from xling.eval.report.tables import Column, Table, Values
+from xling.eval.report.sections import Section
+from xling.eval.report.tables import Column, ScoreTable, Values
 from xling.eval.results import CONTROLS, Score
-from xling.pages import figure, page, script, sheet
+from xling.pages import figure, page, script, tabular
 
 STAGE = "report"
 WEIGHTIEST = 7
@@ -72,18 +72,18 @@ class Report:
         findings: the result in sentences, most important first.
         tables: score tables, one per suite.
         pictures: score plots, one per suite.
-        chapters: the other sections, in order.
+        sections: the other sections, in order.
         scores: the scores behind the tables.
     """
 
     title: str
     note: str
     leads: list[str]
-    overall: sheet.Sheet | None
+    overall: tabular.Table | None
     findings: list[str]
-    tables: list[Table]
+    tables: list[ScoreTable]
     pictures: list[str]
-    chapters: list[Chapter]
+    sections: list[Section]
     scores: list[Score]
 
 
@@ -108,7 +108,7 @@ def run(cfg: ReportConfig) -> Answer:
     text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
     facts = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),
-        "scores": [asdict(s) for s in artifacts.joined(runs)[0]],
+        "scores": [asdict(s) for s in artifacts.merged_scores(runs)[0]],
     }
     return Answer(
         f"{text.rstrip()}\n\nwritten: {', '.join(written)}, and its tables as CSV beside them", facts
@@ -119,12 +119,12 @@ def _inputs(run: Run) -> list[Path]:
     """Return the inputs of a run's report, with text under a separate name so that nothing counts twice."""
     if run.folder.is_file():
         return [run.folder]
-    return [item.path for item in run.made] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
+    return [item.path for item in run.artifacts] + sorted(run.folder.rglob(f"*.partial/{artifacts.LOG}"))
 
 
 def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     """Build the report of runs; ``cfg`` has title, note, data and ``allow_missing``."""
-    scores, notes = artifacts.joined(runs)
+    scores, notes = artifacts.merged_scores(runs)
     ends = artifacts.ends_of(runs)
     data = cfg.data or next(filter(None, map(comparison.data_of, runs)), None)
     shown = [*scores, *(beside(scores, data) if cfg.published else [])]
@@ -144,12 +144,12 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     systems = comparison.systems_of(runs, cfg.data)
     tests, untested = comparison.tests(systems)
     every = [
-        frontier.chapter(runs, scores),
+        frontier.section(runs, scores),
         browse.rows(systems, cfg.rows),
         sections.transfer(scores),
         sections.intervals(scores),
         sections.significance(tests, untested),
-        why.chapter(runs),
+        why.section(runs),
         sections.training(runs),
         sections.corpus(runs),
         sections.reproduction(runs),
@@ -166,7 +166,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
             for suite, langs in spoken.items()
             if len(langs) <= sections.MANY
         ],
-        chapters=[chapter for chapter in every if chapter],
+        sections=[section for section in every if section],
         scores=scores,
     )
 
@@ -179,17 +179,17 @@ def files(report: Report) -> dict[str, str]:
 
 
 def _csv_files(report: Report) -> dict[str, str]:
-    sheets = [s for chapter in report.chapters for s in (*chapter.sheets, *chapter.details)]
-    sheets += [report.overall] if report.overall else []
-    sheets += [_signatures(report.scores)] if report.scores else []
+    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
+    every_table += [report.overall] if report.overall else []
+    every_table += [_signatures(report.scores)] if report.scores else []
     content_of = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
-    content_of |= {f"{s.name}.csv": sheet.comma_separated(s) for s in sheets}
+    content_of |= {f"{s.name}.csv": tabular.comma_separated(s) for s in every_table}
     return content_of
 
 
 def markdown(report: Report) -> str:
     """Return the report as Markdown, without pictures."""
-    first = sheet.markdown(report.overall).rstrip() if report.overall else ""
+    first = tabular.markdown(report.overall).rstrip() if report.overall else ""
     told = [
         f"# {report.title}",
         report.note,
@@ -197,13 +197,13 @@ def markdown(report: Report) -> str:
         first,
         "\n".join(f"- {f}" for f in report.findings),
     ]
-    parts = [sheet.without_html(text) for text in told]
+    parts = [tabular.without_html(text) for text in told]
     parts += [render.markdown(table).rstrip() for table in report.tables]
-    for chapter in report.chapters:
-        told = [f"## {chapter.title}", chapter.lead]
-        told += [f"#{sheet.markdown(s)}".rstrip() for s in (*chapter.sheets, *chapter.details)]
-        parts += [sheet.without_html(text) for text in told]
-        parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in chapter.commands.items()]
+    for section in report.sections:
+        told = [f"## {section.title}", section.lead]
+        told += [f"#{tabular.markdown(s)}".rstrip() for s in (*section.tables, *section.details)]
+        parts += [tabular.without_html(text) for text in told]
+        parts += [f"### {name}\n\n```sh\n" + "\n".join(c) + "\n```" for name, c in section.commands.items()]
     signed = [f"- {name}: `{text}`" for name, text in _signatures(report.scores).rows]
     parts.append("## Signatures\n\n" + "\n".join(signed))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -211,14 +211,14 @@ def markdown(report: Report) -> str:
 
 def latex(report: Report) -> str:
     """Return every table as LaTeX, for a document with the packages booktabs and longtable."""
-    sheets = [s for chapter in report.chapters for s in (*chapter.sheets, *chapter.details)]
-    first = [sheet.latex(report.overall)] if report.overall else []
-    return "\n".join([*first, *map(render.latex, report.tables), *map(sheet.latex, sheets)])
+    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
+    first = [tabular.latex(report.overall)] if report.overall else []
+    return "\n".join([*first, *map(render.latex, report.tables), *map(tabular.latex, every_table)])
 
 
 def html_page(report: Report, beside: Iterable[str]) -> str:
     """Return the whole report as one page, with links to the files ``beside`` it."""
-    names = [*(["Scores"] if report.tables else []), *(c.title for c in report.chapters)]
+    names = [*(["Scores"] if report.tables else []), *(c.title for c in report.sections)]
     links = " ".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
     rest = report.findings[WEIGHTIEST:]
     body = [
@@ -238,18 +238,18 @@ def html_page(report: Report, beside: Iterable[str]) -> str:
             *map(_score_table, report.tables),
             figure.grid(report.pictures),
         ]
-    body += [_chapter(chapter) for chapter in report.chapters]
+    body += [_section(section) for section in report.sections]
     if report.scores:
         said = f"Signatures of {counted(len(report.scores), 'score')}"
-        signed = sheet.html_table(_signatures(report.scores), heading=False, most=MOST_SIGNATURES)
+        signed = tabular.html_table(_signatures(report.scores), heading=False, most=MOST_SIGNATURES)
         body.append(_folded(said, signed))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
     return page.document(report.title, "\n".join(body))
 
 
-def _overall(table: sheet.Sheet) -> str:
+def _overall(table: tabular.Table) -> str:
     marks = {name: name.partition(" ")[0] for name, _ in table.columns[1:]}
-    return sheet.html_table(table, marks=marks)
+    return tabular.html_table(table, marks=marks)
 
 
 def _script(scores: Sequence[Score]) -> str:
@@ -278,26 +278,26 @@ def _beside(names: Iterable[str]) -> str:
     return _folded("The same as files", f'<p class="files">{links}</p>')
 
 
-def _score_table(table: Table) -> str:
+def _score_table(table: ScoreTable) -> str:
     return f'<section data-suite="{html.escape(table.title)}">{_folded_if_long(table)}</section>'
 
 
-def _folded_if_long(table: Table) -> str:
+def _folded_if_long(table: ScoreTable) -> str:
     if len(table.lines) <= sections.MANY:
         return render.html_under("h3", table)
     return _folded(f"{table.title}, {len(table.lines)} rows", render.html_under("h3", table))
 
 
-def _chapter(chapter: Chapter) -> str:
-    parts = [_heading(chapter.title), f"<p>{html.escape(chapter.lead)}</p>" if chapter.lead else ""]
-    parts += [sheet.html_table(s) for s in chapter.sheets]
-    parts.append(figure.grid(chapter.figures))
-    parts += [_folded(s.title, sheet.html_table(s, heading=False, most=MOST_ROWS)) for s in chapter.details]
-    for name, lines in chapter.commands.items():
+def _section(section: Section) -> str:
+    parts = [_heading(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
+    parts += [tabular.html_table(s) for s in section.tables]
+    parts.append(figure.grid(section.figures))
+    parts += [_folded(s.title, tabular.html_table(s, heading=False, most=MOST_ROWS)) for s in section.details]
+    for name, lines in section.commands.items():
         shown = "\n\n".join(_broken(line) for line in lines)
         parts.append(
             _folded(
-                f"Commands of {name}", f"<pre>{html.escape(shown)}</pre>", is_open=len(chapter.commands) == 1
+                f"Commands of {name}", f"<pre>{html.escape(shown)}</pre>", is_open=len(section.commands) == 1
             )
         )
     return "\n".join(filter(None, parts))
@@ -365,8 +365,8 @@ def _complete_mean(values: Values, langs: Sequence[str]) -> float | None:
     return cell.value
 
 
-def _signatures(scores: Sequence[Score]) -> sheet.Sheet:
+def _signatures(scores: Sequence[Score]) -> tabular.Table:
     rows = tuple(
         (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
     )
-    return sheet.Sheet("signatures", "Signatures", (("score", ""), ("signature", "")), rows)
+    return tabular.Table("signatures", "Signatures", (("score", ""), ("signature", "")), rows)

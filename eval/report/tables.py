@@ -66,7 +66,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """A table ready to be written in any format.
 
     Attributes:
@@ -126,7 +126,7 @@ def language_table(
     groups: Mapping[str, Mapping[str, str]] | None = None,
     corpus_sizes: Mapping[str, float] | None = None,
     ends: Ends | None = None,
-) -> Table:
+) -> ScoreTable:
     """Return a table with languages as rows and systems as columns, grouped by suite, with averages below.
 
     The average without the source is over every language but the one trained on; the transfer gap is the
@@ -162,7 +162,7 @@ def language_table(
     ]
     summaries = _summaries(table, columns, langs_of, groups or {}, holes, ends or _no_ends)
     notes = [*_column_notes(scores, columns), *_correlations(table, columns, corpus_sizes or {})]
-    return Table(
+    return ScoreTable(
         title=title,
         groups=tuple(_column_groups(columns)),
         columns=tuple(column_name(c, columns) for c in columns),

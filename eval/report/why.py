@@ -1,4 +1,4 @@
-"""The chapter of a report on what a model shares between languages, from runs of ``xling analyse``."""
+"""The section of a report on what a model shares between languages, from runs of ``xling analyse``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.eval.report.artifacts import Run
-from xling.eval.report.sections import Chapter
+from xling.eval.report.sections import Section
 from xling.pages import figure
-from xling.pages.sheet import Sheet
+from xling.pages.tabular import Table
 
 STAGE = "analyse"
-SHEETS = "sheets.json"
+TABLES = "tables.json"
 BY_LAYER = (
     "retrieval",
     "cka",
@@ -35,24 +35,24 @@ KEYS = ("system", "suite", "layer", "lang", "measure", "percent")
 """System, suite, layer, language or ``all``, measure, percent."""
 
 
-def chapter(runs: Sequence[Run]) -> Chapter:
+def section(runs: Sequence[Run]) -> Section:
     """Return the tables and pictures of every analysis among the runs; empty if there is none.
 
     Raises:
         UserError: an analysis cannot be read.
     """
-    run_of = {item.path: run.name for run in runs for item in run.made if item.stage == STAGE}
-    section = Chapter(
+    run_of = {item.path: run.name for run in runs for item in run.artifacts if item.stage == STAGE}
+    section = Section(
         "Why does it transfer?",
         "What each layer of a model shares between languages, beside random weights of the same shape.",
     )
     for path, name in run_of.items():
-        rows, sheets = read(path)
+        rows, tables = read(path)
         section.figures.extend(figures(rows))
-        for sheet in sheets:
-            title = f"{sheet.title}, {name}" if len(run_of) > 1 else sheet.title
-            section.sheets.append(
-                replace(sheet, name=f"analysis_{name}_{sheet.name}".replace(" ", "_"), title=title)
+        for table in tables:
+            title = f"{table.title}, {name}" if len(run_of) > 1 else table.title
+            section.tables.append(
+                replace(table, name=f"analysis_{name}_{table.name}".replace(" ", "_"), title=title)
             )
     return section
 
@@ -77,14 +77,14 @@ def figures(rows: Sequence[Row]) -> list[str]:
     return pictures
 
 
-def _sheet(record: Mapping[str, Any]) -> Sheet:
+def _table(record: Mapping[str, Any]) -> Table:
     columns = tuple((name, form) for name, form in record["columns"])
-    return Sheet(
+    return Table(
         record["name"], record["title"], columns, tuple(map(tuple, record["rows"])), tuple(record["notes"])
     )
 
 
-def read(folder: Path) -> tuple[list[Row], list[Sheet]]:
+def read(folder: Path) -> tuple[list[Row], list[Table]]:
     """Return the measures and the tables of a published analysis.
 
     Raises:
@@ -93,8 +93,11 @@ def read(folder: Path) -> tuple[list[Row], list[Sheet]]:
     try:
         told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
         rows = [tuple(row[key] for key in KEYS) for row in told]
-        stored = json.loads((folder / SHEETS).read_text(encoding="utf-8"))
-        tables = [_sheet(s) for s in stored]
+        path = (
+            folder / TABLES if (folder / TABLES).is_file() else folder / "sheets.json"
+        )  # its name until 0.2
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        tables = [_table(record) for record in stored]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{folder} holds no analysis that can be read: {type(error).__name__} {error}",

@@ -20,7 +20,7 @@ DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""
 
 
-def joined(paths: tuple[Path, ...]) -> Iterator[Row]:
+def parallel_parts(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read two texts that are each split in parts, which may be cut at other lines.
 
     Raises:
@@ -44,7 +44,7 @@ def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
     beside = (folder / name for folder in paths[0].parents[:2] for name in DOCUMENTS)
     listing = next((path for path in beside if path.is_file()), None)
     names = [text for _, text in lines(listing)] if listing else []
-    for path, number, row in parallel(paths) if len(paths) == 2 else joined(paths):
+    for path, number, row in parallel(paths) if len(paths) == 2 else parallel_parts(paths):
         if listing and row.label >= len(names):
             raise UserError(f"{listing} has {len(names)} lines", f"one for each line of {path}")
         document = {"document": names[row.label]} if listing else {}

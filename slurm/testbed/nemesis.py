@@ -4,12 +4,18 @@ Usage::
 
     python -m xling.slurm.testbed.nemesis --seed 1 --schedules 10 [--dir DIR]
 
-Each schedule submits a small pipeline and disturbs it for a while: the controller is killed, restarted or stopped,
-nodes are lost, processes are killed or stopped, jobs are requeued, cancelled or preempted, ``sbatch`` is slow or its
-answer gets lost, records are torn, the disk is full. Then everything is healed, and the run has to end by itself with
-``xling slurm reconcile`` called now and then, as cron does. Checked are: each part was published once and never ran
-twice at the same time, the results are those of an undisturbed run, no job is left, and no status was false.
-The exit code is 1 when anything was violated.
+Each schedule submits a small pipeline and disturbs it for a while:
+
+- the controller is killed, restarted or stopped,
+- nodes are lost,
+- processes are killed or stopped,
+- jobs are requeued, cancelled or preempted,
+- ``sbatch`` is slow, or its answer gets lost,
+- records are torn, or the disk is full.
+
+Then everything is healed. The run has to end by itself, with ``xling slurm reconcile`` called now and then, as cron
+does. Checked are: each part was published once and never ran twice at the same time, the results are those of an
+undisturbed run, no job is left, and no status was false. The exit code is 1 when anything was violated.
 """
 
 from __future__ import annotations
@@ -59,30 +65,30 @@ class Schedule:
 
     Attributes:
         bed: the test bed.
-        work: folder of this schedule.
+        folder: where this schedule writes.
         draw: where all chance comes from.
         done: the disturbances in order.
-        found: what was violated.
+        violations: what was violated, a sentence each.
     """
 
     bed: Bed
-    work: Path
+    folder: Path
     draw: random.Random
     done: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     healing: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def run(self) -> Run:
         """The run as it is on the disk."""
-        return open_run(self.work / "runs/jobs/x")
+        return open_run(self.folder / "runs/jobs/x")
 
     def play(self) -> None:
         """Submit, disturb, heal, wait and check."""
         steps = {
-            "parts": Step("parts", {"out": str(self.work / "parts"), "seconds": "1"}),
-            "left": Step("chain", {"out": str(self.work / "left")}, after=("parts",)),
-            "right": Step("chain", {"out": str(self.work / "right")}, after=("parts",)),
+            "parts": Step("parts", {"out": str(self.folder / "parts"), "seconds": "1"}),
+            "left": Step("chain", {"out": str(self.folder / "left")}, after=("parts",)),
+            "right": Step("chain", {"out": str(self.folder / "right")}, after=("parts",)),
         }
         inline = self.draw.choice(["0", "4"])
         settings = {"run": "x", "max_attempts": "50", "inline_parts": inline, "mem_gb": "0.25"}
@@ -111,20 +117,20 @@ class Schedule:
         steps = {s.step: s.state for s in map(self.state_of, self.run.steps)}
         after = self.active()
         for name, state in steps.items():
-            if state == "DONE" and not (self.work / name / "result").exists():
-                self.found.append(f"status says {name} is DONE, and there is no result")
+            if state == "DONE" and not (self.folder / name / "result").exists():
+                self.violations.append(f"status says {name} is DONE, and there is no result")
             if state in ("FAILED", "CANCELLED"):
-                self.found.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
+                self.violations.append(f"status says {name} is {state}: {self.run.steps[name].outcome()}")
             if before is None or after is None:
                 continue
             running = [job for job in (*before, *after) if job.startswith(f"x.{name}.")]
             if state in ("RUNNING", "PENDING") and not running:
-                self.found.append(f"status says {name} is {state}, and Slurm knows no job of it")
+                self.violations.append(f"status says {name} is {state}, and Slurm knows no job of it")
             both = [
                 job for job in before if job in after and job.startswith((f"x.{name}.run", f"x.{name}.m"))
             ]
             if state == "LOST" and both:
-                self.found.append(f"status says {name} is LOST, and {both} were there all the time")
+                self.violations.append(f"status says {name} is LOST, and {both} were there all the time")
 
     def state_of(self, name: str) -> status.StepStatus:
         """Return the status of a step as ``xling slurm status`` reports it."""
@@ -145,7 +151,7 @@ class Schedule:
         deadline = time.monotonic() + HEALED_S
         while not all(step.outcome() for step in self.run.steps.values()):
             if time.monotonic() > deadline:
-                self.found.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
+                self.violations.append(f"the run has not ended {HEALED_S:.0f} s after the last disturbance")
                 return
             time.sleep(CRON_S)
             _resume_nodes(self)
@@ -165,21 +171,23 @@ class Schedule:
         """Check the conditions that must hold at the end."""
         for name, step in self.run.steps.items():
             if step.outcome().get("state") != "done":
-                self.found.append(f"{name} ended as {step.outcome()}")
+                self.violations.append(f"{name} ended as {step.outcome()}")
             stage = "parts" if name == "parts" else "chain"
-            result = self.work / name / "result"
+            result = self.folder / name / "result"
             if not result.exists() or result.read_text() != expected(stage):
-                self.found.append(f"the result of {name} is not that of an undisturbed run")
-            if (self.work / name / DOUBLED).exists():
-                self.found.append(f"{name} ran twice at once: {(self.work / name / DOUBLED).read_text()}")
+                self.violations.append(f"the result of {name} is not that of an undisturbed run")
+            if (self.folder / name / DOUBLED).exists():
+                self.violations.append(
+                    f"{name} ran twice at once: {(self.folder / name / DOUBLED).read_text()}"
+                )
             for entry in step.arrays():
                 for index in entry["indices"]:
                     part = step.part(entry["phase"], index)
                     times = sum(event["event"] == "done" for event in part.events())
                     if times != 1:
-                        self.found.append(f"{part} was published {times} times")
+                        self.violations.append(f"{part} was published {times} times")
         if left := self.left():
-            self.found.append(f"jobs are left: {left}")
+            self.violations.append(f"jobs are left: {left}")
 
     def processes(self) -> list[int]:
         """Return processes of jobs of the test bed that run our code."""
@@ -327,7 +335,7 @@ def _mood(schedule: Schedule, text: str) -> None:
 
 def tear_record(schedule: Schedule) -> None:
     """Leave a torn line at the end of a record."""
-    records = sorted((schedule.work / "runs/jobs/x").rglob("*.jsonl"))
+    records = sorted((schedule.folder / "runs/jobs/x").rglob("*.jsonl"))
     if records:
         with schedule.draw.choice(records).open("ab") as handle:
             handle.write(b'{"event": "sta')
@@ -335,7 +343,7 @@ def tear_record(schedule: Schedule) -> None:
 
 def fill_disk(schedule: Schedule) -> None:
     """Take all the space of the file system that the run is on, for a while."""
-    ballast = schedule.work / "ballast"
+    ballast = schedule.folder / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as handle:
         while True:
             handle.write(b"\0" * 65536)
@@ -376,22 +384,22 @@ def torment(directory: Path, seed: int, schedules: Sequence[int]) -> int:
         (wrapper.parent / "mood").write_text("\n")
         os.environ["PATH"] = f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"
         for number in schedules:
-            work = directory / f"work{number}"
+            folder = directory / f"work{number}"
             began = time.monotonic()
-            with small_disk(work), contextlib.chdir(work):
-                schedule = Schedule(here, work, random.Random(f"{seed}.{number}"))
+            with small_disk(folder), contextlib.chdir(folder):
+                schedule = Schedule(here, folder, random.Random(f"{seed}.{number}"))
                 schedule.play()
-                wrong += bool(schedule.found)
+                wrong += bool(schedule.violations)
                 seconds = time.monotonic() - began
                 print(
                     f"schedule {seed}.{number}: {seconds:.0f} s, {len(schedule.done)} disturbances",
                     flush=True,
                 )
-                for text in dict.fromkeys(schedule.found):
+                for text in dict.fromkeys(schedule.violations):
                     print(f"  VIOLATED: {text}", flush=True)
-                if schedule.found:
+                if schedule.violations:
                     print(f"  after: {' '.join(schedule.done)}", flush=True)
-                    shutil.copytree(work, directory.with_name(f"{directory.name}-{seed}.{number}"))
+                    shutil.copytree(folder, directory.with_name(f"{directory.name}-{seed}.{number}"))
                 schedule.command("scancel", "--user", "root")
                 time.sleep(2)
     finally:

@@ -76,6 +76,28 @@ def f(a):
     assert texts(prose.faults_of_names(text)).count("variable") == 2
 
 
+def test_code_and_tables_in_a_docstring_have_no_length(prose: ModuleType) -> None:
+    long = "word " * 36
+    code = '''
+"""Layout of a folder.
+
+Usage::
+
+    {long}
+
+Kinds:
+
+====  ====
+{long}
+====  ====
+
+{after}
+"""
+'''.replace("{long}", long)
+    assert not list(prose.faults_of_prose(prose.docstring_passages(code.replace("{after}", "Short."))))
+    assert "36 words" in texts(prose.faults_of_prose(prose.docstring_passages(code.replace("{after}", long))))
+
+
 def test_links(prose: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("# A `first` heading\n\n## Name {#other-name}\n")
     page = tmp_path / "page.md"

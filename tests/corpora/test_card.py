@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xling.corpora import card
-from xling.corpora.tally import Tally, log_bin
+from xling.corpora.counters import Counters, log_bin
 from xling.pages import charts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -36,7 +36,7 @@ def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path, stats: dict[str, 
 
 
 def test_markup_in_texts_is_shown_not_run(tmp_path: Path, stats: dict[str, Any]) -> None:
-    stats["tally"]["samples"] = [[1, "a<b>", "<script>alert(1)</script> & *x* | y"]]
+    stats["counters"]["samples"] = [[1, "a<b>", "<script>alert(1)</script> & *x* | y"]]
     stats["ledger"]["samples"]["langid\tother_language"] = [["i", "</blockquote><img src=x>"]]
     card.write(tmp_path, stats)
     page = (tmp_path / card.HTML).read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ def test_every_reason_is_listed_with_samples(stats: dict[str, Any]) -> None:
 
 
 def test_rare_languages_are_gathered(stats: dict[str, Any]) -> None:
-    stats["tally"]["confusion"] = {f"l{i}\tm{i}": i + 1 for i in range(20)}
+    stats["counters"]["confusion"] = {f"l{i}\tm{i}": i + 1 for i in range(20)}
     rows, columns, counts = card.Facts(stats).confusion()
     assert len(rows) == len(columns) == 12
     assert rows[-1] == columns[-1] == "other"
@@ -84,19 +84,21 @@ def test_a_histogram_shows_every_document_once() -> None:
     assert charts.histogram({}, {}, "characters") == ""
 
 
-def test_tallies_add_up_in_any_grouping(stats: dict[str, Any]) -> None:
-    one, two, three = (Tally.from_json(stats["tally"]) for _ in range(3))
+def test_counters_add_up_in_any_grouping(stats: dict[str, Any]) -> None:
+    one, two, three = (Counters.of_stats(stats) for _ in range(3))
     one.merge(two, 5)
     one.merge(three, 5)
-    total = sum(Tally.from_json(stats["tally"]).histograms["length kept"].values())
+    total = sum(Counters.of_stats(stats).histograms["length kept"].values())
     assert sum(one.histograms["length kept"].values()) == 3 * total
     assert len(one.samples) == 5
-    assert Tally.from_json(one.to_json()) == one
+    assert Counters.from_json(one.to_json()) == one
+    older = {"tally": stats["counters"]}
+    assert Counters.of_stats(older) == Counters.of_stats(stats), "the name until 0.2"
 
 
 def test_the_card_says_what_another_limit_would_keep(tmp_path: Path, stats: dict[str, Any]) -> None:
     stats["limits"] = {"min_ended": 0.25, "max_short": 0.35, "min_words": 50}
-    stats["tally"]["statistics"] = {
+    stats["counters"]["statistics"] = {
         "ended": {"10": 2, "25": 3, "90": 15},
         "short": {"0": 16, "40": 3, "100": 1},
     }

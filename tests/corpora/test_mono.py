@@ -88,12 +88,12 @@ def test_every_document_is_accounted_for(corpora: dict[str, Path], lang: str) ->
     ledger, partial = stats["ledger"], {"\t".join(pair) for pair in stats["partial"]}
     whole = sum(count for key, count in ledger["dropped"].items() if key not in partial)
     assert ledger["seen"]["read"] == 88 == ledger["seen"]["corpus"] + whole
-    tally = stats["tally"]
-    assert sum(tally["confusion"].values()) == ledger["seen"]["langid"]
-    assert tally["confusion"][f"{lang}\t{lang}"] == 4
-    assert tally["confusion"][f"\t{lang}"] == 18
-    assert sum(tally["histograms"]["length kept"].values()) == 22
-    assert sum(tally["histograms"]["length dropped"].values()) == 66
+    counters = stats["counters"]
+    assert sum(counters["confusion"].values()) == ledger["seen"]["langid"]
+    assert counters["confusion"][f"{lang}\t{lang}"] == 4
+    assert counters["confusion"][f"\t{lang}"] == 18
+    assert sum(counters["histograms"]["length kept"].values()) == 22
+    assert sum(counters["histograms"]["length dropped"].values()) == 66
     rejects = pl.read_parquet(corpora[lang] / "rejects/*.parquet")
     assert len(rejects) == sum(ledger["dropped"].values())
     found = manifest.verify(corpora[lang])
@@ -187,8 +187,8 @@ def test_a_comma_in_the_name_of_a_file(tmp_path: Path) -> None:
 
 def test_parts_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = MonoConfig("sw", out=str(tmp_path / "a"))
-    first = cfg.work().root
-    assert cfg.work().root == first
+    first = cfg.workspace().root
+    assert cfg.workspace().root == first
     code = tmp_path / "xling_code"
     code.mkdir()
     (code / "stage.py").write_text("RULE = 1", encoding="utf-8")
@@ -198,9 +198,9 @@ def test_parts_of_other_code_are_not_used(tmp_path: Path, monkeypatch: pytest.Mo
     for text in ("RULE = 1", "RULE = 2"):
         (code / "stage.py").write_text(text, encoding="utf-8")
         monkeypatch.delenv("XLING_CODE_DIGEST", raising=False)
-        digests.add(cfg.work().root)
+        digests.add(cfg.workspace().root)
     (code / "stage.py").write_text("RULE = 3", encoding="utf-8")  # while the build runs
-    digests.add(cfg.work().root)
+    digests.add(cfg.workspace().root)
     assert len(digests | {first}) == 3
 
 

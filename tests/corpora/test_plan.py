@@ -49,7 +49,7 @@ def test_parts_are_kept_while_the_input_is_the_same_and_made_anew_after(
 ) -> None:
     for phase in ("plan", "read"):
         mono.run_part(cfg, phase, 0)
-    part = cfg.work().part("read", 0)
+    part = cfg.workspace().part("read", 0)
     assert part.is_dir()
     mono.run_part(cfg, "plan", 0)
     assert part.is_dir(), "an unchanged input keeps what is made"

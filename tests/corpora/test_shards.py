@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.core.parts import Work, read_json
+from xling.core.parts import Workspace, read_json
 from xling.corpora.ledgers import RejectLog, ledger_from_json, ledger_to_json, merged_ledger
 from xling.corpora.shards import read_corpus, read_documents, write_documents
 from xling.text.document import Document, Ledger
@@ -47,31 +47,31 @@ def test_no_corpus_is_told(tmp_path: Path) -> None:
 
 
 def test_a_part_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    work = Work(tmp_path)
+    workspace = Workspace(tmp_path)
 
     def fail() -> None:
-        with work.making("read", 3) as made:
+        with workspace.making("read", 3) as made:
             (made / "docs").write_text("half", encoding="utf-8")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     assert not list((tmp_path / "read").iterdir())
-    with work.making("read", 3) as made:
+    with workspace.making("read", 3) as made:
         (made / "docs").write_text("whole", encoding="utf-8")
-        assert not work.part("read", 3).exists()
-    assert (work.part("read", 3) / "docs").read_text(encoding="utf-8") == "whole"
+        assert not workspace.part("read", 3).exists()
+    assert (workspace.part("read", 3) / "docs").read_text(encoding="utf-8") == "whole"
 
 
 def test_of_two_workers_on_one_part_the_faster_wins(tmp_path: Path) -> None:
-    work = Work(tmp_path)
-    with work.making("read", 0) as slow:
+    workspace = Workspace(tmp_path)
+    with workspace.making("read", 0) as slow:
         (slow / "by").write_text("slow", encoding="utf-8")
         aside = slow.rename(tmp_path / "aside")
-        with work.making("read", 0) as fast:
+        with workspace.making("read", 0) as fast:
             (fast / "by").write_text("fast", encoding="utf-8")
         aside.rename(slow)
-    assert (work.part("read", 0) / "by").read_text(encoding="utf-8") == "fast"
+    assert (workspace.part("read", 0) / "by").read_text(encoding="utf-8") == "fast"
     assert [p.name for p in (tmp_path / "read").iterdir()] == ["00000"]
 
 
@@ -86,7 +86,7 @@ def test_rejects_are_written_and_ledgers_add_up(tmp_path: Path) -> None:
                 log.drop("a", "whole", doc)
                 log.drop("a", "part", doc, "neno")
             log.note("seen", 2)
-        assert read_json(folder / "tally.json")["histograms"]["length dropped"] == {"10": 4}
+        assert read_json(folder / "counters.json")["histograms"]["length dropped"] == {"10": 4}
     rows = pl.read_parquet(tmp_path / "*" / "rejects.parquet").sort("id", "reason").to_dicts()
     assert len(rows) == 16
     assert rows[1] == {

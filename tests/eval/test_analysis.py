@@ -171,6 +171,8 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     assert list((tmp_path / "report").glob("analysis_*_languages.csv"))
     broken = tmp_path / "broken"
     shutil.copytree(cfg.out, broken)
+    (broken / "tables.json").rename(broken / "sheets.json")
+    assert why.read(broken) == why.read(cfg.out), "the name until 0.2"
     (broken / "sheets.json").unlink()
     with pytest.raises(
         UserError, match=r"holds no analysis that can be read: FileNotFoundError.*run xling analyse"

@@ -125,7 +125,7 @@ def test_fairseqs_limit_holds_without_a_gpu() -> None:
         from fairseq.distributed import utils
 
         compat.install()
-        with ddp.joined():
+        with ddp.process_group():
             assert utils.all_gather_list("x" * 16_000) == ["x" * 16_000] * 2
             with pytest.raises(ValueError, match="exceeds max_size"):
                 utils.all_gather_list("x" * 16_384)
@@ -308,7 +308,7 @@ def test_a_layer_has_its_weights_only_while_it_computes(recipe: Any, bitext: Pat
     from torch.distributed.tensor import DTensor  # here: every process imports what stands above
 
     def work(rank: int) -> None:
-        with ddp.joined():
+        with ddp.process_group():
             trainer, _ = build_trainer(recipe(bitext, "mmlm", tmp_path, "train.sharding=full"), tmp_path)
             encoder, criterion = trainer.get_model().encoder, trainer.get_criterion()
             weights = encoder.tokens.weight, encoder.layers[0].up.weight
@@ -336,7 +336,7 @@ def test_processes_agree_whether_all_hold_some_of_a_tensor() -> None:
     from torch.distributed.tensor import Shard, distribute_tensor
 
     def work(rank: int) -> None:
-        with ddp.joined():
+        with ddp.process_group():
             mesh = init_device_mesh("cpu", (2,))
             for rows, everywhere in ((1, False), (2, True), (3, True)):
                 cut = distribute_tensor(torch.ones(rows, 4), mesh, [Shard(0)])

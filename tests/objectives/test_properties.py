@@ -238,7 +238,7 @@ def test_joining_takes_one_batch_of_each_as_long_as_there_are(lengths: list[int]
     queues = [
         [np.array([1000 * queue + batch]) for batch in range(length)] for queue, length in enumerate(lengths)
     ]
-    joined = multi.joined(queues)
+    joined = multi.concatenated(queues)
     assert [batch.tolist() for batch in joined] == [
         [1000 * queue + batch for queue in range(len(lengths))] for batch in range(min(lengths))
     ]

@@ -203,14 +203,14 @@ def test_the_operations_of_an_update_are_those_that_torch_counts() -> None:
     with FlopCounterMode(display=False) as counter:
         total, _ = model.lm_head.loss(model(**sample["net_input"])[:20], target)
         total.backward()
-    assert speed.work(model, [sample | {"target": target}]) == pytest.approx(
+    assert speed.operations(model, [sample | {"target": target}]) == pytest.approx(
         counter.get_total_flops(), rel=0.1
     )
     local = EncoderModel(
         EncoderConfig(layers=2, dim=32, heads=2, attention="local:8/global:2", ffn_dim=64), 200
     )
-    fewer = speed.work(model, [sample]) - 3 * 4 * 32 * 2 * 64 * (64 - 9)
-    assert speed.work(local, [sample]) == pytest.approx(fewer)
+    fewer = speed.operations(model, [sample]) - 3 * 4 * 32 * 2 * 64 * (64 - 9)
+    assert speed.operations(local, [sample]) == pytest.approx(fewer)
 
 
 def test_the_log_says_rate_norm_and_utilisation(pretrain: Pretrain) -> None:

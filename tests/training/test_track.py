@@ -184,8 +184,8 @@ def test_a_fine_tuning_leaves_its_curves(model: Path, tmp_path: Path) -> None:
     assert scores == list(zip((7, 14, 21), made.counts["dev_scores"], strict=True))
     shown = scalars(tmp_path / "tensorboard" / "tuned")
     assert [step for step, _ in shown["valid/accuracy"]] == [7, 14, 21] and "train/loss" in shown
-    chapter = sections.training([artifacts.open_run(tmp_path / "tuned", "tuned")])
-    assert any("validation: accuracy" in picture for picture in chapter.figures)
+    section = sections.training([artifacts.open_run(tmp_path / "tuned", "tuned")])
+    assert any("validation: accuracy" in picture for picture in section.figures)
 
 
 def test_changed_training_rows_are_learned_from(

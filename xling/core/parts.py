@@ -26,16 +26,16 @@ from xling.core.answer import Answer
 
 
 @dataclass(frozen=True)
-class Work:
-    """The parts of one build, stored under ``root``."""
+class Workspace:
+    """Folder with the finished parts of one build, stored under ``root``."""
 
     root: Path
 
     @staticmethod
-    def beside(out: Path, settings: Any) -> Work:
+    def beside(out: Path, settings: Any) -> Workspace:
         """Return the parts of output ``out``, made with JSON-ready ``settings`` by the current code."""
         text = json.dumps([settings, code_digest()], sort_keys=True)
-        return Work(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
+        return Workspace(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def part(self, phase: str, index: int) -> Path:
         """Return the path of part ``index`` of ``phase``, which may not exist yet."""
@@ -103,7 +103,7 @@ def _digest_of_code() -> str:
 
 def run_unless_published(
     make: Callable[[], Answer | None],
-    work: Callable[[], Work],
+    workspace: Callable[[], Workspace],
     is_published: Callable[[], object],
     done: Callable[[], Answer | None],
 ) -> Answer | None:
@@ -111,7 +111,7 @@ def run_unless_published(
     try:
         return make()
     except FileNotFoundError:
-        if work().root.exists() or not is_published():
+        if workspace().root.exists() or not is_published():
             raise
         return done()
 

@@ -156,8 +156,8 @@ def merged(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:
             own[name] = key
     path = pipelines[0].path
     order = _ordered(steps, path or Path())
-    joined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
-    return joined, {name: configs[name] for name in order}
+    combined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    return combined, {name: configs[name] for name in order}
 
 
 def _out(cfg: Any) -> Any:

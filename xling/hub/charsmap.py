@@ -118,14 +118,14 @@ def normaliser(blob: bytes, remove_extra_whitespaces: bool = True) -> Any:
 def _steps(blob: bytes) -> tuple[Any, ...]:
     """Return the four steps of a table, and a fifth if stand-ins have to be restored."""
     rules = read(blob)
-    joined = {key for key in rules if len(key) > 1}
+    sequences = {key for key in rules if len(key) > 1}
     marks = {c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c)[0] == "M"}
-    walls = {c: WALL + c for c in marks | {key[-1] for key in joined}}
+    walls = {c: WALL + c for c in marks | {key[-1] for key in sequences}}
     kept = _kept(blob, rules, walls)
     back = {stand_in: rules.get(char, char) for char, stand_in in kept.items()}
     return (
         normalizers.Precompiled(write(walls | kept)),
-        *([normalizers.Replace(Regex(_joints(joined)), "")] if joined else []),
+        *([normalizers.Replace(Regex(_joints(sequences)), "")] if sequences else []),
         normalizers.NFKC(),
         normalizers.Precompiled(blob),
         *([normalizers.Precompiled(write(back))] if kept else []),
@@ -150,10 +150,10 @@ def _kept(blob: bytes, rules: Mapping[str, str], walls: Mapping[str, str]) -> di
     return {char: chr(STAND_INS + number) for number, char in enumerate(wrong)}
 
 
-def _joints(joined: Iterable[str]) -> str:
+def _joints(sequences: Iterable[str]) -> str:
     """Return a pattern for U+0001 before a character that a rule joins to the preceding ones."""
     before: dict[str, set[str]] = defaultdict(set)
-    for key in joined:
+    for key in sequences:
         before[key[-1]].add(key[:-1])
     same: dict[frozenset[str], set[str]] = defaultdict(set)
     for char, prefixes in before.items():

@@ -82,11 +82,11 @@ class Layout:
     def packed(self, blocks: Sequence[Shaped[Tensor, " _ _ *row"]]) -> Shaped[Tensor, "tokens size"]:
         """Concatenate the blocks of `spread` back to flat packed rows, (N, size of a row)."""
         rows = [block.reshape(block.shape[0] * block.shape[1], -1) for block in blocks]
-        joined = rows[0] if len(rows) == 1 else torch.cat(rows)
+        stacked = rows[0] if len(rows) == 1 else torch.cat(rows)
         if self._rows is None:
-            return joined
+            return stacked
         rows_of, places, empty = self._rows
-        packed_rows: Tensor = _Moved.apply(joined, places, rows_of, empty)  # type: ignore[no-untyped-call]
+        packed_rows: Tensor = _Moved.apply(stacked, places, rows_of, empty)  # type: ignore[no-untyped-call]
         return packed_rows
 
 

@@ -35,7 +35,7 @@ def is_part(tensor: Any) -> TypeGuard[DTensor]:
 
 
 @contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Join the process group, with NCCL if every process has a GPU, else with gloo."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
@@ -208,7 +208,7 @@ def total_norm(gradients: Sequence[Float[Tensor, " ..."]]) -> Float[Tensor, ""]:
 
 
 def configure(distributed_training: Any) -> None:
-    """Tell fairseq's configuration about the processes that `joined` joined."""
+    """Tell fairseq's configuration about the processes of `process_group`."""
     distributed_training.distributed_world_size = size()
     if size() > 1:
         distributed_training.distributed_rank = rank()

@@ -161,7 +161,7 @@ class MultiDataset(ObjectiveDataset):
         begin, names = self._begin, list(self._parts)
         left = [queue[begin.used[name] :] for name, queue in zip(names, queues, strict=True)]
         if self._mode != "alternate":
-            batches, debts = joined(left), begin.debts
+            batches, debts = concatenated(left), begin.debts
             taken = [len(batches)] * len(left)
         else:
             batches, taken, debts = interleaved(left, weights, begin.debts)
@@ -236,7 +236,7 @@ def interleaved(
         owed[turn] -= 1
 
 
-def joined(queues: list[list[Int[np.ndarray, " _"]]]) -> list[Int[np.ndarray, " _"]]:
+def concatenated(queues: list[list[Int[np.ndarray, " _"]]]) -> list[Int[np.ndarray, " _"]]:
     """Join one batch of each queue at a time, as many as the shortest queue has."""
     return [np.concatenate(batches) for batches in zip(*queues, strict=False)]
 

@@ -67,7 +67,7 @@ def drawn(draw: Callable[[Any], None], caption: str, height_in: float = 2.5) -> 
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
     # The names of parts are the same in every picture; what nothing refers to needs none.
     used = set(re.findall(r"#([\w-]+)", svg))
-    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", svg)
     return framed(svg, caption)
 
 

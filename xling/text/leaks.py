@@ -157,7 +157,7 @@ class Leaks:
         after = np.cumsum([0, *(int(lines[-1]) + 1 if len(lines) else 0 for _, lines in hashed)])
         line = np.concatenate([np.zeros(0, dtype=np.int64), *(own for _, own in hashed)])
         document = np.repeat(np.arange(len(texts)), sizes)
-        rows, starts = self._found(units, line + after[document], document)
+        rows, starts = self._matches(units, line + after[document], document)
         held = document[starts]
         return [np.unique(self._in_company(rows[held == number])) for number in range(len(texts))]
 
@@ -167,7 +167,7 @@ class Leaks:
         The second row that a short row needs is looked for among `NEAR` texts.
         """
         units, line = hashed_units("\n".join(" ".join(text.split("\n")) for text in texts))
-        rows, starts = self._found(units, line, np.zeros_like(line))
+        rows, starts = self._matches(units, line, np.zeros_like(line))
         lines = line[starts]
         matches: list[tuple[int, int]] = []
         for part in np.unique(lines // NEAR).tolist():
@@ -180,7 +180,7 @@ class Leaks:
             ]
         return matches
 
-    def _found(
+    def _matches(
         self,
         units: UInt64[np.ndarray, " units"],
         line: Int64[np.ndarray, " units"],

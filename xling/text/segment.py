@@ -101,15 +101,15 @@ class Segmenter:
 
     def _words(self, run: str) -> list[str]:
         """The words of a run; neighbours that belong together are one."""
-        joined: list[str] = []
+        merged: list[str] = []
         before = ""
         for word in self._best(run):
-            if joined and self._together(before, word):
-                joined[-1] += word
+            if merged and self._together(before, word):
+                merged[-1] += word
             else:
-                joined.append(word)
+                merged.append(word)
             before = word
-        return joined
+        return merged
 
     def _together(self, left: str, right: str) -> bool:
         if left in self._listed and right in self._listed:

@@ -31,7 +31,7 @@ class Clock:
     def __init__(self, what: str) -> None:
         self._what, self._updates, self._since = what, 0, 0.0
 
-    def made(self, left: int) -> None:
+    def count_update(self, left: int) -> None:
         """Count an update; ``left`` updates remain."""
         self._updates += 1
         if self._updates == self.WARM:
@@ -59,7 +59,7 @@ class Log:
         self._late = ""  # lines that did not fit on the disk yet
         metrics.reset_meters("train")  # they may hold values of an earlier run in the same process
         self._tokens, self._since, self.tokens_per_s = 0, time.perf_counter(), 0.0
-        self._work, self.precision, self._told = 0.0, "", False
+        self._operations, self.precision, self._told = 0.0, "", False
         self._epoch = max((event.get("epoch", 0) for event in events), default=0)
         seen = [event for event in events if event.get("split") == "train"][-1:]
         self.mishaps = tuple(seen[0].get(key, 0) for key in MISHAPS) if seen else (0, 0)
@@ -67,7 +67,7 @@ class Log:
     def count(self, trainer: Trainer, samples: list[Any]) -> None:
         """Count the real tokens and the operations of an update."""
         self._tokens += sum(sample["ntokens"] for sample in samples if sample)
-        self._work += speed.work(trainer.get_model(), samples)
+        self._operations += speed.operations(trainer.get_model(), samples)
 
     def write_train(self, trainer: Trainer, updates: Updates) -> str:
         """Write the training loss since the last line; return a short form for the progress bar.
@@ -79,8 +79,8 @@ class Log:
         seconds = time.perf_counter() - self._since
         weight = next(trainer.get_model().parameters())
         most, _ = speed.peak(weight.device.type, weight.dtype)
-        used = self._work / seconds / most if most else math.nan
-        self._tokens, self._work, self._since = 0, 0.0, time.perf_counter()
+        used = self._operations / seconds / most if most else math.nan
+        self._tokens, self._operations, self._since = 0, 0.0, time.perf_counter()
         metrics.reset_meters("train")
         # A language without a batch since the last line has an empty meter.
         losses = {k: float(v) for k, v in values.items() if k.startswith("loss") and v is not None}

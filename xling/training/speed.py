@@ -32,8 +32,8 @@ def peak(device: str, dtype: torch.dtype) -> tuple[float, str]:
     """
     if device == "cuda":
         name = torch.cuda.get_device_name()
-        operations = next((value for key, value in PEAKS.items() if key in name), 0.0)
-        return (operations if dtype != torch.float32 else 0.0), f"data sheet of {name}"
+        rate = next((value for key, value in PEAKS.items() if key in name), 0.0)
+        return (rate if dtype != torch.float32 else 0.0), f"data sheet of {name}"
     x, seconds = torch.ones(_SIDE, _SIDE, dtype=dtype), []
     for _ in range(_PRODUCTS):
         begin = time.perf_counter()
@@ -42,28 +42,28 @@ def peak(device: str, dtype: torch.dtype) -> tuple[float, str]:
     return 2 * _SIDE**3 / min(seconds), "measured"  # the fastest: others may share the processor
 
 
-def work(model: Any, samples: list[Any]) -> float:
+def operations(model: Any, samples: list[Any]) -> float:
     """Return the floating point operations of an update over the given batches."""
     cfg, vocab = model.cfg, len(model.encoder.tokens.weight)
     inner = cfg.heads * (cfg.head_dim or cfg.dim // cfg.heads)
-    operations = 0.0
+    total = 0.0
     for side in (part for sample in samples for part in _dicts(sample)):
         if "runs" in side:
             is_decoder = "cross" in side
             layers = model.decoder.layers if is_decoder else model.encoder.layers
             seen = [0] * len(layers) if is_decoder else windows.of(cfg.attention, cfg.layers)
             tokens = sum(count * length for count, length in side["runs"])
-            operations += 2 * tokens * _matrices(layers)
+            total += 2 * tokens * _matrices(layers)
             for window in seen:
                 near = (
                     n * length * min(length, 2 * window + 1 if window else length)
                     for n, length in side["runs"]
                 )
-                operations += 4 * inner * sum(near)
-            operations += sum(4 * inner * n * tgt * src for n, tgt, src in side.get("cross", ()))
+                total += 4 * inner * sum(near)
+            total += sum(4 * inner * n * tgt * src for n, tgt, src in side.get("cross", ()))
         if isinstance(side.get("target"), torch.Tensor):
-            operations += 2 * side["target"].numel() * cfg.dim * (vocab + cfg.dim)
-    return 3 * operations
+            total += 2 * side["target"].numel() * cfg.dim * (vocab + cfg.dim)
+    return 3 * total
 
 
 def _matrices(layers: nn.Module) -> int:

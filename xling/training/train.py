@@ -87,7 +87,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
             trainer, _ = build_trainer(parts[0].cfg, Path(folder))
             with memory.kept():
                 return plan.describe(trainer, whole.train, parts, build_task)
-    with ddp.joined(), memory.kept():
+    with ddp.process_group(), memory.kept():
         _train_and_publish(cfg, out, inputs, watch, log)
         ddp.wait()
     return manifest.read(out)
@@ -164,7 +164,7 @@ def _train(
                     continue
                 done = trainer.get_num_updates()
                 log.count(trainer, samples)
-                clock.made(cfg.train.updates - done)
+                clock.count_update(cfg.train.updates - done)
                 last = done == cfg.train.updates
                 stop = ddp.agreed(bool(job.stop_requested()))
                 if done % cfg.train.log_every == 0 or last:

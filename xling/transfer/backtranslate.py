@@ -48,12 +48,12 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
     """
     if phase == "publish":
         return _publish(cfg)
-    if not cfg.work().part(phase, index).is_dir():
+    if not cfg.workspace().part(phase, index).is_dir():
         if cfg.threads:
             torch.set_num_threads(cfg.threads)
         translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens)
         lines = sentences(cfg)[index * cfg.part_lines : (index + 1) * cfg.part_lines]
-        with cfg.work().making(phase, index) as folder:
+        with cfg.workspace().making(phase, index) as folder:
             with Progress(f"translate {cfg.src}-{cfg.tgt}", len(lines), "lines") as progress:
                 translations = translator(
                     lines, cfg.src, cfg.tgt, lambda num, _: progress.update(num), cfg.via
@@ -81,7 +81,7 @@ def _publish(cfg: BackTranslateConfig) -> Answer:
     out = Path(cfg.out)
     if cfg.is_published():
         return _answer(out, "up to date, nothing to do")
-    parts = sorted((cfg.work().root / "translate").glob("[0-9]*"))
+    parts = sorted((cfg.workspace().root / "translate").glob("[0-9]*"))
     if len(parts) != -(-len(sentences(cfg)) // cfg.part_lines):
         raise UserError(f"{len(parts)} parts of {out} exist", fix="run the phase translate first")
     sides = [
@@ -99,7 +99,7 @@ def _publish(cfg: BackTranslateConfig) -> Answer:
             "empty_translations": len(sides[0]) - len(kept),
             "copies": sum(text == translation for text, translation in kept),
         }
-    shutil.rmtree(cfg.work().root.parent, ignore_errors=True)
+    shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
     return _answer(out)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from xling.core import config, languages, manifest
 from xling.core.errors import UserError
-from xling.core.parts import Work
+from xling.core.parts import Workspace
 from xling.models.search import Search
 from xling.models.shape import ModelConfig
 from xling.text import reader
@@ -345,9 +345,9 @@ class BackTranslateConfig:
         """Return the input files and folders."""
         return [Path(self.checkpoint), *self.files]
 
-    def work(self) -> Work:
+    def workspace(self) -> Workspace:
         """Return the parts, keyed by the settings and the inputs."""
-        return Work.beside(
+        return Workspace.beside(
             Path(self.out), [self.content(), [manifest.digest(path) for path in self.inputs()]]
         )
 

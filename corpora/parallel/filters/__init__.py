@@ -23,7 +23,7 @@ from xling.core.registry import Registry
 
 @dataclass(frozen=True)
 class Context:
-    """What filters know beside their settings.
+    """Languages and held-out files that a filter knows besides its settings.
 
     Attributes:
         src: language of the source side.

@@ -72,8 +72,8 @@ class PairLangId(PairFilter):
         src = self._side(pairs["src"], context.src, context.tgt)
         tgt = self._side(pairs["tgt"], context.tgt, context.src)
         swapped = (src == _LIKE_OPPOSITE) & (tgt == _LIKE_OPPOSITE)
-        found = np.select([swapped, src != _OK, tgt != _OK], ["swapped", "other_src", "other_tgt"], "")
-        return pl.Series("reason", found).replace("", None)
+        reasons = np.select([swapped, src != _OK, tgt != _OK], ["swapped", "other_src", "other_tgt"], "")
+        return pl.Series("reason", reasons).replace("", None)
 
     def _side(self, texts: pl.Series, expected: Language, opposite: Language) -> npt.NDArray[np.int8]:
         """Return _OK, _OTHER or _LIKE_OPPOSITE for each text, int8 (num_texts,)."""
@@ -162,19 +162,19 @@ class Usage:
         for place, (text, label) in enumerate(zip(texts, labels, strict=True)):
             if not languages.matches_script(text, self.expected):
                 continue
-            found = grams(text, self.length)
-            mean, spread = self.bins[_size(found)]
+            hashes = grams(text, self.length)
+            mean, spread = self.bins[_size(hashes)]
             vouching = self.total - self.counts.get(label, 0)
             limit = _CLOSE if is_close(self.expected, label) else _FAR
-            answer[place] = self._share(found, vouching) >= max(mean - limit * spread, mean / 2)
+            answer[place] = self._share(hashes, vouching) >= max(mean - limit * spread, mean / 2)
         return answer
 
-    def _share(self, found: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> float:
+    def _share(self, hashes: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> float:
         """Return share of runs that others of the file have."""
-        if not len(found):
+        if not len(hashes):
             return 1.0
-        places = np.minimum(np.searchsorted(self.known, found), len(self.known) - 1)
-        return float(((self.known[places] == found) & (counts[places] >= self.least)).mean())
+        places = np.minimum(np.searchsorted(self.known, hashes), len(self.known) - 1)
+        return float(((self.known[places] == hashes) & (counts[places] >= self.least)).mean())
 
 
 def grams(text: str, length: int) -> UInt64[np.ndarray, " runs"]:
@@ -183,8 +183,8 @@ def grams(text: str, length: int) -> UInt64[np.ndarray, " runs"]:
     return np.unique(runs(np.frombuffer(spaced.encode("utf-32-le"), np.uint32).astype(np.uint64), length))
 
 
-def _size(found: npt.NDArray[np.uint64]) -> int:
-    return min(int(np.log2(max(len(found), 1) / 4 + 1)), _NUM_SIZES - 1)
+def _size(hashes: npt.NDArray[np.uint64]) -> int:
+    return min(int(np.log2(max(len(hashes), 1) / 4 + 1)), _NUM_SIZES - 1)
 
 
 @cache

@@ -179,9 +179,9 @@ def _digits(side: str) -> pl.Expr:
 
 
 def _hosts(side: str) -> pl.Expr:
-    found = pl.col(side).str.to_lowercase().str.extract_all(_URL)
+    urls = pl.col(side).str.to_lowercase().str.extract_all(_URL)
     return (
-        found.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
+        urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
         .list.unique()
         .list.sort()
         .list.join(" ")

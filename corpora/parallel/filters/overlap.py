@@ -64,17 +64,17 @@ class Overlap(PairFilter):
         """See `xling.corpora.parallel.filters.PairFilter`."""
         tests: dict[str, pl.Expr] = {}
         for side in ("src", "tgt"):
-            found = pl.col(side).is_null()  # never
+            is_heldout = pl.col(side).is_null()  # never
             if context.heldout:
                 known = _heldout(stamped(context.heldout), self.min_letters)
-                found = near_key(side).is_in(known.implode())
+                is_heldout = near_key(side).is_in(known.implode())
                 nearly = _nearly(pairs[side], stamped(context.heldout), self.min_letters)
-                found |= pl.int_range(pl.len()).is_in(nearly)
+                is_heldout |= pl.int_range(pl.len()).is_in(nearly)
             if self.leaks and self.block:
-                found |= pl.int_range(pl.len()).is_in(
+                is_heldout |= pl.int_range(pl.len()).is_in(
                     sorted({place for place, _ in self._leaked(pairs[side])})
                 )
-            tests[f"heldout_{side}"] = found
+            tests[f"heldout_{side}"] = is_heldout
         return first_reason(pairs, tests)
 
     def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:

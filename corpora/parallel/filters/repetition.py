@@ -53,11 +53,11 @@ class Repetition(PairFilter):
         (src, many_src), (tgt, many_tgt) = (
             distinct_runs(pairs[side].gather(rows)) for side in ("src", "tgt")
         )
-        found = np.zeros(len(rows), bool)
+        repeated = np.zeros(len(rows), bool)
         for share, other, many in ((src, tgt, many_src), (tgt, src, many_tgt)):
-            found |= (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
+            repeated |= (share < self.min_distinct) & (share < other - self.margin) & (many >= self.min_runs)
         reason = np.full(pairs.height, None, dtype=object)
-        reason[rows.to_numpy()[found]] = "repeated"
+        reason[rows.to_numpy()[repeated]] = "repeated"
         return pl.Series("reason", reason.tolist(), pl.String)
 
 

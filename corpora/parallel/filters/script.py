@@ -65,7 +65,7 @@ class Script(PairFilter):
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """See `xling.corpora.parallel.filters.PairFilter`."""
-        found = [""] * pairs.height
+        reasons = [""] * pairs.height
         for (side, lang), other in zip(context.sides, ("tgt", "src"), strict=True):
             if lang.script in _CLASSES:
                 # Counting the letters that do not belong is fast, since there are few.
@@ -79,8 +79,8 @@ class Script(PairFilter):
                 # Names that both sides write alike are at home in either.
                 own = _without_names(asked, side, other).str.count_matches(letters)
                 for row in asked.filter(own > asked.select(allowed).to_series())["index"]:
-                    found[row] = found[row] or f"script_{side}"
-        return pl.Series("reason", found, pl.String).replace("", None)
+                    reasons[row] = reasons[row] or f"script_{side}"
+        return pl.Series("reason", reasons, pl.String).replace("", None)
 
 
 def _without_names(pairs: pl.DataFrame, side: str, other: str) -> pl.Series:

@@ -32,7 +32,7 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class SourceContext:
-    """What sources need to know.
+    """Languages, folders and addresses that a source needs.
 
     Attributes:
         src: language of the source side.
@@ -118,7 +118,7 @@ class PairReader:
         """Return the sources behind a URI, whose scheme is cut off in ``rest``.
 
         Raises:
-            UserError: what it names is missing, damaged, or not to be had for these languages.
+            UserError: what it names is missing, damaged, or not available for these languages.
         """
         raise NotImplementedError(f"{cls.__name__} has no open")
 
@@ -138,17 +138,17 @@ def open_sources(uris: Iterable[str], context: SourceContext) -> list[PairSource
     Raises:
         UserError: no such scheme, or what the URI names is missing or damaged.
     """
-    found: list[PairSource] = []
+    sources: list[PairSource] = []
     for uri in uris:
         scheme, sign, rest = uri.partition(":")
         if not sign and scheme not in PAIR_SOURCES:
             raise unknown("source of pairs", uri, [f"{name}:..." for name in PAIR_SOURCES])
-        found += PAIR_SOURCES[scheme].open(rest, context)
-    return found
+        sources += PAIR_SOURCES[scheme].open(rest, context)
+    return sources
 
 
 def drop_row(ledger: Ledger, reason: str, where: str, text: str) -> None:
-    """Count something that is no pair."""
+    """Count something that is not a pair."""
     ledger.drop(READ, reason, Document(where, text))
 
 
@@ -179,12 +179,12 @@ def codes_of(lang: Language) -> list[str]:
 
 
 def _frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
-    made = frame(
+    pairs = frame(
         {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
         uri,
         first,
         f"{number}",
     )
-    return made.with_columns(
+    return pairs.with_columns(
         pl.col("src", "tgt").str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars()
     )

@@ -32,7 +32,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                 _check(path, info)
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise UserError(f"{path} is no whole zip archive: {error}", fix="get the file again") from None
+        raise UserError(f"{path} is not a complete zip archive: {error}", fix="get the file again") from None
 
 
 def _check(path: Path, info: zipfile.ZipInfo) -> None:

@@ -30,7 +30,7 @@ from xling.text.document import Ledger
 
 @dataclass(frozen=True)
 class _Known:
-    """Where a data set is: ``config`` with {a}-{b} is one of pairs, with {lang} one of single languages."""
+    """Address of a data set. ``config`` names a pair with {a}-{b}, or a single language with {lang}."""
 
     path: str
     config: str

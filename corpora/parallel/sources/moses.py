@@ -123,21 +123,23 @@ def _beside(stem: str, lang: Language) -> Path:
 
 
 def _members(path: Path, names: list[str], lang: Language) -> dict[str, str]:
-    """Return stem -> member of one language, in the order of the archive; what macOS adds is no member.
+    """Return stem -> member of one language, in the order of the archive; files that macOS adds are left out.
 
     Raises:
         UserError: no member is in the language, or two codes of it have one stem.
     """
-    codes, found = codes_of(lang), dict[str, str]()
+    codes, members = codes_of(lang), dict[str, str]()
     for name in names:
         stem, _, code = name.rpartition(".")
         if code not in codes or name.startswith("__MACOSX/") or PurePosixPath(name).name.startswith("._"):
             continue
-        if stem in found:
-            raise UserError(f"{path} has {found[stem]} and {name}, both {lang.code}", "one member of a name")
-        found[stem] = name
-    if not found:
+        if stem in members:
+            raise UserError(
+                f"{path} has {members[stem]} and {name}, both {lang.code}", "one member of a name"
+            )
+        members[stem] = name
+    if not members:
         raise UserError(
             f"{path} has no member for {lang.code}: {', '.join(names[:8])}", f"a member *.{lang.code}"
         )
-    return found
+    return members

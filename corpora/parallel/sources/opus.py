@@ -43,9 +43,9 @@ class Opus(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source a corpus, downloaded."""
         name, _, version = rest.partition(":")
-        found = list_corpora(context, name, version)
+        entries = list_corpora(context, name, version)
         sources = []
-        for entry in found:
+        for entry in entries:
             path = fetch_entry(entry, context)
             uri = f"opus:{entry['corpus']}:{entry['version']}"
             rows = lambda ledger, path=path: zip_rows(path, context, ledger)  # noqa: E731 - binds this path
@@ -106,10 +106,10 @@ def _checked(entry: Any) -> dict[str, Any]:
         ValueError: a value is not of its type.
         UserError: a name could lead elsewhere, or the address is not of the web.
     """
-    found = {key: str(entry[key]) for key in ("corpus", "version", "url")}
-    cache_path(Path(), found["corpus"], found["version"])
-    check_url(found["url"])
-    return found | {"alignment_pairs": int(entry.get("alignment_pairs") or 0)}
+    fields = {key: str(entry[key]) for key in ("corpus", "version", "url")}
+    cache_path(Path(), fields["corpus"], fields["version"])
+    check_url(fields["url"])
+    return fields | {"alignment_pairs": int(entry.get("alignment_pairs") or 0)}
 
 
 def fetch_entry(entry: dict[str, Any], context: SourceContext) -> Path:
@@ -131,5 +131,5 @@ def _facts(url: str) -> tuple[int | None, str]:
             length, etag = answer.headers.get("Content-Length"), answer.headers.get("ETag", "")
     except OSError:
         return None, ""  # the download itself will say what is wrong
-    found = _MD5.match(etag)
-    return int(length) if length else None, f"md5:{found[1]}" if found else ""
+    checksum = _MD5.match(etag)
+    return int(length) if length else None, f"md5:{checksum[1]}" if checksum else ""

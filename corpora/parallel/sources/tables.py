@@ -1,8 +1,8 @@
 """``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``: tables with a pair a row.
 
-Columns are named behind ``#``, in tsv and csv also numbered from 1. Without it they are sought by name: the
-codes of the languages, ``src`` and ``tgt``, ``source`` and ``target``, or a mapping ``translation`` by language;
-a tsv or csv file without such a header has the source in column 1 and the target in column 2.
+Columns are named after ``#``; those of tsv and csv can also be numbered from 1. Without ``#``, the columns are those
+called by the codes of the languages, ``src`` and ``tgt``, ``source`` and ``target``, or a mapping ``translation`` by
+language. A tsv or csv file without such a header has the source in column 1 and the target in column 2.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Parquet(_Table):
                         number += 1
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise UserError(
-                f"{path} is no whole Parquet file: {' '.join(str(error).split())[:200]}"
+                f"{path} is not a complete Parquet file: {' '.join(str(error).split())[:200]}"
             ) from None
 
     @classmethod
@@ -192,10 +192,10 @@ def _places(
         if min(map(int, named)) < 1:
             raise UserError(f"column numbers {','.join(named)}", "numbers from 1")
         return [int(name) - 1 for name in named], False
-    found = _columns([name.strip().lower() for name in header], [name.lower() for name in named], context)
-    if found:
+    columns = _columns([name.strip().lower() for name in header], [name.lower() for name in named], context)
+    if columns:
         lowered = [name.strip().lower() for name in header]
-        return [lowered.index(name) for name in found], True
+        return [lowered.index(name) for name in columns], True
     if named:
         raise UserError(f"{path} has no columns {', '.join(named)}", f"columns {', '.join(header)}"[:300])
     return [0, 1], False

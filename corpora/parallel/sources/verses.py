@@ -71,25 +71,25 @@ def read_verses(path: Path) -> dict[str, str]:
     Raises:
         UserError: the file is damaged or holds no verse.
     """
-    found: dict[str, list[str]] = {}
+    verses: dict[str, list[str]] = {}
     if ".xml" in path.suffixes:
-        _read_xml(path, found)
+        _read_xml(path, verses)
     else:
         for line in reader.lines(path):
             number, sign, text = line.partition("\t")
             if sign:
-                found.setdefault(number.upper(), []).append(text)
-    if not found:
+                verses.setdefault(number.upper(), []).append(text)
+    if not verses:
         raise UserError(f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines")
-    return {number: " ".join(" ".join(parts).split()) for number, parts in found.items()}
+    return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}
 
 
-def _read_xml(path: Path, found: dict[str, list[str]]) -> None:
+def _read_xml(path: Path, verses: dict[str, list[str]]) -> None:
     number = ""
     with open_xml(path) as handle:
         for kind, value, attributes in events(handle, str(path)):
             if kind == "text" and number:
-                found.setdefault(number, []).append(value)
+                verses.setdefault(number, []).append(value)
             elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
                 number = attributes.get("id", "").upper().removeprefix("B.")
             elif kind == "start" and value == "verse":

@@ -126,8 +126,8 @@ def evil_zip(tmp_path, kind):
         ("backslash", "leaves the archive"),
         ("link", "is a link"),
         ("bomb", "expands"),
-        ("cut", "no whole zip"),
-        ("damaged", "no whole zip"),
+        ("cut", "not a complete zip"),
+        ("damaged", "not a complete zip"),
     ],
 )
 def test_bad_archives_are_refused(tmp_path, context, kind, message):
@@ -194,7 +194,7 @@ def test_tables(tmp_path, context):
     assert rows(f"parquet:{tmp_path}/a.parquet#x+y+d", context, ledger) == [("A", "B", "1")]
     assert ledger.dropped == {("read", "malformed"): 1}
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
-    with pytest.raises(UserError, match="no whole Parquet"):
+    with pytest.raises(UserError, match="not a complete Parquet"):
         rows(f"parquet:{tmp_path}/cut.parquet", context)
     with pytest.raises(UserError, match="has no columns"):
         rows(f"tsv:{tmp_path}/head.tsv#english+swahili", context)

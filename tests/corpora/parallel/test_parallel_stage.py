@@ -174,17 +174,17 @@ def test_a_build_whose_twin_was_faster_is_done(tmp_path, pairs):
     source = [write(tmp_path, pairs)]
     cfg, told = build(tmp_path, source)
     assert run_part(cfg, "read", 0) is None
-    work = cfg.work().root
-    shutil.rmtree(work.parent, ignore_errors=True)
+    workspace = cfg.workspace().root
+    shutil.rmtree(workspace.parent, ignore_errors=True)
 
     def cleared(*_):
-        raise FileNotFoundError(work)
+        raise FileNotFoundError(workspace)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xling.corpora.parallel.build._run_part", cleared)
         assert run_part(cfg, "read", 0) is None
         assert str(run_part(cfg, "publish", 0)) == str(told)
-        work.mkdir(parents=True)
+        workspace.mkdir(parents=True)
         with pytest.raises(FileNotFoundError):
             run_part(cfg, "read", 0)
 

@@ -52,12 +52,12 @@ def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Pat
 
 def test_rows_with_errors_name_source_gold_and_both_answers(runs: tuple[tuple[str, ...], Path]) -> None:
     systems = comparison.systems_of(open_runs(runs[0]), runs[1])
-    (sheet,) = browse.rows(systems, 60).details
-    assert [name for name, _ in sheet.columns][3:] == ["gold", "one", "two", "what"]
-    assert {row[0] for row in sheet.rows} == {"de", "sw"}, "all of English is right"
-    for _, _, source, gold, first, second, what in sheet.rows:
+    (table,) = browse.rows(systems, 60).details
+    assert [name for name, _ in table.columns][3:] == ["gold", "one", "two", "what"]
+    assert {row[0] for row in table.rows} == {"de", "sw"}, "all of English is right"
+    for _, _, source, gold, first, second, what in table.rows:
         assert " / " in str(source) and first != gold and second == gold and what == browse.KINDS[1]
-    assert len(sheet.rows) == 18
+    assert len(table.rows) == 18
     shared = browse.rows(systems, 5).details[0]
     assert [row[0] for row in shared.rows] == ["de", "de", "de", "sw", "sw"]
     assert not browse.rows(systems, 0)

@@ -27,8 +27,8 @@ from xling.eval.report import artifacts, comparison, stage
 from xling.eval.report.stage import ReportConfig
 from xling.eval.results import Score
 from xling.eval.settings import EvalConfig
-from xling.pages import figure, sheet
-from xling.pages.sheet import Sheet
+from xling.pages import figure, tabular
+from xling.pages.tabular import Table
 
 LANGS = ("en", "de", "sw")
 RIGHT = {"one": {"en": 12, "sw": 6, "de": 9}, "two": {"en": 12, "sw": 12, "de": 10}}
@@ -296,9 +296,9 @@ def test_systems_of_several_runs_are_named_apart() -> None:
         scores = [Score(suite, "sw", "accuracy", value, 9, 1, s) for s in (system, "random")]
         return artifacts.Run(name, Path(name), (), (), tuple(scores), {})
 
-    scores, notes = artifacts.joined([one("a", "pretrained", 1.0), one("b", "pretrained", 2.0)])
+    scores, notes = artifacts.merged_scores([one("a", "pretrained", 1.0), one("b", "pretrained", 2.0)])
     assert [(s.system, s.value) for s in scores] == [("a", 1.0), ("random", 1.0), ("b", 2.0)] and notes
-    scores, notes = artifacts.joined([one("a", "pretrained", 1.0), one("b", "mine", 2.0, "panx")])
+    scores, notes = artifacts.merged_scores([one("a", "pretrained", 1.0), one("b", "mine", 2.0, "panx")])
     assert [s.system for s in scores] == ["pretrained", "random", "mine", "random"] and not notes
 
 
@@ -332,23 +332,23 @@ def test_every_latex_row_has_every_column(both: Path) -> None:
 
 
 def test_a_table_in_every_format() -> None:
-    table = Sheet(
+    table = Table(
         "t",
         "A <b>",
         (("name", ""), ("n", ",d"), ("x", ".1f")),
         (("a|b", 1234, 0.25), ("c&", None, None)),
         ("so",),
     )
-    assert sheet.markdown(table).splitlines()[2:6] == [
+    assert tabular.markdown(table).splitlines()[2:6] == [
         "| name |     n |    x |",
         "|------|------:|-----:|",
         "| a\\|b | 1,234 |  0.2 |",
         "| c&   |     - |    - |",
     ]
-    assert sheet.comma_separated(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
-    assert r"c\& & - & - \\" in sheet.latex(table)
-    assert "<h3>A &lt;b&gt;</h3>" in sheet.html_table(table)
-    assert "<h3>" not in sheet.html_table(table, heading=False)
+    assert tabular.comma_separated(table) == "name,n,x\na|b,1234,0.25\nc&,,\n"
+    assert r"c\& & - & - \\" in tabular.latex(table)
+    assert "<h3>A &lt;b&gt;</h3>" in tabular.html_table(table)
+    assert "<h3>" not in tabular.html_table(table, heading=False)
 
 
 def test_more_lines_than_can_be_told_apart_are_several_pictures() -> None:

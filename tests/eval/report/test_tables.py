@@ -50,7 +50,7 @@ def scores() -> list[Score]:
     return found
 
 
-def table(**changes: object) -> tables.Table:
+def table(**changes: object) -> tables.ScoreTable:
     groups = tables.group_maps(scores()[:-1], ("family", "script"))
     settings = {"groups": groups, "corpus_sizes": {"de": 9.0, "sw": 1.0, "tr": 3.0, "en": 20.0, "fr": 1.0}}
     return tables.language_table(scores(), "Zero-shot <transfer>", **settings | changes)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_every_format_equals_its_golden_file(name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def line(found: tables.Table, name: str) -> list[float | None]:
+def line(found: tables.ScoreTable, name: str) -> list[float | None]:
     (row,) = [row for row in found.lines if row.name == name]
     return [cell.value for cell in row.cells]
 

@@ -23,8 +23,8 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: li
         model: their estimates.
     """
     words = pl.Series(vocabulary, dtype=pl.String)
-    work = path.with_name(path.name + ".tmp")
-    with work.open("wb") as handle:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as handle:
         sizes = "".join(f"ngram {n}={int(e.kept.sum())}\n" for n, e in enumerate(model, start=1))
         handle.write(f"\\data\\\n{sizes}".encode())
         for n, estimates in enumerate(model, start=1):
@@ -42,7 +42,7 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[Order], model: li
                     handle, include_header=False, separator="\t", quote_style="never", float_precision=7
                 )
         handle.write(b"\n\\end\\\n")
-    work.rename(path)
+    temporary.rename(path)
 
 
 def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:

@@ -20,7 +20,7 @@ def log_bin(value: float) -> int:
 
 
 @dataclass
-class SourceTally:
+class SourceCounters:
     """Documents read from one source."""
 
     num_docs: int = 0
@@ -36,7 +36,7 @@ class SourceTally:
             self.first_date = min(self.first_date or day, day)
             self.last_date = max(self.last_date, day)
 
-    def merge(self, other: SourceTally) -> None:
+    def merge(self, other: SourceCounters) -> None:
         """Add another part's counts."""
         self.num_docs += other.num_docs
         self.num_chars += other.num_chars
@@ -46,7 +46,7 @@ class SourceTally:
 
 
 @dataclass
-class Tally:
+class Counters:
     """Counts of one part, or of a whole corpus.
 
     Attributes:
@@ -64,8 +64,8 @@ class Tally:
     histograms: dict[str, Counter[int]] = field(default_factory=dict)
     statistics: dict[str, Counter[int]] = field(default_factory=dict)
     confusion: Counter[str] = field(default_factory=Counter)
-    sources: dict[str, SourceTally] = field(default_factory=dict)
-    kept: dict[str, SourceTally] = field(default_factory=dict)
+    sources: dict[str, SourceCounters] = field(default_factory=dict)
+    kept: dict[str, SourceCounters] = field(default_factory=dict)
     buckets: Counter[str] = field(default_factory=Counter)
     samples: list[tuple[int, str, str]] = field(default_factory=list)
 
@@ -87,7 +87,7 @@ class Tally:
         self.observe("length kept", len(doc.text))
         if "perplexity" in doc.meta:
             self.observe("perplexity kept", doc.meta["perplexity"])
-        self.kept.setdefault(doc.source, SourceTally()).add(doc)
+        self.kept.setdefault(doc.source, SourceCounters()).add(doc)
         if bucket := doc.meta.get("bucket"):
             self.buckets[bucket] += 1
 
@@ -100,7 +100,7 @@ class Tally:
         """Count the language that was found beside the one that the source declares."""
         self.confusion[f"{doc.meta.get('declared_lang', '')}\t{doc.lang}"] += 1
 
-    def merge(self, other: Tally, num_samples: int) -> None:
+    def merge(self, other: Counters, num_samples: int) -> None:
         """Add another part's counts; ``num_samples`` samples stay."""
         for name, bins in other.histograms.items():
             self.histograms.setdefault(name, Counter()).update(bins)
@@ -109,8 +109,8 @@ class Tally:
         self.confusion.update(other.confusion)
         self.buckets.update(other.buckets)
         for mine, theirs in ((self.sources, other.sources), (self.kept, other.kept)):
-            for uri, tally in theirs.items():
-                mine.setdefault(uri, SourceTally()).merge(tally)
+            for uri, counted in theirs.items():
+                mine.setdefault(uri, SourceCounters()).merge(counted)
         self.samples = sorted([*self.samples, *other.samples])[:num_samples]
 
     def to_json(self) -> dict[str, Any]:
@@ -119,21 +119,26 @@ class Tally:
             "histograms": _with_texts(self.histograms),
             "statistics": _with_texts(self.statistics),
             "confusion": dict(self.confusion),
-            "sources": {uri: vars(tally) for uri, tally in self.sources.items()},
-            "kept": {uri: vars(tally) for uri, tally in self.kept.items()},
+            "sources": {uri: vars(counted) for uri, counted in self.sources.items()},
+            "kept": {uri: vars(counted) for uri, counted in self.kept.items()},
             "buckets": dict(self.buckets),
             "samples": self.samples,
         }
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Tally:
-        """Return the tally written by `to_json`."""
-        return Tally(
+    def of_stats(stats: dict[str, Any]) -> Counters:
+        """Return the counters of a corpus from its ``stats.json``; versions until 0.2 called them ``tally``."""
+        return Counters.from_json(stats["counters"] if "counters" in stats else stats["tally"])
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Counters:
+        """Return the counters written by `to_json`."""
+        return Counters(
             histograms=_with_numbers(data["histograms"]),
             statistics=_with_numbers(data.get("statistics", {})),
             confusion=Counter(data["confusion"]),
-            sources={uri: SourceTally(**tally) for uri, tally in data["sources"].items()},
-            kept={uri: SourceTally(**tally) for uri, tally in data["kept"].items()},
+            sources={uri: SourceCounters(**counted) for uri, counted in data["sources"].items()},
+            kept={uri: SourceCounters(**counted) for uri, counted in data["kept"].items()},
             buckets=Counter(data["buckets"]),
             samples=[(number, name, text) for number, name, text in data["samples"]],
         )

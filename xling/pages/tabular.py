@@ -14,7 +14,7 @@ HOLE = "-"
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Table:
     """Rows under named columns.
 
     Attributes:
@@ -63,60 +63,60 @@ def grid(rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> list[str]:
     return [written(rows[0]), f"|{rule}|", *map(written, rows[1:])]
 
 
-def markdown_rows(sheet: Sheet, plain: Callable[[str], str] | None = None) -> list[str]:
+def markdown_rows(table: Table, plain: Callable[[str], str] | None = None) -> list[str]:
     """Return the lines of a table as a GitHub table, without title and notes; ``plain`` escapes the texts."""
-    body = [[(plain or _plain)(cell) for cell in row] for row in sheet.texts()]
-    return grid([[name for name, _ in sheet.columns], *body], [bool(spec) for _, spec in sheet.columns])
+    body = [[(plain or _plain)(cell) for cell in row] for row in table.texts()]
+    return grid([[name for name, _ in table.columns], *body], [bool(spec) for _, spec in table.columns])
 
 
-def markdown(sheet: Sheet) -> str:
+def markdown(table: Table) -> str:
     """Format a GitHub table with right-aligned numbers."""
-    lines = [f"## {sheet.title}", "", *markdown_rows(sheet)]
-    return "\n".join([*lines, "", *(f"- {note}" for note in sheet.notes)]).rstrip() + "\n"
+    lines = [f"## {table.title}", "", *markdown_rows(table)]
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
 
 
 def _plain(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def comma_separated(sheet: Sheet) -> str:
+def comma_separated(table: Table) -> str:
     """Format a table as CSV: a header and one row per line, numbers with all digits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([name for name, _ in sheet.columns])
-    for row in sheet.rows:
+    writer.writerow([name for name, _ in table.columns])
+    for row in table.rows:
         writer.writerow(["" if c is None else repr(round(c, 6)) if isinstance(c, float) else c for c in row])
     return out.getvalue()
 
 
-def latex(sheet: Sheet) -> str:
+def latex(table: Table) -> str:
     """Format a table with the LaTeX packages booktabs and longtable, which allows page breaks."""
-    spec = "".join("r" if number else "l" for _, number in sheet.columns)
-    head = " & ".join(tex(name) for name, _ in sheet.columns) + r" \\"
-    caption = rf"\caption{{{tex(sheet.title)}. {' '.join(map(tex, sheet.notes))}}} \\".replace(". }", ".}")
-    rows = [" & ".join(map(tex, row)) + r" \\" for row in sheet.texts()]
+    spec = "".join("r" if number else "l" for _, number in table.columns)
+    head = " & ".join(tex(name) for name, _ in table.columns) + r" \\"
+    caption = rf"\caption{{{tex(table.title)}. {' '.join(map(tex, table.notes))}}} \\".replace(". }", ".}")
+    rows = [" & ".join(map(tex, row)) + r" \\" for row in table.texts()]
     body = [caption, r"\toprule", head, r"\midrule", r"\endhead", *rows, r"\bottomrule"]
     return "\n".join([rf"\begin{{longtable}}{{{spec}}}", *body, r"\end{longtable}", ""])
 
 
 def html_table(
-    sheet: Sheet, heading: bool = True, most: int | None = None, marks: Mapping[str, str] | None = None
+    table: Table, heading: bool = True, most: int | None = None, marks: Mapping[str, str] | None = None
 ) -> str:
     """Return a table element in a horizontally scrolling box, with its heading (if requested) and notes.
 
     Args:
-        sheet: the table.
+        table: the table.
         heading: whether its title stands above it.
         most: rows that are shown; a note says how many more its CSV file has.
         marks: name of a column -> what a script knows the column by.
     """
-    numbers = ["num" if spec else "text" for _, spec in sheet.columns]
+    numbers = ["num" if spec else "text" for _, spec in table.columns]
     of = {name: f' data-of="{html.escape(mark)}"' for name, mark in (marks or {}).items()}
     head = "".join(
         f'<th scope="col" class="{css}"{of.get(name, "")}>{html.escape(name)}</th>'
-        for (name, _), css in zip(sheet.columns, numbers, strict=True)
+        for (name, _), css in zip(table.columns, numbers, strict=True)
     )
-    texts = sheet.texts()
+    texts = table.texts()
     body = "\n".join(
         "<tr>"
         + "".join(
@@ -126,11 +126,11 @@ def html_table(
         + "</tr>"
         for row in texts[:most]
     )
-    notes = list(sheet.notes)
+    notes = list(table.notes)
     if most is not None and len(texts) > most:
-        notes.append(f"{most:,} of {len(texts):,} rows; all are in {sheet.name}.csv.")
-    title = f"<h3>{html.escape(sheet.title)}</h3>\n" if heading else ""
-    return title + html_grid(f"<tr>{head}</tr>", body, notes, sheet.title)
+        notes.append(f"{most:,} of {len(texts):,} rows; all are in {table.name}.csv.")
+    title = f"<h3>{html.escape(table.title)}</h3>\n" if heading else ""
+    return title + html_grid(f"<tr>{head}</tr>", body, notes, table.title)
 
 
 def html_grid(head: str, body: str, notes: Sequence[str] = (), title: str = "", data: str = "") -> str:
