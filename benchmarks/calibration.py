@@ -1,6 +1,9 @@
 """False alarms of comparisons and coverage of intervals on real predictions of ten suites, with and without clusters.
 
-Usage: ``python -m benchmarks.calibration [DRAWS [SUITES]]`` with XLING_DATA set. The systems are two controls each.
+``python -m benchmarks.calibration record [SUITES]``, with XLING_DATA set, predicts with two controls a suite. It keeps the
+statistics of their rows in `RECORDED`, without texts or answers. ``python -m benchmarks.calibration DRAWS [SUITES]`` draws
+from them, and so do the tests.
+
 False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
 often is p at or below .05? Coverage: items (with their passage or document) are drawn from the available ones, as if
 these were all there are; how often do the intervals of the average and of the difference hold the values of all?
@@ -32,6 +35,7 @@ from xling.eval.suite import suites
 MAX_ITEMS, RESAMPLES = 300, 1000
 PLAIN_DRAWS = 300
 """Draws in which rows drawn one by one are tried too; their rates are far off, so few draws show it."""
+RECORDED = Path(__file__).parent.parent / "tests/eval/calibration.npz"
 
 
 @dataclass(frozen=True)
@@ -61,15 +65,44 @@ CASES = (
 
 def main(draws: str = "300", *names: str) -> int:
     """Measure every case, or those of the suites named, and print a row of JSON for each."""
+    if draws == "record":
+        return record(names)
+    for suite in names or [case.suite for case in CASES]:
+        said = measured(METRICS[suites()[suite].metric], recorded(suite), int(draws), suite)
+        print(json.dumps({"suite": suite, **said}), flush=True)
+    return 0
+
+
+def record(names: Sequence[str] = ()) -> int:
+    """Predict with both systems of every case, or of those named, and keep the statistics of their rows."""
     data = Path(os.environ["XLING_DATA"])
+    arrays = dict(np.load(RECORDED)) if RECORDED.is_file() else {}
     for case in (case for case in CASES if not names or case.suite in names):
         with tempfile.TemporaryDirectory() as folder:
-            a, b = (
+            systems = [
                 scored(case, settings, Path(folder) / name, data)
                 for name, settings in (("a", case.first), ("b", case.second))
-            )
-        print(json.dumps({"suite": case.suite, **measured(case, a, b, int(draws))}), flush=True)
+            ]
+        pairs = few(
+            [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(*systems, strict=True)]
+        )
+        own, _ = stats.clusters_of([p.sides()[0] for p in pairs])
+        for pair, clusters in zip(pairs, own, strict=True):
+            parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
+            arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
+        np.savez_compressed(RECORDED, **arrays)
+        print(case.suite, sum(len(p.a) for p in pairs), RECORDED.stat().st_size, flush=True)
     return 0
+
+
+def recorded(suite: str) -> list[Paired]:
+    """Return the row statistics of both systems of a case, a language each; rows of one cluster share an id."""
+    arrays = np.load(RECORDED)
+    langs = [
+        name.split("/")[1] for name in arrays.files if name.startswith(f"{suite}/") and name.endswith("/a")
+    ]
+    parts = ((lang, *(arrays[f"{suite}/{lang}/{name}"] for name in ("a", "b", "clusters"))) for lang in langs)
+    return [Paired(lang, a, b, [str(c) for c in clusters], [None] * len(a)) for lang, a, b, clusters in parts]
 
 
 def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[Scored]:
@@ -83,16 +116,13 @@ def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[
     ]
 
 
-def measured(case: Case, a: Sequence[Scored], b: Sequence[Scored], draws: int) -> dict[str, Any]:
+def measured(metric: Metric, pairs: Sequence[Paired], draws: int, key: str) -> dict[str, Any]:
     """Return rates with the statistics' clusters, and with rows drawn one by one."""
-    metric = METRICS[suites()[case.suite].metric]
-    pairs = [Paired(x.origin.lang, x.stats, y.stats, x.ids, x.blocks) for x, y in zip(a, b, strict=True)]
-    pairs = few(pairs)
     own, count = stats.clusters_of([p.sides()[0] for p in pairs])
     truth = stats.compare(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
     counts = {name: {"alarms": 0, "difference": 0, "average": 0} for name in ("rows", "clusters")}
-    draw = rng("calibration", case.suite)
+    draw = rng("calibration", key)
     for number in range(draws):
         swap = draw.random(count) < 0.5
         null = [
