@@ -1,8 +1,8 @@
 """False alarms of comparisons and coverage of intervals on real predictions of ten suites, with and without clusters.
 
-``python -m benchmarks.calibration record [SUITES]``, with XLING_DATA set, predicts with two controls a suite. It keeps the
-statistics of their rows in `RECORDED`, without texts or answers. ``python -m benchmarks.calibration DRAWS [SUITES]`` draws
-from them, and so do the tests.
+``python -m benchmarks.calibration record [SUITES]``, with XLING_DATA set, predicts with two controls a suite. It keeps
+the statistics of their rows in `RECORDED`, without texts or answers.
+``python -m benchmarks.calibration DRAWS [SUITES]`` draws from them, and so do the tests.
 
 False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
 often is p at or below .05? Coverage: items (with their passage or document) are drawn from the available ones, as if
