@@ -9,12 +9,8 @@ from xling.core.languages import LANGUAGES
 from xling.eval.readers import lines, parallel
 from xling.eval.suite import SUITES, Example, Layout, Row, Suite, recorded_files
 
-CODES = {lang.code: lang.ntrex for lang in LANGUAGES.values() if lang.ntrex} | {
-    "es_MX": "spa-MX",
-    "fr_CA": "fra-CA",
-    "pt_BR": "por-BR",
-}
-"""The languages of NTREX-128 without the variants of English, by their codes in file names."""
+CODES = {lang.code: lang.ntrex for lang in LANGUAGES.values() if lang.ntrex}
+"""The languages of NTREX-128 without its six variants of others, by their codes in file names."""
 
 DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""

@@ -4,7 +4,7 @@ from xling.core.languages import LANGUAGES
 from xling.eval.readers import table
 from xling.eval.suite import SUITES, Example, Layout, Online, Suite, recorded_files
 
-CODES = {lang.code: lang.flores for lang in LANGUAGES.values() if lang.flores} | {"nqo_Nkoo": "nqo_Nkoo"}
+CODES = {lang.code: lang.flores for lang in LANGUAGES.values() if lang.flores}
 """The languages of FLORES-200, and N'Ko, by their codes in file names."""
 
 SUITES.add(
