@@ -32,8 +32,8 @@ from xling.eval.settings import EvalConfig
 from xling.eval.stats import Answered, Paired
 from xling.eval.suite import suites
 
-MAX_ITEMS, RESAMPLES = 300, 1000
-PLAIN_DRAWS = 300
+MAX_ITEMS, RESAMPLES = 300, 400
+PLAIN_DRAWS = 100
 """Draws in which rows drawn one by one are tried too; their rates are far off, so few draws show it."""
 RECORDED = Path(__file__).parent.parent / "tests/eval/calibration.npz"
 
@@ -116,8 +116,10 @@ def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[
     ]
 
 
-def measured(metric: Metric, pairs: Sequence[Paired], draws: int, key: str) -> dict[str, Any]:
-    """Return rates with the statistics' clusters, and with rows drawn one by one."""
+def measured(
+    metric: Metric, pairs: Sequence[Paired], draws: int, key: str, plain_draws: int = PLAIN_DRAWS
+) -> dict[str, Any]:
+    """Return rates with the statistics' clusters, and with rows drawn one by one in the first ``plain_draws``."""
     own, count = stats.clusters_of([p.sides()[0] for p in pairs])
     truth = stats.compare(pairs, metric, "truth", 10).difference
     average = float(np.mean([float(metric.reduce(p.a.sum(axis=0))) for p in pairs]))
@@ -131,7 +133,7 @@ def measured(metric: Metric, pairs: Sequence[Paired], draws: int, key: str) -> d
         ]
         again = resampled(pairs, own, draw.integers(count, size=count))
         for name, counter in counts.items():
-            if name == "rows" and number >= PLAIN_DRAWS:
+            if name == "rows" and number >= plain_draws:
                 continue
             tests = [[plain(p) for p in chosen] if name == "rows" else chosen for chosen in (null, again)]
             counter["alarms"] += stats.compare(tests[0], metric, f"n{number}", RESAMPLES).p_two_sided <= 0.05
@@ -139,10 +141,8 @@ def measured(metric: Metric, pairs: Sequence[Paired], draws: int, key: str) -> d
             counter["difference"] += test.low <= truth <= test.high
             low, high = averages([p.sides()[0] for p in tests[1]], metric, f"a{number}")
             counter["average"] += low <= average <= high
-    tried = {"rows": min(draws, PLAIN_DRAWS), "clusters": draws}
-    shares = {
-        n: {k: round(100 * v / tried[n], 1) for k, v in counter.items()} for n, counter in counts.items()
-    }
+    tried = {name: num for name, num in (("rows", min(draws, plain_draws)), ("clusters", draws)) if num}
+    shares = {n: {k: round(100 * v / num, 1) for k, v in counts[n].items()} for n, num in tried.items()}
     return {"rows": sum(len(p.a) for p in pairs), "clusters": count, "draws": draws, "percent": shares}
 
 

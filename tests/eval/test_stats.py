@@ -269,17 +269,16 @@ def test_rates_on_many_draws(name: str) -> None:
 def test_rates_on_real_predictions(suite: str) -> None:
     """Rows of two controls in several languages, which are correlated as real ones are.
 
-    At a rate of 5 % of 300 draws, more than 27 alarms have a probability below one in 1,000; so have fewer than 272 of
-    300 intervals that cover. `docs/results.d/eval.md` has 2,000 draws.
+    At a rate of 5 % of 100 draws, more than 12 alarms have a probability of 0.15 %; so have fewer than 88 of 100
+    intervals that cover. `docs/results.d/eval.md` has 2,000 draws.
     """
-    metric = METRICS[suites()[suite].metric]
-    pairs = calibration.recorded(suite)
-    assert len(pairs) > 2 and len({len(pair.a) for pair in pairs}) < 3
-    found = calibration.measured(metric, pairs, 300, suite)["percent"]
-    assert found["clusters"]["alarms"] <= 9, found
-    assert min(found["clusters"]["difference"], found["clusters"]["average"]) >= 90.6, found
-    if suite in ("sib200", "ntrex"):
-        assert found["rows"]["alarms"] > 20, (
+    metric, pairs = METRICS[suites()[suite].metric], calibration.recorded(suite)
+    is_shared = suite in ("sib200", "ntrex")
+    found = calibration.measured(metric, pairs, 100, suite, 40 if is_shared else 0)["percent"]
+    assert len(pairs) > 2 and found["clusters"]["alarms"] <= 12, found
+    assert min(found["clusters"]["difference"], found["clusters"]["average"]) >= 88, found
+    if is_shared:
+        assert found["rows"]["alarms"] > 15, (
             "rows drawn one by one raise false alarms, or this would miss them"
         )
 
