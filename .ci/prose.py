@@ -9,12 +9,7 @@ The rules, each with its limit:
 - spelling: codespell,
 - links: a relative link leads to a file, and its anchor to a heading.
 
-Three lists in ``.ci/prose/`` name the files that do not follow the rules yet: ``docs.txt``, ``docstrings.txt`` and
-``names.txt``. A list can only become shorter: a file with faults that is not listed fails the check, and so does a
-listed file without faults.
-
-Run ``python .ci/prose.py`` for all files, ``python .ci/prose.py --show FILE ...`` for the faults of some files, and
-``python .ci/prose.py --shrink`` to delete the lines of files that follow the rules now.
+Run ``python .ci/prose.py`` for all files, or ``python .ci/prose.py --show FILE ...`` for some.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-LISTS = ROOT / ".ci" / "prose"
+SPELLING = ROOT / ".ci" / "spelling.txt"
 MARKDOWN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/**/*.md")
 CODE = ("xling/*.py", "xling/*/**/*.py", "corpora/**/*.py", "eval/**/*.py", "slurm/**/*.py", ".ci/*.py")
 LONGEST = 35  # words in a sentence
@@ -273,7 +268,7 @@ def faults_of_links(path: Path, text: str) -> Iterator[Fault]:
 
 def misspellings(files: list[Path]) -> dict[Path, list[Fault]]:
     """Ask codespell about many files at once."""
-    command = [sys.executable, "-m", "codespell_lib", "--ignore-words", str(LISTS / "spelling.txt"), "--"]
+    command = [sys.executable, "-m", "codespell_lib", "--ignore-words", str(SPELLING), "--"]
     answer = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
     if answer.returncode not in (0, 65):
         raise SystemExit(f"codespell: {answer.stderr.strip() or answer.stdout.strip()}; fix: make install")
@@ -302,10 +297,10 @@ def faults_of_variables(path: Path) -> list[Fault]:
 
 
 class Kind(NamedTuple):
-    """What is checked against one list.
+    """A check and the files that it reads.
 
     Attributes:
-        name: the list is ``.ci/prose/NAME.txt``.
+        name: what is checked, for the summary.
         patterns: the files, as globs from the root.
         check: faults of one file.
         spelled: whether codespell reads the files.
@@ -320,11 +315,6 @@ class Kind(NamedTuple):
         """List the files that exist, each once; folders that are links are left out."""
         paths = {path for pattern in self.patterns for path in ROOT.glob(pattern) if path.is_file()}
         return sorted(path for path in paths if path.resolve() == path and path != Path(__file__).resolve())
-
-    def listed(self) -> set[str]:
-        """Read the files that are allowed to have faults."""
-        path = LISTS / f"{self.name}.txt"
-        return set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
 
     def faults(self, files: list[Path]) -> dict[str, list[Fault]]:
         """Check files; those without faults are left out."""
@@ -343,36 +333,18 @@ KINDS = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the check and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--show", nargs="+", metavar="FILE", help="print every fault of these files, listed or not"
-    )
-    parser.add_argument("--shrink", action="store_true", help="delete lists' lines of files without faults")
+    parser.add_argument("--show", nargs="+", metavar="FILE", help="check these files only")
     options = parser.parse_args(arguments)
     wanted = {Path(name).resolve() for name in options.show or ()}
     failures = 0
     for kind in KINDS:
         files = [path for path in kind.files() if not wanted or path in wanted]
-        faults, listed = kind.faults(files), kind.listed()
+        faults = kind.faults(files)
         for name, some in faults.items():
-            if wanted or name not in listed:
-                failures += len(some)
-                print(*(f"{name}:{fault.line}: {fault.text}" for fault in some), sep="\n")
-        done = set() if wanted else listed - faults.keys()
-        if options.shrink and done:
-            (LISTS / f"{kind.name}.txt").write_text("".join(f"{name}\n" for name in sorted(listed - done)))
-        elif done:
-            failures += len(done)
-            print(
-                *(
-                    f"{name}: no faults; delete its line in .ci/prose/{kind.name}.txt"
-                    for name in sorted(done)
-                ),
-                sep="\n",
-            )
+            failures += len(some)
+            print(*(f"{name}:{fault.line}: {fault.text}" for fault in some), sep="\n")
         if not wanted:
-            print(
-                f"{kind.name}: {len(files)} files, {len(faults.keys() & listed)} of them listed as not clean"
-            )
+            print(f"{kind.name}: {len(files)} files, {len(faults)} with faults")
     return 1 if failures else 0
 
 

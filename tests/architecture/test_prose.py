@@ -114,20 +114,15 @@ def test_spelling(prose: ModuleType, tmp_path: Path) -> None:
     assert "received" in texts(prose.misspellings([page])[page])
 
 
-def test_lists_can_only_shrink(
+def test_the_check_fails_on_a_fault(
     prose: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prose, "ROOT", tmp_path)
-    monkeypatch.setattr(prose, "LISTS", tmp_path)
     kind = prose.Kind("docs", ("*.md",), prose.faults_of_document, spelled=False)
     monkeypatch.setattr(prose, "KINDS", (kind,))
     (tmp_path / "clean.md").write_text(PLAIN)
+    assert prose.main([]) == 0 and capsys.readouterr().out == "docs: 1 files, 0 with faults\n"
     (tmp_path / "bad.md").write_text("A number that is none.")
     assert prose.main([]) == 1 and "bad.md:1: phrase" in capsys.readouterr().out
-    (tmp_path / "docs.txt").write_text("bad.md\n")
-    assert prose.main([]) == 0
-    (tmp_path / "docs.txt").write_text("bad.md\nclean.md\n")
-    assert prose.main([]) == 1 and "clean.md: no faults" in capsys.readouterr().out
-    assert prose.main(["--shrink"]) == 0
-    assert (tmp_path / "docs.txt").read_text() == "bad.md\n"
+    assert prose.main(["--show", str(tmp_path / "clean.md")]) == 0
     assert prose.main(["--show", str(tmp_path / "bad.md")]) == 1

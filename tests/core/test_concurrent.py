@@ -85,6 +85,17 @@ def test_a_step_waits_for_the_ones_it_needs(tmp_path: Path) -> None:
     assert seen.index("a") == 0 and seen.index("b") < seen.index("c")
 
 
+def test_the_longest_chain_starts_first(tmp_path: Path) -> None:
+    steps = plan(short="", middle="", long="", then="middle", next="long", last="next")
+    given = configs(tmp_path, short="", middle="meet long", long="meet middle", then="", next="", last="")
+    seen = []
+    for name, _ in run_steps(steps, given, 2):
+        seen.append(name)
+        if len(seen) == 1:
+            assert not (tmp_path / "short.started").exists()
+    assert sorted(seen) == sorted(given)
+
+
 def test_one_at_a_time_runs_here_in_order(tmp_path: Path) -> None:
     ended = [name for name, _ in run_steps(plan(a="", b=""), configs(tmp_path, a="", b=""), 1)]
     assert ended == ["a", "b"]

@@ -79,6 +79,37 @@ def test_waiting_for_the_end(tmp_path: Path) -> None:
         assert process.wait(10) == 0
 
 
+def test_waiting_looks_once_a_second_and_ends_on_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, pauses = [100.0], []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+
+    with holding(tmp_path / "m"):
+        monkeypatch.setattr(lease.time, "sleep", pause)
+        monkeypatch.setattr(lease.time, "monotonic", lambda: now[0])
+        with pytest.raises(HeldError), hold(tmp_path / "m", "the second", wait_s=2.5):
+            pass
+    assert pauses == [1.0, 1.0, 0.5]
+
+
+def test_a_claim_is_not_taken_while_its_lease_has_a_new_holder(tmp_path: Path) -> None:
+    """The loser of a takeover reads the stale lease, then the winner finishes: the loser must not replace it."""
+    path = lease_path(tmp_path / "m")
+    stale, winner, loser = (Holder.this_process(name) for name in ("stale", "winner", "loser"))
+    path.write_text(json.dumps(asdict(winner)))
+    temporary = tmp_path / "temporary"
+    temporary.write_text(json.dumps(asdict(loser)))
+    assert not lease._take_over(path, temporary, stale)
+    assert read(path) == winner and temporary.exists()
+    path.write_text(json.dumps(asdict(stale)))
+    assert lease._take_over(path, temporary, stale)
+    assert read(path) == loser and sorted(tmp_path.iterdir()) == [path]
+
+
 def test_a_process_id_that_was_given_again_is_not_the_holder(tmp_path: Path) -> None:
     mine = Holder.this_process("old")
     lease_path(tmp_path / "m").write_text(json.dumps(asdict(replace(mine, start=mine.start - 5))))

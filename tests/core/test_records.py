@@ -31,6 +31,16 @@ def test_a_line_torn_anywhere_costs_itself_alone(tmp_path: Path, cut: int, rest:
     assert read_lines(path) == [*torn, *({"n": number} for number in rest)]
 
 
+def test_whole_lines_follow_each_other_without_a_gap(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for number in range(3):
+        append_line(path, {"n": number})
+    assert path.read_bytes() == b'{"n": 0}\n{"n": 1}\n{"n": 2}\n'
+    path.write_bytes(b'{"n": 0}\n{"n"')
+    append_line(path, {"n": 2})
+    assert path.read_bytes() == b'{"n": 0}\n{"n"\n{"n": 2}\n'
+
+
 def test_what_is_no_object_is_skipped_and_named_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,9 +98,13 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _ready(plan: Pipeline, ended: set[str], running: Any) -> list[str]:
-    """Return steps that can start, in the order of the file."""
+    """Return steps that can start: first those with the longest chain of steps behind them, then by the file."""
+    chain: dict[str, int] = {}
+    for name in reversed(plan.steps):
+        chain[name] = 1 + max((chain[other] for other in chain if name in plan.steps[other].after), default=0)
     waiting = [name for name in plan.steps if name not in ended and name not in running]
-    return [name for name in waiting if ended.issuperset(plan.steps[name].after)]
+    ready = [name for name in waiting if ended.issuperset(plan.steps[name].after)]
+    return sorted(ready, key=lambda name: -chain[name])
 
 
 def _measured(

@@ -27,6 +27,7 @@ from xling.models.shape import ModelConfig, names, wrong_side
 from xling.objectives import OBJECTIVES
 from xling.objectives.multi import MIX_SETTINGS, MultiConfig
 from xling.text import vocab
+from xling.training import pieces
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
@@ -61,6 +62,8 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         init, data = Path(cfg.init), Path(cfg.data)
         checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
+    if cfg.init_pieces:
+        pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
     if cfg.freeze != "none":
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not _leaves_embeddings(cfg):

@@ -139,6 +139,8 @@ class PretrainConfig:
             ``freeze=body``: then its embeddings are dropped.
         init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
             layers.
+        init_pieces: static encoder (`xling pretrain static`) whose vectors of words the embeddings of the pieces
+            start from, see `xling.training.pieces`; empty for random ones, or those of ``init``.
         freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
             rest (Artetxe et al. 2020). ``encoder`` or ``decoder``: with the embeddings that both share (XNLG). At
             the end it is verified that no bit has changed. Adapters always learn; with adapters, ``body`` means
@@ -160,6 +162,7 @@ class PretrainConfig:
     seed: int = 1
     init: str = ""
     init_layers: tuple[int, ...] = ()
+    init_pieces: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     phases: dict[str, PhaseConfig] = field(default_factory=dict)
     log: str = "none"

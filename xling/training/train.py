@@ -66,7 +66,7 @@ def run(cfg: PretrainConfig, watch: Watch | None = None) -> manifest.Manifest | 
     log, cfg = cfg.log, replace(cfg, log="none")  # does not change the output
     out, data = Path(cfg.out), Path(cfg.data)
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, *named)) if name)]
+    published = [data, *(Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name)]
     dictionaries = [settings.get("dictionaries", "") for settings in cfg.objectives.values()]
     inputs = [*published, *(path for spec in dictionaries for path in wordbyword.paths(spec))]
     if not cfg.dry_run and (done := manifest.up_to_date(out, STAGE, cfg, inputs)):
