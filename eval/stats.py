@@ -211,8 +211,7 @@ def average_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of the mean of one system's scores over languages and seeds.
 
-    Resamples of rows that are all alike, for example all right, have no spread; Wilson's interval over the clusters
-    stands there.
+    Resamples of rows that are all alike have no spread; Wilson's interval over the clusters stands there.
 
     Args:
         parts: a language and seed each.
@@ -335,21 +334,15 @@ def _seed_noise(
 
 
 def _ends(draws: npt.NDArray[np.float64], observed: float, count: int) -> tuple[float, float]:
-    """Return the percentiles of resamples, widened as Student's t is for few clusters.
-
-    Between ``n`` resamples lie ``n + 1`` equally likely places for one more: hence Weibull's percentiles, without which
-    400 resamples give intervals of 94.5 %.
-    """
+    """Return the percentiles of resamples, widened as Student's t is for few clusters."""
+    # One more draw is equally likely in each of the n + 1 gaps; numpy's own percentiles of 400 cover 94.5 %.
     low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="weibull")
     wider = _student(count - 1) / _student(1 << 30) * math.sqrt(count / (count - 1)) if count > 1 else 1.0
     return observed + wider * (float(low) - observed), observed + wider * (float(high) - observed)
 
 
 def _student(free: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Cornish and Fisher's expansion.
-
-    0.3 % error from three degrees on).
-    """
+    """Return the 97.5 % quantile of Student's t (Cornish and Fisher; 0.3 % error from three degrees on)."""
     z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     terms = (
         (z**3 + z) / 4,
