@@ -108,12 +108,13 @@ constraints: install  ## write constraints.txt anew from what .venv holds
 	mv constraints.new constraints.txt
 	touch $(STAMP)
 
-check: install  ## lint, formatting, types, the direction of imports and plain words
+check: install  ## lint, formatting, types, the direction of imports, plain words and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/prose.py
+	$(BIN)/hadolint containers/Dockerfile
 
 test: install  ## run every test; XLING_DATA=FOLDER adds those on real data
 	$(BIN)/python -m pytest $(PARALLEL) $$XLING_ARG_ARGS

@@ -9,7 +9,8 @@ The rules, each with its limit:
 - spelling: codespell,
 - links: a relative link leads to a file, and its anchor to a heading.
 
-Run ``python .ci/prose.py`` for all files, or ``python .ci/prose.py --show FILE ...`` for some.
+Run ``python .ci/prose.py`` for all files, or ``python .ci/prose.py --show FILE ...`` for some. ``--sample SEED``
+prints 200 random first lines of docstrings, for a reader to judge whether each says alone what the thing does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import random
 import re
 import statistics
 import subprocess
@@ -52,7 +54,7 @@ PHRASES = {
     r"\bsees to it\b": "ensures",
     r"\bcomes? to naught\b": "fails",
 }
-OPENINGS = re.compile(r"^(What|Of|Told|As|So that|That|Where|Such|Without)\b")
+OPENINGS = re.compile(r"^(What|Of|Told|As|So that|That|Where|Such|Without|Cause|Its?)\b")
 NAMES = ("found", "made")
 SHORT_FORMS = re.compile(r"\b(e\.g|i\.e|cf|vs|al|Fig|Eq|approx|resp|etc|No|St|Dr|v)\.$")
 
@@ -228,6 +230,19 @@ def faults_of_openings(text: str) -> Iterator[Fault]:
                 )
 
 
+def first_lines() -> list[str]:
+    """List ``first line [file:name]`` of every docstring of the packages, in a fixed order."""
+    lines = []
+    for path in KINDS[1].files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            if body := ast.get_docstring(node):
+                name = f"{path.relative_to(ROOT)}:{getattr(node, 'name', 'module')}"
+                lines.append(f"{body.partition(chr(10))[0]}  [{name}]")
+    return lines
+
+
 def faults_of_names(text: str) -> Iterator[Fault]:
     """Yield the variables that are called `NAMES`."""
     for node in ast.walk(ast.parse(text)):
@@ -334,7 +349,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the check and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--show", nargs="+", metavar="FILE", help="check these files only")
+    parser.add_argument(
+        "--sample", type=int, metavar="SEED", help="print 200 first lines of docstrings and stop"
+    )
     options = parser.parse_args(arguments)
+    if options.sample is not None:
+        print(*random.Random(options.sample).sample(first_lines(), 200), sep="\n")
+        return 0
     wanted = {Path(name).resolve() for name in options.show or ()}
     failures = 0
     for kind in KINDS:

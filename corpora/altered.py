@@ -25,7 +25,7 @@ STAGE = "corpus altered"
 
 @dataclass(frozen=True)
 class AlteredConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus altered``.
 
     Attributes:
         first: file with the text of the first language: ``NAME<TAB>TEXT`` a line (``.tsv``, for example verses of the
@@ -62,7 +62,7 @@ class AlteredConfig:
 
 
 def run(cfg: AlteredConfig) -> manifest.Manifest:
-    """Draw, alter and publish.
+    """Draw text of one language, write its altered copy and publish both.
 
     Raises:
         UserError: an unknown language, the same one twice, a file without text, too few lines, or lines of the second

@@ -60,7 +60,7 @@ class FitLimitsConfig:
     min_docs: int = 50
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: no text, or a number out of range.

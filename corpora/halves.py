@@ -49,7 +49,7 @@ class HalvesConfig:
 
 
 def run(cfg: HalvesConfig) -> manifest.Manifest:
-    """Cut, check and publish.
+    """Cut parallel text into two halves that share no sentence, and publish them.
 
     Raises:
         UserError: an unknown language, files that are missing or of unequal length, a side without text.

@@ -132,7 +132,7 @@ class Ngrams:
 
     @cached_property
     def langs(self) -> frozenset[str]:
-        """Languages of the model."""
+        """Codes of the languages that the n-gram model knows."""
         return frozenset(lang.partition("_")[0] for lang in self._model.langs)
 
     @cached_property
@@ -144,12 +144,12 @@ class Ngrams:
         return self._read_chars.get(code, 0) < _LITTLE_CHARS
 
     def rank(self, text: str) -> Ranking:
-        """Return the most likely languages."""
+        """Return the most likely languages of a text with their probabilities."""
         return self._model.probabilities(text, _NUM_CANDIDATES)
 
 
 class Ensemble:
-    """The built-in models together."""
+    """Language identifier that lets the built-in models vote."""
 
     @cached_property
     def langs(self) -> frozenset[str]:

@@ -38,7 +38,7 @@ class LangidTrainConfig:
     size: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: no text, a number out of range, an unknown language, or one given twice.

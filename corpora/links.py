@@ -51,7 +51,7 @@ class LinksConfig:
 
 
 def run(cfg: LinksConfig) -> manifest.Manifest:
-    """Draw, align and publish.
+    """Draw pairs of every language, align their words and publish the links.
 
     Raises:
         UserError: an unknown source, no text aligned with ``source``, settings out of range.

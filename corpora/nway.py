@@ -47,7 +47,7 @@ class NwayConfig:
 
 
 def run(cfg: NwayConfig) -> manifest.Manifest:
-    """Read, count, number and publish.
+    """Read aligned text of many languages, number its words and publish the rows.
 
     Raises:
         UserError: an unknown source, no aligned text below ``data``, settings out of range.

@@ -48,7 +48,7 @@ class Majority:
         return [suite.shape.commonest(train, _most_frequent)]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """Return the only checkpoint."""
+        """Return the only checkpoint, since a control has one."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:
@@ -89,7 +89,7 @@ class Ngram:
         return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
-        """Return the only checkpoint."""
+        """Return the only checkpoint, since a control has one."""
         return checkpoints[-1]
 
     def predict(self, checkpoint: Any, suite: Suite, rows: Sequence[Example], lang: str) -> list[Any]:

@@ -183,7 +183,7 @@ def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
 
 
 class Averages:
-    """Intervals of averages, computed from row statistics when a table asks for them and kept in ``found``."""
+    """Intervals of averages, computed from row statistics when a table asks for them and kept in ``intervals``."""
 
     def __init__(self, answered: Sequence[tuple[Score, Answered]]) -> None:
         self.intervals: dict[tuple[Column, tuple[str, ...], bool], Average] = {}

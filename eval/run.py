@@ -56,7 +56,7 @@ FIXED_SEED = -1
 
 @dataclass(frozen=True)
 class Target:
-    """Rows to be scored."""
+    """Rows that a system is scored on: suite, language and split."""
 
     suite: Suite
     lang: str

@@ -125,12 +125,12 @@ class Suite:
 
     @property
     def metric(self) -> str:
-        """The main metric."""
+        """Name of the metric that tables and comparisons use."""
         return self.metrics[0]
 
     @property
     def shape(self) -> Kind:
-        """Its kind."""
+        """Kind of the suite: the form of its rows and answers."""
         return KINDS[self.kind]
 
     @property

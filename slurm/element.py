@@ -27,7 +27,7 @@ SCONTROL_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Element:
-    """One part, named by where its record lies.
+    """A part that runs as one element of a job array, named by the folder of its record.
 
     Attributes:
         run: folder of the run's record.

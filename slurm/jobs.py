@@ -119,7 +119,7 @@ class Resources:
 
     @property
     def num_tasks(self) -> int:
-        """Processes of one part."""
+        """Number of processes of one part: nodes x tasks per node."""
         return self.nodes * self.tasks_per_node
 
     def node_hours(self, num_parts: int = 1) -> float:

@@ -224,7 +224,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name chosen by the user."""
+        """Name of the run, which is that of its folder."""
         return self.path.name
 
     @property

@@ -46,7 +46,7 @@ class Repair:
 
 
 def install() -> None:
-    """Apply the repairs."""
+    """Apply all patches of fairseq and torch, once a process."""
     global _installed
     if _installed:
         return
@@ -82,7 +82,9 @@ def _is_ours(function: Any) -> bool:
 
 
 def _allow_own_checkpoints() -> None:
-    """Cause: torch.load reads weights only since 2.6, and fairseq stores an ``argparse.Namespace``.
+    """Let torch.load read the checkpoints of fairseq.
+
+    Cause: torch.load reads weights only since 2.6, and fairseq stores an ``argparse.Namespace``.
 
     The restricted unpickler stays on and learns the few harmless classes that fairseq writes, so a checkpoint
     with code in it is still refused.
@@ -100,7 +102,9 @@ def _allow_own_checkpoints() -> None:
 
 
 def _import_tasks_of_loaded_package() -> None:
-    """Cause: ``--user-dir`` imports no tasks when the package is already loaded.
+    """Import the tasks of ``--user-dir`` if its package is already loaded.
+
+    Cause: ``--user-dir`` imports no tasks when the package is already loaded.
 
     `xling` may be loaded before fairseq parses its arguments (an editable install, an in-process launch).
     """
@@ -120,7 +124,9 @@ def _import_tasks_of_loaded_package() -> None:
 
 
 def _gather_without_gpu() -> None:
-    """Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo.
+    """Let ``all_gather_list`` use the CPU with gloo.
+
+    Cause: ``all_gather_list`` allocates on a GPU even where the processes speak gloo.
 
     Its limit stays: what would not fit on GPUs fails on CPUs too.
     """
@@ -142,7 +148,9 @@ def _gather_without_gpu() -> None:
 
 
 def resolve_annotations() -> None:
-    """Cause: fairseq makes command-line options from ``field.type`` of a configuration.
+    """Turn the annotations of a configuration from text into types.
+
+    Cause: fairseq makes command-line options from ``field.type`` of a configuration.
 
     That is text where annotations are postponed (``from __future__ import annotations``), and fairseq stops
     with "field should be a type". Called when everything of ours, and of packages that add to it, is imported.
@@ -160,7 +168,9 @@ def resolve_annotations() -> None:
 
 
 def check_new(kind: str, name: str) -> None:
-    """Cause: fairseq's ``register_task`` answers a name that exists with the old class, in silence.
+    """Refuse a task name that fairseq knows already.
+
+    Cause: fairseq's ``register_task`` answers a name that exists with the old class, in silence.
 
     Raises:
         ValueError: the name is taken.
@@ -318,7 +328,7 @@ class _LightPackage(_WithLookups):
 
 
 def _leave_out_progress_bar(tree: ast.Module) -> None:
-    """Cause: fairseq's progress bar imports wandb and tensorboard where they are installed."""
+    """Keep fairseq's progress bar from importing wandb and tensorboard, which it does where they are installed."""
     tree.body = [node for node in tree.body if "'fairseq.progress_bar'" not in ast.unparse(node)]
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):

@@ -36,7 +36,7 @@ _ABBREVIATION = re.compile(r"(\w+)\.\s+(\w)")
 
 @dataclass(frozen=True)
 class Text:
-    """A document.
+    """A document to align: its name and its sentences.
 
     Attributes:
         name: its address, its id or the path of its file below the folder that was given.

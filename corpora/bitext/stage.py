@@ -60,7 +60,7 @@ class BitextConfig(OfPair):
     threshold: float = 0.3
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, a side without documents, an encoder missing or without use, no threshold.
@@ -129,7 +129,7 @@ def run(cfg: BitextConfig) -> Answer:
 
 
 def reader_of_missing(given: Sequence[str]) -> None:
-    """Stop before anything is read where a path is not there (UserError)."""
+    """Check that all paths exist before anything is read; UserError names the first that does not."""
     for name in given:
         if not Path(name).is_dir():
             reader.resolve([name])

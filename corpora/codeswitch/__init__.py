@@ -1,1 +1,1 @@
-"""Code-switched text."""
+"""Code-switched text from aligned sentence pairs or dictionaries: ``xling corpus codeswitch``."""

@@ -46,7 +46,7 @@ class AlmSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: a share outside 0 to 1.

@@ -86,7 +86,7 @@ class CodeswitchConfig(OfPair):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, a share out of range, dictionaries missing or without use.
@@ -119,7 +119,7 @@ class CodeswitchConfig(OfPair):
 
 @dataclass(frozen=True)
 class Item:
-    """One paragraph of output.
+    """A paragraph that code-switching writes, with its id.
 
     Attributes:
         name: stable id.

@@ -27,7 +27,7 @@ STAGE_NAME = "corpus dictionary"
 
 @dataclass(frozen=True)
 class DictionaryConfig(OfPair):
-    """Settings of `run`.
+    """Settings of ``xling corpus dictionary``.
 
     Attributes:
         pair: the languages, for example ``en-sw``.
@@ -48,7 +48,7 @@ class DictionaryConfig(OfPair):
     max_translations: int = 5
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, a number out of range.

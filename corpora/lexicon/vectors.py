@@ -48,7 +48,7 @@ class Words:
 
 
 def learn(lines: Iterable[str], size: int, dim: int, window: int, min_count: int) -> Words:
-    """Count, weigh and factorise.
+    """Learn word vectors from counts of neighbouring words.
 
     Args:
         lines: sentences.

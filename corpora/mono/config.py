@@ -125,7 +125,7 @@ class MonoConfig:
     keep_work: bool = False
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: a number out of range, an unknown stage or setting.

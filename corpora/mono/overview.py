@@ -57,7 +57,7 @@ def published(cfg: MonoConfig) -> bool:
 
 
 def run(cfg: MonoConfig, ledgers: dict[str, dict[str, Any]], missing: list[str]) -> Answer:
-    """Publish the overview.
+    """Publish the overview page of a crawl: one row a language, with links to their cards.
 
     Args:
         cfg: settings of the crawl.

@@ -43,12 +43,12 @@ class Scope:
 
     @property
     def parts(self) -> range:
-        """Numbers of the parts."""
+        """Numbers of the parts that belong to this scope."""
         return range(self.first_part, self.first_part + self.num_parts)
 
     @property
     def ranges(self) -> range:
-        """Numbers of the ranges among those of all scopes."""
+        """Numbers of the hash ranges that belong to this scope, counted over all scopes."""
         return range(self.first_range, self.first_range + self.num_ranges)
 
 

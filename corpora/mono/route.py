@@ -67,7 +67,7 @@ class _RoutedWriter:
         self._num_groups += 1
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the buffered documents of every language and close the file."""
         for lang in sorted(self._rows):
             self._flush(lang)
         self._file.close()

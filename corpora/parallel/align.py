@@ -51,7 +51,7 @@ class AlignerSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check what types cannot say (UserError)."""
+        """Reject values that are out of range or do not fit together (UserError)."""
         for name in ("em_iterations", "sweeps", "chunk_pairs", "max_length"):
             if getattr(self, name) < 1:
                 raise UserError(f"aligner.{name}={getattr(self, name)}", "a whole number from 1")

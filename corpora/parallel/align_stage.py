@@ -69,7 +69,7 @@ class AlignConfig(OfPair):
     min_count: int = 2
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, not exactly one input, no checkpoint where one is needed.

@@ -71,7 +71,7 @@ def _clean(chain: Chain, read: pl.DataFrame) -> Counts:
 
 
 def merged(parts: list[Mapping[str, list[int]]]) -> Counts:
-    """The counts of several parts, added up."""
+    """Add up the counts of planted noise of several parts."""
     total: Counts = {}
     for part in parts:
         for kind, counts in part.items():

@@ -67,7 +67,7 @@ class ParallelConfig(OfPair):
     keep_work: bool = False
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, filter or setting, a number out of range, a missing held-out file.

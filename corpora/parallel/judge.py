@@ -71,7 +71,7 @@ class Judge:
 
     @staticmethod
     def load(path: Path) -> Judge:
-        """The judge that `save` wrote.
+        """Read a judge from the file that `save` wrote.
 
         Raises:
             UserError: no such file, or another kind of file.

@@ -113,7 +113,7 @@ def counted(keys: UInt64[np.ndarray, " items"], *weights: Float64[np.ndarray, " 
 
 
 def joined(left: UInt64[np.ndarray, " _"], right: UInt64[np.ndarray, " _"]) -> UInt64[np.ndarray, " _"]:
-    """A key for two keys."""
+    """Hash two arrays of word keys into one key for each pair of words, uint64."""
     return left * np.uint64(0x100000001B3) ^ right * _MIX
 
 
@@ -175,7 +175,7 @@ class Lexicon:
 
     @staticmethod
     def from_arrays(held: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
-        """The lexicon that `arrays` gave."""
+        """Rebuild a lexicon from the arrays that `arrays` returned."""
         counts = {
             name: Counts(held[f"{name}.keys"].astype(np.uint64), held[f"{name}.values"].astype(np.float64))
             for name in _COUNTS

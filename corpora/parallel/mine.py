@@ -84,7 +84,7 @@ class MineConfig(OfPair):
     threads: int = 0
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: an unknown language, a number out of range, no vectors or too many.
@@ -268,7 +268,7 @@ def mine(
     block: int = 131_072,
     threads: int = 0,
 ) -> tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"], Float32[np.ndarray, " pairs"]]:
-    """Find translations.
+    """Return the pairs of sentences whose vectors are closer than their neighbours.
 
     Args:
         src: (num_src, dim), of length 1.

@@ -25,7 +25,7 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class PivotConfig:
-    """Settings of `run`.
+    """Settings of ``xling corpus pivot``.
 
     Attributes:
         pivot: the language that all corpora have, for example ``en``.
@@ -40,7 +40,7 @@ class PivotConfig:
     min_langs: int = 3
 
     def __post_init__(self) -> None:
-        """Check what types cannot say.
+        """Reject values that are out of range or do not fit together.
 
         Raises:
             UserError: fewer than two corpora, the pivot among them, an unknown language, a limit out of range.

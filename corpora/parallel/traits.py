@@ -58,7 +58,7 @@ def mean(side: Tokens, values: Float64[np.ndarray, " words"]) -> Float64[np.ndar
 
 
 def _root(side: Tokens, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Means as sums that are scaled by the root of the number of words."""
+    """Scale sums over the words of each pair by the root of their number."""
     return values * np.sqrt(side.lengths)
 
 

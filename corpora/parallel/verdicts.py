@@ -38,12 +38,12 @@ class Classifier:
         return _terms((traits - self.middle) / self.spread) @ self.weights
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready values."""
+        """Return the classifier as JSON-ready values; `from_json` reads them."""
         return {name: getattr(self, name).tolist() for name in _ARRAYS}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Classifier:
-        """The classifier that `to_json` gave."""
+        """Rebuild a classifier from the values that `to_json` returned."""
         return Classifier(**{name: np.array(data[name], np.float64) for name in _ARRAYS})
 
 

@@ -269,7 +269,7 @@ def measured(text: str, limits: Limits) -> dict[str, float]:
 
 
 def _lines(lines: list[str], short_line: int) -> dict[str, float]:
-    """Compute statistics of lines, that is of paragraphs."""
+    """Compute the filters' statistics of the lines of a document."""
     num, unique = len(lines), set(lines)
     num_chars = sum(map(len, lines))
     body = lines[1:] or lines  # the first line is the title

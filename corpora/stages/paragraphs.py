@@ -254,7 +254,7 @@ class _Drop(Stage):
         self.table = zip(lengths.tolist(), ends.tolist(), num_lost.tolist(), strict=True)
 
     def edit(self, doc: Document) -> Verdict:
-        """Cut out the duplicates, whose number is noted; a document of which nothing but the title is left goes.
+        """Cut duplicated paragraphs out of a document and count them; drop it if only the title is left.
 
         Raises:
             UserError: the document is not the one that was hashed.

@@ -64,7 +64,7 @@ def mono(lang: str, num_docs: int, seed: int) -> Iterator[str]:
 
 
 def para(src_lang: str, tgt_lang: str, num_pairs: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield sentence pairs."""
+    """Yield sentences of the toy world with their translations."""
     for i in range(num_pairs):
         meaning = stream.para_meaning(seed, src_lang, tgt_lang, i)
         yield text_of(render(src_lang, meaning)), text_of(render(tgt_lang, meaning))

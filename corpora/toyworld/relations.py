@@ -152,7 +152,7 @@ class _Premises:
         return replace(self.specialised(), verb=antonym)
 
     def elsewhere(self) -> Meaning | None:
-        """Change place, time or number."""
+        """Return a contradiction: the same event in another place, at another time or with another number."""
         h, m, draw = self.h, self.specialised(), self.draw
         slots = ["place"] * bool(h.place) + ["time"] * bool(h.time)
         if h.things and h.things.count > 1 and not h.things.at_least:

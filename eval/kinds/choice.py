@@ -33,11 +33,11 @@ class Choice(Kind):
         return {"premise": row.fields["premise"], **texts}
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """Return the alternative."""
+        """Return the text of the chosen alternative."""
         return str(row.fields["choices"][answer])
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """Return the most frequent index."""
+        """Return the index that is right most often in the training rows."""
         return most_frequent(row.label for row in train)
 
 

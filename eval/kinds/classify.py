@@ -23,7 +23,7 @@ class Classify(Kind):
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """Yield the class."""
+        """Return the class of a row: its label from the closed list."""
         return (row.label,)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
@@ -31,7 +31,7 @@ class Classify(Kind):
         return isinstance(answer, str) and (answer in suite.labels or not suite.labels)
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """Return the most frequent class."""
+        """Return the most frequent class of the training rows."""
         return most_frequent(row.label for row in train)
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:

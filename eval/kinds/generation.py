@@ -25,11 +25,11 @@ class Generation(Kind):
         return {**super().passages(row), "reference": row.label}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """Nothing."""
+        """Return None: this kind has no most frequent answer."""
         return None
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """Return the source."""
+        """Answer with the text of the source: the control copies."""
         return row.fields["text"]
 
 

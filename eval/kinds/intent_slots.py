@@ -27,11 +27,11 @@ class IntentSlots(Tag):
         return paired and is_texts(label[1]) and len(label[1]) == len(row.fields["tokens"])
 
     def closed_labels(self, suite: LabelSet, row: Example) -> Iterable[str]:
-        """Yield the intent."""
+        """Return the intent of a row: its label from the closed list."""
         return (row.label[0],)
 
     def tags(self, suite: LabelSet) -> tuple[str, ...]:
-        """Return the intents."""
+        """Return the intents of the suite."""
         return suite.labels
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
@@ -44,7 +44,7 @@ class IntentSlots(Tag):
         return [row.label[0], list(row.label[1])]
 
     def classes(self, suite: LabelSet, row: Example) -> set[Hashable]:
-        """Return the intent."""
+        """Return the classes that a row belongs to: its intent."""
         return {row.label[0]}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
@@ -53,7 +53,7 @@ class IntentSlots(Tag):
         return most_frequent(row.label[0] for row in train), tag
 
     def repeated(self, learned: Any, row: Example) -> Any:
-        """Return the intent, and the tag for every word."""
+        """Answer with the most frequent intent, and the most frequent tag for every word."""
         return [learned[0], [learned[1]] * len(row.fields["tokens"])]
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
@@ -61,7 +61,7 @@ class IntentSlots(Tag):
         return character_grams(" ".join(row.fields["tokens"])), row.label[0], row.label[1]
 
     def answer_of(self, name: str | None, tags: list[str] | None) -> Any:
-        """Return intent and tags."""
+        """Build an answer from an intent and the tags of the words."""
         return [name, tags]
 
 

@@ -32,7 +32,7 @@ class MinimalPair(Kind):
         return type(answer) is int and answer in (0, 1)
 
     def shown(self, answer: Any, row: Example, rows: Sequence[Example]) -> str:
-        """Return the sentence."""
+        """Return the sentence that the model prefers."""
         return str(row.fields["choices"][answer])
 
     def repeated(self, learned: Any, row: Example) -> Any:

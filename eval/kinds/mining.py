@@ -35,7 +35,7 @@ class Mining(Kind):
         return {row.id for row in rows if row.fields["side"] == "tgt"}.issuperset
 
     def passages(self, row: Example) -> dict[str, str]:
-        """Return the sentence."""
+        """Return the sentence of a row under the name of its side."""
         return {row.fields["side"]: row.fields["text"]}
 
     def right_answer(self, row: Example) -> Any:

@@ -17,9 +17,10 @@ DEPTH = 20
 
 
 class Ranking(Mining):
-    """The answer to a row whose ``side`` is ``src`` is ids of ``tgt`` rows, the best first; ``tgt`` rows have none.
+    """Kind of suite whose answer to a question is a ranking of candidates.
 
-    ``lang`` is the language of the text, since the candidates are in many.
+    Questions are rows with ``side`` = ``src``; their answer is the ids of rows with ``side`` = ``tgt``, the best first.
+    Candidates have no answer. ``lang`` is the language of the text, since the candidates are in many.
     """
 
     name = "ranking"

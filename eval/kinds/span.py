@@ -31,7 +31,7 @@ class Span(Kind):
         return row.fields["context"]
 
     def right_answer(self, row: Example) -> Any:
-        """Return the first accepted answer."""
+        """Return the first of the accepted answers as the right one."""
         return row.label[0][0]
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:

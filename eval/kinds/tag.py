@@ -48,7 +48,7 @@ class Tag(Kind):
         return {tag[2:] if suite.scheme else tag for tag in row.label if tag != "O"} or {"O"}
 
     def commonest(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
-        """Return the most frequent tag."""
+        """Return the most frequent tag of the training rows."""
         return most_frequent(tag for row in train for tag in row.label)
 
     def repeated(self, learned: Any, row: Example) -> Any:
@@ -56,7 +56,7 @@ class Tag(Kind):
         return [learned] * len(row.fields["tokens"])
 
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
-        """Return the tags."""
+        """Return the tags of a row for the control ``ngram``."""
         return None, None, row.label
 
 

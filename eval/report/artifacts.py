@@ -28,7 +28,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published directory."""
+    """A published folder with its manifest."""
 
     path: Path
     manifest: Manifest

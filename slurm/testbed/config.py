@@ -34,7 +34,7 @@ class Bed:
 
     @property
     def node_names(self) -> list[str]:
-        """``n1``, ``n2``, ..."""
+        """Names of the nodes: ``n1``, ``n2``, ..."""
         return [f"n{i + 1}" for i in range(len(self.node_ports))]
 
     @property
@@ -44,12 +44,12 @@ class Bed:
 
     @property
     def slurm_conf(self) -> Path:
-        """The path for ``SLURM_CONF``."""
+        """Path of ``slurm.conf``, for ``SLURM_CONF``."""
         return self.directory / "slurm.conf"
 
     @property
     def munge_socket(self) -> Path:
-        """Socket of munged."""
+        """Path of the socket of munged."""
         return self.directory / "munge.socket"
 
     @property

@@ -39,7 +39,7 @@ STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The progress of a stage.
+    """Progress of a running stage, as its heartbeat file holds it.
 
     Attributes:
         done: units of work done.

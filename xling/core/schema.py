@@ -29,7 +29,7 @@ _JSON = {"whole number": "integer", "number": "number", "true or false": "boolea
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """One setting.
+    """Description of one setting for help texts and the JSON Schema.
 
     Attributes:
         name: dotted name, as on the command line.

@@ -301,7 +301,7 @@ def span_counts(num_tokens: int, share: float, mean: float) -> tuple[int, int]:
 
 
 def _kept(groups: np.ndarray, prob: float, rng: np.random.Generator) -> np.ndarray:
-    """Return bool (num_tokens,).
+    """Draw which tokens are kept, group by group, bool (num_tokens,).
 
     Groups (-1: always kept) are kept with probability 1 - ``prob``, at least one of them.
     """

@@ -130,7 +130,7 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
 
 
 def _read(directory: Path) -> Model:
-    """Read a published model.
+    """Read a published model for export.
 
     Raises:
         UserError: there is no model, or the classes of other programs cannot express it.

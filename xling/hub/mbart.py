@@ -274,7 +274,7 @@ def read_fairseq(
 
 
 def our_order(listed: Sequence[str], num_pieces: int, what: Path) -> tuple[Int[Tensor, " vocab"], list[str]]:
-    """Return their id for each of our ids, int64 (V,), and the languages.
+    """Return the id in mBART's vocabulary of each of our ids, int64 (V,), and the languages.
 
     Args:
         listed: meaning of each of their ids; the four specials and the pieces come first.

@@ -256,7 +256,7 @@ def vocabulary_of(folder: Path, rows: int) -> tuple[files.Vocabulary, list[int]]
 
 
 def our_order(num_pieces: int, num_langs: int, sentinels: Sequence[int]) -> Int[Tensor, " vocab"]:
-    """Return their id for each of our ids, int64 (V,)."""
+    """Return the id in T5's vocabulary of each of our ids, int64 (V,)."""
     pad, eos, unk = range(len(SPECIALS))
     pieces = range(len(SPECIALS), len(SPECIALS) + num_pieces)
     return torch.tensor([pad, pad, eos, unk, *pieces, pad, *[pad] * num_langs, *sentinels])

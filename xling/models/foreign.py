@@ -94,7 +94,7 @@ class ForeignEncoder(nn.Module):
 
     @property
     def layers(self) -> range:
-        """Indices of its layers."""
+        """Indices of the layers of the imported model."""
         return range(self.cfg.layers)
 
     def forward(

@@ -114,7 +114,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
 
     @property
     def params(self) -> Iterable[Float[Tensor, " ..."]]:
-        """The model's own parameters."""
+        """Parameters of the model that the optimiser updates."""
         return self.working
 
     @property
@@ -177,7 +177,7 @@ class XlingAdamW(FairseqOptimizer):  # type: ignore[misc]
             tensor.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the moments and masters."""
+        """Return the state to save: moments, and float32 copies of the weights."""
         return {"adamw": self._optimizer.state_dict(), "masters": self.masters}
 
     def load_state_dict(

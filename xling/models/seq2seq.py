@@ -95,7 +95,7 @@ class DecoderLayer(Layer):
         to_self: Callable[[Float[Tensor, "tokens 3 heads head_dim"]], Float[Tensor, "tokens inner"]],
         to_source: Callable[[Float[Tensor, "tokens heads head_dim"]], Float[Tensor, "tokens inner"]],
     ) -> Float[Tensor, "tokens dim"]:
-        """Map (M, D) -> (M, D).
+        """Apply one decoder layer, (M, D) -> (M, D).
 
         Args:
             x: the states of the layer below.

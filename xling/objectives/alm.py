@@ -82,7 +82,7 @@ class SwitchedDataset(BlockDataset):
         return streams
 
     def epoch_counts(self) -> dict[str, int]:
-        """Return the blocks per stream.
+        """Return how many blocks an epoch takes from each stream.
 
         Each pair has its share by alpha, divided 80 / 10 / 10 among its streams.
         """

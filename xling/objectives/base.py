@@ -41,7 +41,7 @@ compat.install()
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """Settings of every task.
+    """Settings that the fairseq task of every objective has.
 
     Attributes:
         data: binarised directory.
@@ -58,7 +58,7 @@ class TaskConfig(FairseqDataclass):
 
 
 class Loss(NamedTuple):
-    """Losses of one batch.
+    """Sum of the losses of a batch, and what it is divided by.
 
     Attributes:
         total: differentiable sum of losses, float32 scalar, nats.
@@ -400,12 +400,12 @@ class XlingTask(FairseqTask):  # type: ignore[misc]
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """The joint dictionary."""
+        """Dictionary of the tokens; source and target share it."""
         return self.dictionary
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """The joint dictionary."""
+        """Dictionary of the tokens; source and target share it."""
         return self.dictionary
 
     def max_positions(self) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def example(tokens: Int[np.ndarray, " length"]) -> Example:
-    """One block (length,): first places that predict the token behind them, then those that predict the one before."""
+    """Build an example in which each position predicts the next token and the previous one."""
     places = np.arange(len(tokens))
     return {
         "tokens": tokens,

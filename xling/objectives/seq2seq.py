@@ -289,7 +289,7 @@ class Seq2SeqObjective(Objective):
 
     @property
     def symbols(self) -> Symbols:
-        """Symbols of the model."""
+        """Special tokens and language tokens of the vocabulary."""
         source_lang = self.shape is None or self.shape.source_lang
         return Symbols.of_size(len(self.dictionary), self.langs, source_lang)
 

@@ -22,7 +22,7 @@ SPACE, WORD_START, INSIDE = "\u0120", "\u2581", "##"
 
 
 def write(path: Path, tokenizer: str, order: Sequence[int]) -> None:
-    """Store a tokenizer.
+    """Write the tokenizer of an imported model, with the order of our ids.
 
     Args:
         path: file to write.

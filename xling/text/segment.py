@@ -100,7 +100,7 @@ class Segmenter:
         return pieces
 
     def _words(self, run: str) -> list[str]:
-        """The words of a run; neighbours that belong together are one."""
+        """Split a run of letters into words; neighbours that belong together become one."""
         merged: list[str] = []
         before = ""
         for word in self._best(run):

@@ -357,7 +357,7 @@ class _ZstdFrame:
 
     @property
     def unused_data(self) -> bytes:
-        """Return the bytes after the frame."""
+        """Return the bytes that follow the compressed frame."""
         return self._frame.unused_data + self.unconsumed_tail
 
 

@@ -41,7 +41,7 @@ class Batches:
 
     @classmethod
     def of(cls, train: Any, processes: int = 1) -> Batches:
-        """Build it from a `xling.training.settings.TrainConfig`."""
+        """Build the rule for batch sizes from the settings of a training."""
         return cls(train.accumulate, train.batch_tokens * processes, train.batch_warmup, train.batch_first)
 
     def at(self, update: int) -> int:

@@ -28,7 +28,7 @@ _SHORT = ("alpha", "mask_prob", "tokens_per_sample")
 
 @dataclass(frozen=True)
 class Part:
-    """A phase, ready for training.
+    """A phase of a training with its settings and its end.
 
     Attributes:
         name: name of the phase, empty in a run without phases.

@@ -30,9 +30,10 @@ BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) -> int:
     """Replace the rows of pieces that the static encoder can read; return how many.
 
-    The rows are centred, because the mean of all words says nothing about one, and have the same mean square as the
-    rows that they replace. A static encoder with more dimensions than the model gives its principal components.
-    One with fewer leaves the rest of each row as it is. Bytes and the lone space keep their rows.
+    A frequent word has a short row, as it has a low weight in the encoder's sentences. The rows are centred,
+    because the mean of all words says nothing about one, and have the same mean square as the rows that they
+    replace. A static encoder with more dimensions than the model gives its principal components. One with fewer
+    leaves the rest of each row as it is. Bytes and the lone space keep their rows.
 
     Args:
         table: embeddings of the model, (num_pieces, dim), changed in place.
@@ -45,7 +46,9 @@ def start_pieces(table: Float[Tensor, "pieces dim"], encoder: Path, data: Path) 
     lines = (data / vocab.DICTIONARY).read_text(encoding="utf-8").splitlines()
     names = [line.rpartition(" ")[0] for line in lines]
     words = [BYTE.sub("", name).removeprefix(CONTINUED).replace(SPACE, "") for name in names]
-    vectors = static.load(encoder).words(words)
+    model = static.load(encoder)
+    weights = torch.tensor([model.weight(word) for word in words])
+    vectors = model.words(words) * weights[:, None]
     ids = vectors.norm(dim=1).nonzero().flatten()
     if not len(ids):
         raise UserError(

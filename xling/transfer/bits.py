@@ -30,7 +30,7 @@ _BATCH_TOKENS = 4096
 
 
 def run(cfg: BitsConfig) -> Answer:
-    """Measure and publish.
+    """Measure the bits a character of a language model and publish them.
 
     Raises:
         UserError: no text is named, a file has none, or the model is not one of this objective.

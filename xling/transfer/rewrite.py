@@ -42,7 +42,7 @@ STAGE = "finetune generate"
 
 
 def run(cfg: GenerateConfig) -> manifest.Manifest:
-    """Train, generate, score and publish.
+    """Fine-tune a model to write texts, score its outputs and publish both.
 
     Raises:
         UserError: a file is missing, a row has no tab, the checkpoint was not trained on a language or has no

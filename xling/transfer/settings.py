@@ -206,7 +206,7 @@ Side = Literal["none", "decoder", "encoder"]
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings of the training.
+    """Settings of the optimiser and the batches of ``xling finetune generate``.
 
     Attributes:
         lr: peak learning rate; warms up over a share ``warmup`` of the updates, then decays linearly to 0.

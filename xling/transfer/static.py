@@ -153,7 +153,7 @@ class Head(Protocol):
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Fit candidate heads."""
+        """Fit the heads of a task, from which the dev rows choose."""
 
     @staticmethod
     def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[Row]) -> list[Any]:
@@ -185,7 +185,7 @@ class Pairs:
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Fit one network."""
+        """Fit a network on the features of text pairs."""
         features = backend.features_of_pairs(train)
         return [network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
 
@@ -202,7 +202,7 @@ class Tags:
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Fit one tagger."""
+        """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
         spans, encoder = bool(suite.scheme), backend.encoder
         first = tagger(encoder, sentences, tags, labels, cfg.epochs, cfg.seed, spans)
@@ -224,7 +224,7 @@ class IntentsSlots:
     def fit(
         backend: StaticBackend, suite: TaskShape, train: Sequence[Row], labels: Sequence[str], cfg: Any
     ) -> list[Any]:
-        """Fit one pair of heads."""
+        """Fit a classifier of intents and a tagger of slots."""
         sentences = [row.fields["tokens"] for row in train]
         intents = [label.removeprefix(INTENT) for label in labels if label.startswith(INTENT)]
         slots = [label for label in labels if not label.startswith(INTENT)]

@@ -32,7 +32,7 @@ ROUNDING = 2**-7  # relative error of a weight that was rounded to bfloat16
 
 
 def run(cfg: SwapConfig) -> manifest.Manifest:
-    """Swap and publish.
+    """Put another language adapter into a model and publish the result.
 
     Raises:
         UserError: a model is missing, the widths differ, or there are language embeddings, which would not

@@ -82,7 +82,7 @@ class Writer:
         return kept
 
     def predict(self, weights: Weights | None, task: Task, rows: Sequence[Row], lang: str) -> list[str]:
-        """Return a text per row.
+        """Write one text for each row.
 
         Args:
             weights: weights from `fit`; None for the model unchanged.
@@ -164,7 +164,7 @@ def source_of(translator: Translator, row: Row) -> Int[np.ndarray, " length"]:
 
 
 def average(checkpoints: Sequence[Weights]) -> Weights:
-    """Average weights."""
+    """Return the mean of the weights of several checkpoints, in their own dtypes."""
     return {
         name: torch.stack([c[name].float() for c in checkpoints]).mean(0).to(value.dtype)
         for name, value in checkpoints[0].items()

@@ -75,7 +75,7 @@ class Align(PairFilter):
     )
 
     def __post_init__(self) -> None:
-        """Check what types cannot say (UserError)."""
+        """Reject values that are out of range or do not fit together (UserError)."""
         for kind in GROUPS:
             if not math.isfinite(limit := getattr(self, kind)):
                 raise UserError(f"settings.align.{kind}={limit}", "a number")

@@ -170,7 +170,7 @@ class Usage:
         return answer
 
     def _share(self, hashes: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> float:
-        """Return share of runs that others of the file have."""
+        """Return the share of a text's character runs that other lines of the file have, too."""
         if not len(hashes):
             return 1.0
         places = np.minimum(np.searchsorted(self.known, hashes), len(self.known) - 1)

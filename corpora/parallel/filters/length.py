@@ -39,7 +39,7 @@ class Length(PairFilter):
     smoothing: int = 12
 
     def __post_init__(self) -> None:
-        """Check what types cannot say (UserError)."""
+        """Reject values that are out of range or do not fit together (UserError)."""
         if not self.max_ratio >= 1:
             raise UserError(f"settings.length.max_ratio={self.max_ratio}", "a ratio from 1")
         if self.smoothing < 1:

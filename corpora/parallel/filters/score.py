@@ -40,7 +40,7 @@ class Score(CorpusFilter):
     )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
-        """Return the scores."""
+        """Return the model score of each pair, the key that `judge` reads."""
         return pairs.select("score")
 
     def judge(self, keys: pl.DataFrame, context: Context) -> pl.Series:

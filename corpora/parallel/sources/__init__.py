@@ -52,7 +52,7 @@ class SourceContext:
 
     @property
     def pair(self) -> str:
-        """``en-sw``."""
+        """Pair of language codes as text, for example ``en-sw``."""
         return f"{self.src.code}-{self.tgt.code}"
 
 
@@ -105,7 +105,7 @@ class PairSourceExample:
 
 
 class PairReader:
-    """Base of what stands behind a scheme; its examples are Swahili behind English.
+    """Base of the classes that read the pairs of a URI scheme; examples are English with Swahili.
 
     Attributes:
         lists_inputs: its sources name the files that they read; another library holds those of the others.
@@ -124,7 +124,7 @@ class PairReader:
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Return a small input."""
+        """Return a small example input."""
         raise NotImplementedError(f"{cls.__name__} has no example")
 
 

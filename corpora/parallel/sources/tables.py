@@ -73,7 +73,7 @@ class _Table(PairReader):
 
 @PAIR_SOURCES.register("tsv")
 class Tsv(_Table):
-    """Fields between tabs."""
+    """Source ``tsv:``: a pair a line, fields between tabs."""
 
     kind = "tsv"
 
@@ -105,7 +105,7 @@ class Csv(_Table):
 
 @PAIR_SOURCES.register("jsonl")
 class Jsonl(_Table):
-    """A JSON object a line."""
+    """Source ``jsonl:``: a pair a line, as a JSON object."""
 
     kind = "jsonl"
 
@@ -131,7 +131,7 @@ class Jsonl(_Table):
 
 @PAIR_SOURCES.register("parquet")
 class Parquet(_Table):
-    """A column a side."""
+    """Source ``parquet:``: a pair a row, a column for each side."""
 
     kind = "parquet"
 

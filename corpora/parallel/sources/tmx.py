@@ -40,7 +40,7 @@ class Tmx(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Return two units."""
+        """Return a small example input: a file of two units."""
         units = "".join(
             f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="sw"><seg>{tgt}</seg></tuv></tu>'
             for src, tgt, _ in EXAMPLE_ROWS

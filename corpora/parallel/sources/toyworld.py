@@ -41,6 +41,6 @@ class Toyworld(PairReader):
 
     @classmethod
     def example(cls) -> PairSourceExample:
-        """Return two pairs."""
+        """Return a small example input: two pairs."""
         rows = tuple((src, tgt, "") for src, tgt in toyworld.para("en", "sw", 2, seed=1))
         return PairSourceExample("2", rows)

@@ -26,7 +26,7 @@ class Part:
     setting: Any
 
     def attach(self, side: Any, value: Any) -> None:
-        """Change a new `xling.models.encoder.Encoder` or `xling.models.seq2seq.Decoder`, in place.
+        """Add the part to a new encoder or decoder, in place.
 
         Args:
             side: the encoder or decoder; both have ``cfg``, ``norm`` (of the embeddings), ``layers`` and

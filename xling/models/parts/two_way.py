@@ -60,7 +60,7 @@ class _Half:
 
 
 def _pair(layer: Any, half: Any, index: int) -> Any:
-    """Two layers of half the width as one, ``layer`` their class."""
+    """Build a layer from two of half the width, one a direction; ``layer`` is their class."""
     from dataclasses import replace
 
     import torch

@@ -38,7 +38,7 @@ class Choice(Task):
         return int(np.argmax([scores[0, 0] for _, scores in windows]))
 
     def num_outputs(self, labels: Sequence[str]) -> int:
-        """Return 1: the plausibility."""
+        """Return the number of outputs of the head: 1, the plausibility of an alternative."""
         return 1
 
 

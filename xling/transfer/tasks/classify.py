@@ -27,7 +27,7 @@ class Classify(Task):
         return [example([BOS, *pieces(processor, row.fields["text"])[: max_length - 2], EOS], [0], [target])]
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """Return the label."""
+        """Return the label with the highest score."""
         return labels[int(windows[0][1].argmax(-1)[0])]
 
     def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Tag(Task):
         return encode_tagged(processor, row.id, row.fields["tokens"], tags, labels, max_length)
 
     def decode(self, labels: Sequence[str], row: Row, windows: Windows) -> Any:
-        """Return the tags."""
+        """Return the tag with the highest score for each word."""
         return tuple(labels[i] for _, scores in windows for i in scores.argmax(-1).tolist())
 
     def labels_of(self, given: LabelSet, train: Sequence[Row]) -> tuple[str, ...]:
