@@ -230,5 +230,5 @@ def _text_of(path: Path, number: int, line: str) -> str:
         raise UserError(f"{path} line {number}: not JSON: {error}") from None
     text = record.get("text") if isinstance(record, dict) else None
     if not isinstance(text, str):
-        raise UserError(f"{path} line {number}: no object with a text", '{"text": "..."}')
+        raise UserError(f"{path} line {number}: not a JSON object with a text", '{"text": "..."}')
     return text

@@ -366,7 +366,7 @@ def json_lines(to_example: Callable[[Mapping[str, Any], int], Example]) -> Reade
             except KeyError as error:
                 raise UserError(f"{path}:{number}: no key {error}", f"found {sorted(record)}") from None
             except (TypeError, ValueError, AttributeError) as error:
-                raise UserError(f"{path}:{number}: no row: {type(error).__name__} {error}") from None
+                raise UserError(f"{path}:{number}: not a row: {type(error).__name__} {error}") from None
 
     return read
 
@@ -378,6 +378,4 @@ def parse_json(path: Path, number: int, text: str) -> Any:
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}") from None
     except RecursionError:
-        raise UserError(
-            f"{path}:{number}: not JSON that can be read: too many brackets in brackets"
-        ) from None
+        raise UserError(f"{path}:{number}: the JSON is nested too deeply") from None

@@ -273,7 +273,7 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
                 row = Example(record["id"], fields, frozen(record["label"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UserError(
-                    f"{paths[0]}:{number}: no row: {type(error).__name__} {error}", "id, fields and label"
+                    f"{paths[0]}:{number}: not a row: {type(error).__name__} {error}", "id, fields and label"
                 ) from None
             if wrong := _misfit(row, kind):
                 raise UserError(

@@ -93,7 +93,8 @@ class MineConfig(OfPair):
         given = bool(self.src_vectors) + bool(self.tgt_vectors)
         if given == 1 or (given == 2) == bool(self.checkpoint):
             raise UserError(
-                "where the vectors come from is not clear", "checkpoint=, or src_vectors= and tgt_vectors="
+                "the source of the vectors is missing or given twice",
+                "checkpoint=, or src_vectors= and tgt_vectors=",
             )
         for name in ("neighbours", "block"):
             if getattr(self, name) < 1:

@@ -130,9 +130,13 @@ def test_another_package_adds_a_thing(folder: Registry[type], install: Callable[
         (
             {"thing.ant": "trial_plugin:Made"},
             "class Made: pass",
-            "'ant' of package trial-plugin takes a name",
+            "'ant' of package trial-plugin has a name that is taken",
         ),
-        ({"thing.ant": "trial_plugin"}, REGISTERS.format(name="ant"), "'ant' of package trial-plugin takes"),
+        (
+            {"thing.ant": "trial_plugin"},
+            REGISTERS.format(name="ant"),
+            "'ant' of package trial-plugin has a name",
+        ),
         (
             {"thing.new": "trial_plugin"},
             "",

@@ -321,7 +321,7 @@ def test_a_rating_that_is_no_number_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "sts17-crosslingual-sts/test/ko-ko.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text('{"sentence1": "a", "sentence2": "b", "score": "high"}\n')
-    with pytest.raises(UserError, match=r"ko-ko\.jsonl:1: no row: ValueError"):
+    with pytest.raises(UserError, match=r"ko-ko\.jsonl:1: not a row: ValueError"):
         load(suites()["sts17"], "ko-ko", "test", tmp_path)
 
 

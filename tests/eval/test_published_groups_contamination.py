@@ -308,9 +308,9 @@ def test_what_a_corpus_may_not_be(tmp_path: Path) -> None:
     cfg, corpus = leaked(tmp_path)
     for name, content, message in (
         ("a.txt", "caf\u00e9\n".encode("latin-1"), r"a\.txt line 1: byte 0xe9"),
-        ("b.jsonl", b'{"text": "a"}\n{"words": "a"}\n', r"b\.jsonl line 2: no object with a text"),
-        ("b.jsonl", b'{"text": 3}\n', r"b\.jsonl line 1: no object with a text"),
-        ("b.jsonl", b"[1]\n", r"b\.jsonl line 1: no object with a text"),
+        ("b.jsonl", b'{"text": "a"}\n{"words": "a"}\n', r"b\.jsonl line 2: not a JSON object with a text"),
+        ("b.jsonl", b'{"text": 3}\n', r"b\.jsonl line 1: not a JSON object with a text"),
+        ("b.jsonl", b"[1]\n", r"b\.jsonl line 1: not a JSON object with a text"),
         ("b.jsonl", b"{\n", r"b\.jsonl line 1: not JSON"),
         ("c.txt.gz", gzip.compress(b"some words " * 500)[:-9], r"c\.txt\.gz after line"),
     ):

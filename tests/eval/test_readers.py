@@ -153,7 +153,7 @@ def test_reviews_of_three_domains(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"review 1 has the rating '3\.0'"):
         load(suites()["cls"], "ja", "test", tmp_path)
     put(tmp_path / "cls-acl10-unprocessed/jp/dvd/test.review", "<items><item>")
-    with pytest.raises(UserError, match="no XML"):
+    with pytest.raises(UserError, match="not XML"):
         load(suites()["cls"], "ja", "test", tmp_path)
 
 
@@ -205,7 +205,12 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
         ("xsid", "xsid/xx.test.conll", "1\ta\tb\tO\n\n", "xx.test.conll:1: utterance without an intent"),
         ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'choice1'"),
         ("xcopa", "xcopa/test.xx.jsonl", "{\n", "test.xx.jsonl:1: not JSON"),
-        ("xcopa", "xcopa/test.xx.jsonl", "[" * 100_000 + "\n", "test.xx.jsonl:1: not JSON that can be read"),
+        (
+            "xcopa",
+            "xcopa/test.xx.jsonl",
+            "[" * 100_000 + "\n",
+            "test.xx.jsonl:1: the JSON is nested too deeply",
+        ),
         ("bli", "bli/xx.test2k.tsv", "one two\n", "xx.test2k.tsv:1: 'one two'"),
         (
             "xquad",
@@ -227,7 +232,7 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
             "xquad.xx.json: TypeError .*SQuAD 1.1",
         ),
         ("xquad", "xquad/xquad.xx.json", "[]", "xquad.xx.json: TypeError .*valid: SQuAD 1.1"),
-        ("xcopa", "xcopa/test.xx.jsonl", "[1]\n", "test.xx.jsonl:1: no row: TypeError"),
+        ("xcopa", "xcopa/test.xx.jsonl", "[1]\n", "test.xx.jsonl:1: not a row: TypeError"),
         (
             "xquad",
             "xquad/xquad.xx.json",
@@ -348,7 +353,7 @@ def test_rows_of_another_shape_are_named_with_their_line(
     with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:1: .*{message}"):
         load(suites()[suite], lang, "test", tmp_path)
     path.write_bytes(b"\n\xe9\n")
-    with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:2: no row: UnicodeDecodeError"):
+    with pytest.raises(UserError, match=rf"{lang}\.test\.jsonl:2: not a row: UnicodeDecodeError"):
         load(suites()[suite], lang, "test", tmp_path)
 
 

@@ -136,7 +136,7 @@ def test_every_language_has_its_partners() -> None:
     ("words", "what"),
     [
         ("objectives.umt.reuse=0", "reuse=0"),
-        ("objectives.umt.join=true", "join with back-translation"),
+        ("objectives.umt.join=true", "back-translation reads single sentences"),
         ("objectives.umt.word_by_word=1", "without a dictionary"),
         ("objectives.umt.dictionaries=en-ar=nowhere", "no file at nowhere"),
     ],

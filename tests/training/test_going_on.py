@@ -92,7 +92,10 @@ def test_where_no_checkpoint_can_be_read_nothing_begins_anew_in_silence(
 
 def test_a_later_format_is_named(interrupted: Path, pretrain: Pretrain) -> None:
     rewrite(interrupted / "update-00000008.pt", instead(running.FORMAT + 1, "extra_state", "format"))
-    with pytest.raises(UserError, match="checkpoint format 2; valid: 1; fix: continue with the version"):
+    with pytest.raises(
+        UserError,
+        match=f"checkpoint format {running.FORMAT + 1}; valid: {running.FORMAT}; fix: continue with the version",
+    ):
         pretrain("out")
 
 

@@ -400,6 +400,14 @@ COMMANDS: tuple[Stage, ...] = (
         help="import a checkpoint of stock fairseq's RoBERTa, XLM-R or mBART",
     ),
     Stage(
+        "import tokenizer",
+        config="xling.hub.config:TokenizerConfig",
+        run="xling.hub.vocabulary:run",
+        positional="source out",
+        reads="source",
+        help="import a tokenizer.json, for example Gemma's, as a vocabulary for pre-training",
+    ),
+    Stage(
         "doctor",
         config="xling.doctor:DoctorConfig",
         run="xling.doctor:run",

@@ -149,7 +149,7 @@ class Registry(Mapping[str, T], Generic[T]):
         point = self._find_plugins()[name]
         added = f"the {self.kind} {name!r} of {_owner(point)}"
         if name in self._targets or (name in self._things and point.module not in sys.modules):
-            raise UserError(f"{added} takes a name that exists", "a new name", "rename its entry point")
+            raise UserError(f"{added} has a name that is taken", "a new name", "rename its entry point")
         try:
             loaded = point.load()
         except Exception as error:  # a plugin may raise anything when it is imported

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from xling.core import config
 from xling.core.errors import UserError
-from xling.models import checkpoint, ddp, rules, running
+from xling.models import checkpoint, ddp, rules, running, tiling
 from xling.models.adapters import is_adapter
 from xling.models.schedules import ScheduleConfig
 from xling.models.setting import DECODER, ENCODER
@@ -60,7 +60,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
         init, data = Path(cfg.init), Path(cfg.data)
-        checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
+        if cfg.init_tiled:
+            tiling.start_tiled(model, init, data, cfg.init_noise)
+        else:
+            checkpoint.start_from(model, init, task.langs, data, _leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.init_pieces:
         pieces.start_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
@@ -131,9 +134,11 @@ def _check_sizes(cfg: PretrainConfig, length: int) -> None:
     """Reject sizes that do not fit together; ``length`` is the longest example in tokens."""
     most, room = cfg.model.max_positions, cfg.train.batch_tokens
     if length > most:
-        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", "at most as many")
+        raise UserError(f"tokens_per_sample={length} with model.max_positions={most}", f"at most {most}")
     if length > room:
-        raise UserError(f"train.batch_tokens={room} with tokens_per_sample={length}", "at least one example")
+        raise UserError(
+            f"train.batch_tokens={room} with tokens_per_sample={length}", f"at least {length}, one example"
+        )
 
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:

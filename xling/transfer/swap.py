@@ -100,8 +100,8 @@ def _take_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Path)
     ]
     if differing:
         raise UserError(
-            f"{source} has its adapters in another body than {task}: {differing[0]} differs",
-            "adapters learned under one frozen body",
+            f"{source} has adapters that were trained with other frozen weights than {task}: {differing[0]} differs",
+            "adapters that were trained with the same frozen weights",
             "use freeze=body init= of one checkpoint for both, and fit.task_adapter for the task",
         )
     adapters.move(theirs, ours)

@@ -102,6 +102,7 @@ def aligned(pair: str, source: Path, reference: Path) -> Sides:
         sides.append(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
     if len(sides[0]) != len(sides[1]):
         raise UserError(
-            f"test {pair}: {len(sides[0])} lines in {source}, {len(sides[1])} in {reference}", "as many"
+            f"test {pair}: {len(sides[0])} lines in {source}, {len(sides[1])} in {reference}",
+            "equally many lines",
         )
     return sides[0], sides[1]

@@ -24,7 +24,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
     Raises:
         UserError: no zip archive, cut off or damaged, or with a member that is a link, is encrypted, has a path
-            that leaves the archive, or expands beyond measure.
+            that has a path outside the archive, or expands beyond measure.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -40,7 +40,8 @@ def _check(path: Path, info: zipfile.ZipInfo) -> None:
     # zipfile itself cuts names at a zero byte and turns back slashes; what the file says is in orig_filename.
     if parts.is_absolute() or ".." in parts.parts or ":" in info.filename or "\0" in info.orig_filename:
         raise UserError(
-            f"{path}: member {info.orig_filename!r} leaves the archive", fix="do not trust this file"
+            f"{path}: member {info.orig_filename!r} has a path outside the archive",
+            fix="do not trust this file",
         )
     if stat.S_ISLNK(info.external_attr >> 16):
         raise UserError(f"{path}: member {info.filename!r} is a link", fix="do not trust this file")

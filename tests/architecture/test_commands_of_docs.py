@@ -1,0 +1,84 @@
+"""Every ``xling`` command that the documents show names a command, a recipe and settings that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xling import cli
+from xling.core import pipeline
+from xling.core.errors import UserError
+from xling.slurm.sweep import expand
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOBS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/guides/*.md", "docs/results.d/*.md")
+PAGES = [path for pattern in GLOBS for path in sorted(ROOT.glob(pattern))]
+OTHERS = {
+    "slurm",
+    "completion",
+    "schema",
+    "recipes",
+    "new",
+    "why-rerun",
+    "config",
+    "quickstart",
+    "--version",
+    "STAGE",
+}
+PLACEHOLDER = re.compile(r"(sweep\.)?scale=[A-Z]+$")
+FENCE = re.compile(r"^```(?:sh|text)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of each command in the code blocks of a document, without what a shell does with it."""
+    for block in FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            match = re.match(r"\s*(?:\w+=\S+ )*(?:\.venv/bin/)?xling (.*)", line)
+            if not match:
+                continue
+            words = [word for word in shlex.split(match[1], comments=True) if word not in ("...", "[...]")]
+            ends = [words.index(mark) for mark in ("|", ">", "<", "&&") if mark in words]
+            yield words[: min(ends, default=len(words))]
+
+
+def check(words: list[str]) -> None:
+    """Resolve a command as ``xling`` does, and stop before it runs."""
+    if not words or words[0] in OTHERS or {"--help", "--list"} & set(words):
+        return
+    words = [word for word in words if word not in ("--dry-run", "--json") and not PLACEHOLDER.match(word)]
+    if words[0] != "run":
+        for each in expand(words):
+            assert cli.main(["config", *each]) == 0
+        return
+    if len(words) > 1 and not re.search("[A-Z]{3}", words[1]):
+        path = pipeline.RECIPES / f"{Path(words[1]).stem}.yaml"
+        assert path.is_file(), f"no recipe {words[1]}"
+        settings = [word for word in words[2:] if not word.startswith(("cluster=", "slurm.", "--"))]
+        for each in expand(settings, pipeline.axes(path)):
+            pipeline.read(path, each)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_the_commands_of_a_page_exist(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for words in commands(page.read_text(encoding="utf-8")):
+        try:
+            check(words)
+        except (AssertionError, UserError) as error:
+            pytest.fail(f"{page.name}: xling {shlex.join(words)}: {capsys.readouterr().err.strip() or error}")
+
+
+@pytest.mark.parametrize(
+    "line", ["pretrain train.updats=3 data=d out=o", "pretend", "run no_such_recipe", "run hour minuts=3"]
+)
+def test_a_command_that_does_not_exist_is_an_error(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (words,) = commands(f"```sh\nxling {line}\n```\n")
+    with pytest.raises((AssertionError, UserError)):
+        check(words)
