@@ -65,8 +65,9 @@ COMMANDS: tuple[Stage, ...] = (
     ),
     Stage(
         "mine",
-        config="xling.corpora.parallel.mine:MineConfig",
-        run="xling.corpora.parallel.mine:run",
+        config="xling.corpora.mining.stage:MineConfig",
+        phases="xling.corpora.mining.stage:phases",
+        run_part="xling.corpora.mining.stage:run_part",
         reads="checkpoint",
         help="find translations in two monolingual corpora by the margin of their sentence vectors",
     ),
