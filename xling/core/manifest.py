@@ -194,7 +194,7 @@ def up_to_date(
             other settings or inputs and ``overwrite=true`` was not given. The message names the differences.
     """
     inputs = list(inputs)
-    _refuse_foreign(out, stage, inputs)
+    refuse_foreign(out, stage, inputs)
     if not (out / FILE_NAME).is_file():
         _answer_why(f"{out} does not exist yet: the stage would run")
         return None
@@ -258,7 +258,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         UserError: an input is missing, or ``out`` exists and is not a published directory.
     """
     inputs = list(inputs)
-    _refuse_foreign(out, stage, inputs)
+    refuse_foreign(out, stage, inputs)
     inputs_found = _digests(inputs)
     out.parent.mkdir(parents=True, exist_ok=True)
     _clean_up(out)
@@ -309,12 +309,17 @@ def peak_memory_mb() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
-def _refuse_foreign(out: Path, stage: str, inputs: Iterable[Path]) -> None:
+def refuse_foreign(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
+    """Refuse an output that this stage may not replace.
+
+    Raises:
+        UserError: another stage or program has made it, or it is one of ``inputs``.
+    """
     elsewhere = "choose another out=, or move it away"
     if not out.exists():
         return
     if not (out / FILE_NAME).is_file():
-        if out.is_file() or any(out.iterdir()):
+        if not out.is_dir() or any(out.iterdir()):
             raise UserError(f"{out} exists and was not made by xling", fix=elsewhere)
         return
     if any(Path(path).resolve().is_relative_to(out.resolve()) for path in inputs):
